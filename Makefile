@@ -52,12 +52,13 @@ page: $(VENV)/.run ## build the web page, if it is missing or older than its sou
 dev: $(VENV)/.dev ## install what developing needs
 
 .PHONY: check
-check: $(VENV)/.dev ## formatter, linter, types, import rules; warnings are errors
+check: $(VENV)/.dev ## formatter, linter, types, import rules, commit messages; warnings are errors
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tools.reference --check
+	@$(BIN)/python -m tools.commits
 	@$(BIN)/python -m tools.page check
 
 .PHONY: format
@@ -66,13 +67,22 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 	@$(BIN)/ruff check --fix .
 
 .PHONY: test
-# Three at a time, also on two cores: much of a test is waiting for processes that it has started.
-test: check ## all checks and all tests (what CI runs)
+# FAST=1 takes what starts no server, SINCE=main what a change touches; both skip the checks that are not about tests.
+ifdef FAST
+test: $(VENV)/.dev
+	@$(BIN)/python -m tools.test_lanes --fast $(ARGS)
+else ifdef SINCE
+test: $(VENV)/.dev
+	@$(BIN)/python -m tools.page --may-lack
+	@$(BIN)/python -m tools.test_lanes --since $(SINCE) $(ARGS)
+else
+test: check ## all checks and all tests (what CI runs); FAST=1: what needs no server, SINCE=main: what a change touches
 	@$(BIN)/python -m tools.page test
 	@$(BIN)/python -m tools.page --may-lack
 	@$(BIN)/python -m tools.browser
 	@$(BIN)/python -m compileall -q src # the tests start hundreds of processes, and Python may have been told to keep nothing
-	@$(BIN)/python -m tools.run_tests -n 3 --dist worksteal
+	@$(BIN)/python -m tools.test_lanes $(ARGS)
+endif
 
 .PHONY: dist
 dist: page ## build the wheel (with the page) and the source archive into dist/; the same commit gives the same bytes
@@ -89,6 +99,10 @@ sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500
 .PHONY: chaos
 chaos: $(VENV)/.dev ## every fault with real processes, also the outages that take minutes
 	@$(BIN)/python -m pytest tests/e2e/faults tests/e2e/gateway -o "python_files=test_*.py chaos.py" -n auto --maxprocesses 2 --dist worksteal
+
+.PHONY: mutants
+mutants: $(VENV)/.dev ## changes the product on purpose and counts what the tests notice: make mutants COUNT=200 SEED=1
+	@$(BIN)/python -m tools.mutants --count $(or $(COUNT),200) --seed $(or $(SEED),1)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the benchmarks; their table is in docs/benchmarks.md

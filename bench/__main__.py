@@ -17,6 +17,7 @@ from bench import (
     page,
     page_crowd,
     placement,
+    request_files,
     scaling,
     silence,
     staging,
@@ -40,6 +41,7 @@ SUITE = {
     "processes": processes.run,
     "page": page.run,
     "page_crowd": page_crowd.run,
+    "request_files": request_files.run,
 }
 
 

@@ -1,6 +1,6 @@
 """The named baseline: a heartbeat that is one transaction of its own, on the same framework, server and driver.
 
-It is what a registry does that writes when it is told, without a buffer: `python -m bench.baseline_app PORT URL`.
+A registry that writes every heartbeat at once works like this: `python -m bench.baseline_app PORT URL`.
 """
 
 from __future__ import annotations

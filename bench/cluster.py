@@ -19,16 +19,18 @@ import psutil
 
 @dataclass(frozen=True)
 class BenchCluster:
+    """Holds a running cluster of a benchmark, and measures its frontend process."""
+
     home: Path
     port: int
     frontend_pid: int
     database_url: str
     admin_key: str
-    # What the frontend was told at its start.
-    told: Mapping[str, str] = field(repr=False, default_factory=dict)
+    # The environment of the frontend at its start.
+    frontend_environment: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     def pin(self, core: int) -> None:
-        """The frontend on one core and the load on the other, so that they do not fight."""
+        """Pin the frontend to one core and the load to the other, so that they do not compete."""
         process = psutil.Process(self.frontend_pid)
         if hasattr(process, "cpu_affinity"):
             process.cpu_affinity([core])
@@ -48,7 +50,8 @@ class BenchCluster:
             clear.write_text("5")
 
     def frontend_peak_mib(self) -> float:
-        """The most that it has held since `forget_peak`; where the system does not tell, what it holds now."""
+        """Return the peak of the frontend's memory since `forget_peak`; where the system does not report it, the
+        current size."""
         status = Path(f"/proc/{self.frontend_pid}/status")
         if status.exists():
             line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
@@ -63,33 +66,33 @@ def free_port() -> int:
 
 
 @contextmanager
-def cluster(
-    up: Sequence[str] = ("corral", "up", "--detach"), *, python: str = sys.executable, **told: str
+def run_cluster(
+    up: Sequence[str] = ("corral", "up", "--detach"), *, python: str = sys.executable, **variables: str
 ) -> Iterator[BenchCluster]:
-    """`up` is the module that starts it, with its arguments; `told` goes into the environment of all its processes."""
+    """Run a cluster with the module and arguments of `up`. `variables` go into the environment of all its processes."""
     corral = [python, "-m", "corral"]
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
         home, port = Path(folder) / "home", free_port()
         environment = {key: value for key, value in os.environ.items() if not key.startswith("CORRAL_")}
-        environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port)} | told
+        environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port)} | variables
         subprocess.run([python, "-m", *up], env=environment, check=True)
         try:
             shown = subprocess.run(
                 [*corral, "status", "--json"], env=environment, check=True, capture_output=True, text=True
             )
-            yield _described(home, port, json.loads(shown.stdout))
+            yield _describe_cluster(home, port, json.loads(shown.stdout))
         finally:
             subprocess.run([*corral, "down"], env=environment, check=True)
 
 
-def _described(home: Path, port: int, status: dict[str, Any]) -> BenchCluster:
+def _describe_cluster(home: Path, port: int, status: dict[str, Any]) -> BenchCluster:
     frontend_pid = int(status["frontends"][0]["pid"])
-    told = psutil.Process(frontend_pid).environ()
+    environment = psutil.Process(frontend_pid).environ()
     return BenchCluster(
         home=home,
         port=port,
         frontend_pid=frontend_pid,
-        database_url=Path(told["CORRAL_DATABASE_URL_FILE"]).read_text().strip(),
+        database_url=Path(environment["CORRAL_DATABASE_URL_FILE"]).read_text().strip(),
         admin_key=(home / "admin.key").read_text().strip(),
-        told=told,
+        frontend_environment=environment,
     )

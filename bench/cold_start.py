@@ -15,8 +15,8 @@ from typing import Any
 
 import aiohttp
 
-from bench.cluster import BenchCluster, cluster
-from bench.report import Row, table
+from bench.cluster import BenchCluster, run_cluster
+from bench.report import ReportRow, format_table
 
 MODEL = "smollm2-135m"
 ROUNDS = 3
@@ -24,14 +24,14 @@ LIMIT_S = 300.0
 
 
 def run() -> str:
-    with cluster() as running:
+    with run_cluster() as running:
         first, again, warm = asyncio.run(_measure(running))
     rows = [
-        Row("nothing is there", first),
-        Row(f"engine and files are there, median of {ROUNDS}", again),
-        Row(f"loaded, median of {ROUNDS}", warm),
+        ReportRow("nothing installed", first),
+        ReportRow(f"engine and files on the node, median of {ROUNDS}", again),
+        ReportRow(f"loaded, median of {ROUNDS}", warm),
     ]
-    return table(f"Cold start of {MODEL}: seconds to the first token, by phase", rows)
+    return format_table(f"Cold start of {MODEL}: seconds to the first token, by phase", rows)
 
 
 async def _measure(running: BenchCluster) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
@@ -62,7 +62,7 @@ async def _again(http: aiohttp.ClientSession) -> dict[str, float]:
 
 
 async def _ask(http: aiohttp.ClientSession) -> float:
-    """Seconds from the request to the first token."""
+    """Return the seconds from the request to the first token."""
     body = {
         "model": MODEL,
         "stream": True,
@@ -81,7 +81,7 @@ async def _ask(http: aiohttp.ClientSession) -> float:
 
 
 async def _operation(http: aiohttp.ClientSession, method: str, path: str) -> float:
-    """Ask for it and wait for its end; how long it took by its own account."""
+    """Start an operation, wait for its end, and return the seconds that it reports."""
     async with http.request(method, path, json={}) as answer:
         assert answer.status in (200, 202), await answer.text()
         key = (await answer.json())["jobID"]

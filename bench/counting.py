@@ -24,18 +24,20 @@ PROFILE = "BENCH_PROFILE"
 _NUMBER = struct.Struct("<q")
 
 
-def statements(path: Path) -> int:
-    """How many the frontend has sent so far."""
+def read_statement_count(path: Path) -> int:
+    """Return how many statements the frontend has sent so far."""
     return int(_NUMBER.unpack(path.read_bytes())[0])
 
 
-def environment(counts: Path) -> dict[str, str]:
-    """What the processes of a counted cluster are told beside the usual."""
+def make_environment(counts: Path) -> dict[str, str]:
+    """Return the extra environment variables for the processes of a counted cluster."""
     counts.write_bytes(_NUMBER.pack(0))
     return {COUNTS: str(counts), "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
 
 
 class _CountedDatabase(Database):
+    """A `Database` that counts its statements in a shared file."""
+
     def __init__(self, url: str) -> None:
         super().__init__(url)
         with Path(os.environ[COUNTS]).open("r+b") as file:

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 import asyncpg
 import psutil
 
-from bench.cluster import BenchCluster, cluster, free_port
-from bench.load import Load, SimulatedNode, heartbeats
-from bench.report import Row, table
+from bench.cluster import BenchCluster, free_port, run_cluster
+from bench.load import HeartbeatLoad, SimulatedNode, send_heartbeats
+from bench.report import ReportRow, format_table
 from corral.access.secrets import hash_secret
 
 NODES = 1000
@@ -30,7 +30,7 @@ PATH = "/api/node/{id}/heartbeat"
 
 
 def run() -> str:
-    with cluster() as running:
+    with run_cluster() as running:
         return asyncio.run(_measure(running))
 
 
@@ -41,7 +41,7 @@ async def _measure(running: BenchCluster) -> str:
         running.pin(0)
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {1})
-        await heartbeats(
+        await send_heartbeats(
             running.port, nodes, path=PATH, connections=CONNECTIONS, seconds=8.0
         )  # until all nodes are known
         ours = await _one(running.port, running.frontend_pid, connection, nodes, "Corral: buffered, one statement")
@@ -49,19 +49,19 @@ async def _measure(running: BenchCluster) -> str:
             theirs = await _one(port, pid, connection, nodes, "baseline: a transaction per heartbeat")
     finally:
         await connection.close()
-    return table(
+    return format_table(
         f"Heartbeats, {NODES} nodes, {CONNECTIONS} connections, {SECONDS:g} s, server on one core",
         [ours, theirs],
         ratio_of=("heartbeats/s", "CPU µs per heartbeat", "transactions per heartbeat"),
     )
 
 
-async def _one(port: int, pid: int, connection: asyncpg.Connection, nodes: list[SimulatedNode], name: str) -> Row:
+async def _one(port: int, pid: int, connection: asyncpg.Connection, nodes: list[SimulatedNode], name: str) -> ReportRow:
     before, cpu_before = await _transactions(connection), _cpu_s(pid)
-    load: Load = await heartbeats(port, nodes, path=PATH, connections=CONNECTIONS, seconds=SECONDS)
+    load: HeartbeatLoad = await send_heartbeats(port, nodes, path=PATH, connections=CONNECTIONS, seconds=SECONDS)
     cpu, after = _cpu_s(pid) - cpu_before, await _transactions(connection)
     assert load.failed == 0, f"{load.failed} heartbeats were refused"
-    return Row(
+    return ReportRow(
         name=name,
         values={
             "heartbeats/s": load.rate,

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Load:
+class HeartbeatLoad:
+    """Holds the result of a load of heartbeats."""
+
     sent: int
     failed: int
     seconds: float
@@ -21,12 +23,14 @@ class Load:
 
 @dataclass(frozen=True)
 class SimulatedNode:
+    """Holds the identity with which heartbeats of a node are sent."""
+
     id: str
     credential: str
     boot_id: str
 
 
-def heartbeat_request(node: SimulatedNode, path: str) -> bytes:
+def make_heartbeat_request(node: SimulatedNode, path: str) -> bytes:
     body = json.dumps(
         {
             "boot_id": node.boot_id,
@@ -43,14 +47,16 @@ def heartbeat_request(node: SimulatedNode, path: str) -> bytes:
     return head.encode() + body
 
 
-async def heartbeats(port: int, nodes: list[SimulatedNode], *, path: str, connections: int, seconds: float) -> Load:
-    """Every node in turn, as fast as the answers come, for so many seconds."""
-    requests = [heartbeat_request(node, path) for node in nodes]
+async def send_heartbeats(
+    port: int, nodes: list[SimulatedNode], *, path: str, connections: int, seconds: float
+) -> HeartbeatLoad:
+    """Send heartbeats of every node in turn, as fast as the responses come, for `seconds`."""
+    requests = [make_heartbeat_request(node, path) for node in nodes]
     deadline = time.monotonic() + seconds
     started = time.monotonic()
     slices = [requests[start::connections] for start in range(connections)]
     results = await asyncio.gather(*(_connection(port, part, deadline) for part in slices if part))
-    return Load(
+    return HeartbeatLoad(
         sent=sum(sent for sent, _ in results),
         failed=sum(failed for _, failed in results),
         seconds=time.monotonic() - started,

@@ -24,15 +24,15 @@ http {{
 
 @contextmanager
 def nginx(folder: Path, port: int, inside: str) -> Iterator[int]:
-    """Its process id. `inside` is what its `http` block says."""
+    """Run nginx and yield its process id. `inside` is the content of its `http` block."""
     config = folder / "nginx.conf"
     config.write_text(_MAIN.format(folder=folder, inside=inside))
-    # As root it would serve as another user, who may not read this folder.
+    # As root nginx would serve as another user, who may not read this folder.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
     process = subprocess.Popen([_find(folder), "-p", str(folder), "-c", str(config), *user])
     try:
         deadline = time.monotonic() + 10
-        asking = ["curl", "--silent", "--output", str(folder / "asked"), f"http://127.0.0.1:{port}/nothing"]
+        asking = ["curl", "--silent", "--output", str(folder / "response"), f"http://127.0.0.1:{port}/nothing"]
         while subprocess.run(asking, check=False).returncode:
             assert time.monotonic() < deadline, "nginx did not start"
             time.sleep(0.05)

@@ -1,7 +1,7 @@
 """One operation over 1,000 nodes, 100 operations at once, 200 watchers, and lists over 10,000 rows of record.
 
 One frontend in its own process, pinned to one core; PostgreSQL, NATS and the pretend workers share the other. Baseline
-in the same run: the ancestor's loop, which waits for each node in turn, on the same pretend workers, run for a few
+in the same run: LocalAI's loop, which waits for each node in turn, on the same pretend workers, run for a few
 of them and extrapolated.
 """
 
@@ -27,15 +27,15 @@ import aiohttp
 import asyncpg
 
 from bench import counting, operations_lists
-from bench.cluster import BenchCluster, cluster
-from bench.pretend import SETTINGS, URI, FleetProcess, pretend, register, retire_real_worker
-from bench.report import Row, quiet_logs, say, table
+from bench.cluster import BenchCluster, run_cluster
+from bench.pretend_fleet import SETTINGS, URI, FleetProcess, register_nodes, retire_real_worker, run_pretend_fleet
+from bench.report import ReportRow, format_table, print_progress, silence_logs
 from corral.adapters.nats.client import NatsBus
-from corral.adapters.nats.connection import Endpoint
-from corral.adapters.nats.credentials import UserMinter
+from corral.adapters.nats.connection import NatsEndpoint
+from corral.adapters.nats.credentials import UserTokenIssuer
 from corral.adapters.system import SystemClock
 from corral.bus.messages import BackendCommand, JobEvent
-from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, Role
+from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, BusRole
 from corral.ports.bus import Delivery
 
 NODES = 1000
@@ -52,14 +52,14 @@ FRONTEND_CORE, OTHER_CORE = 0, 1
 def run() -> str:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
         counts = Path(folder) / "statements"
-        told = SETTINGS | counting.environment(counts)
-        with cluster(("bench.counting", "up"), **told) as running:
+        environment = SETTINGS | counting.make_environment(counts)
+        with run_cluster(("bench.counting", "up"), **environment) as running:
             return asyncio.run(_measure(running, counts))
 
 
 @dataclass
-class Bench:
-    """What every part of the run needs."""
+class OperationsBench:
+    """Holds what every part of the operations benchmark needs."""
 
     running: BenchCluster
     session: aiohttp.ClientSession
@@ -67,27 +67,28 @@ class Bench:
     fleet: FleetProcess
     counts: Path
     nodes: list[dict[str, str]]
-    asked_again: int = 0
+    retries: int = 0
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Asks again when the frontend has no room at the moment, and counts that."""
+        """Send a request and return its answer. Retry while the frontend answers 503, and count the retries."""
         while True:
             async with self.session.request(method, f"{self.running.url}{path}", json=body) as answer:
-                told = await answer.json()
+                result = await answer.json()
             if answer.status != 503:
-                assert answer.status < 300, told
-                return told
-            self.asked_again += 1
+                assert answer.status < 300, result
+                return result
+            self.retries += 1
             await asyncio.sleep(0.2)
 
     async def install(self, name: str, nodes: Sequence[dict[str, str]] | None = None) -> str:
-        """Ask for an installation on the whole fleet, or on some nodes; the operation's id."""
+        """Start an installation on the whole fleet, or on some nodes, and return the operation's id."""
         chosen = {} if nodes is None else {"nodes": [node["id"] for node in nodes]}
-        told = await self.call("POST", "/api/backends/install-external", {"uri": URI, "name": name} | chosen)
-        return str(told["id"])
+        body = await self.call("POST", "/api/backends/install-external", {"uri": URI, "name": name} | chosen)
+        return str(body["id"])
 
-    async def until(self, operation_ids: list[str], *, state: str = "completed") -> None:
-        """Asked of PostgreSQL, so that the frontend does not work for it."""
+    async def wait_for_state(self, operation_ids: list[str], *, state: str = "completed") -> None:
+        """Wait until all operations have this state. Read from PostgreSQL, so that the frontend does no work for the
+        count."""
         count = "SELECT count(*) FROM operations WHERE id = ANY($1) AND state = $2"
         async with asyncio.timeout(LIMIT_S):
             while await self.database.fetchval(count, operation_ids, state) < len(operation_ids):
@@ -95,7 +96,9 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Cost:
+class MeasuredCost:
+    """Holds what a part of the run cost: time, processor time, statements and memory."""
+
     seconds: float
     cpu_s: float
     statements: int
@@ -103,16 +106,16 @@ class Cost:
 
 
 @asynccontextmanager
-async def _cost(bench: Bench) -> AsyncIterator[Callable[[], Cost]]:
+async def _cost(bench: OperationsBench) -> AsyncIterator[Callable[[], MeasuredCost]]:
     running = bench.running
     running.forget_peak()
-    began, cpu, sent = time.monotonic(), running.frontend_cpu_s(), counting.statements(bench.counts)
+    began, cpu, sent = time.monotonic(), running.frontend_cpu_s(), counting.read_statement_count(bench.counts)
 
-    def so_far() -> Cost:
-        return Cost(
+    def so_far() -> MeasuredCost:
+        return MeasuredCost(
             seconds=time.monotonic() - began,
             cpu_s=running.frontend_cpu_s() - cpu,
-            statements=counting.statements(bench.counts) - sent,
+            statements=counting.read_statement_count(bench.counts) - sent,
             peak_mib=running.frontend_peak_mib(),
         )
 
@@ -120,7 +123,7 @@ async def _cost(bench: Bench) -> AsyncIterator[Callable[[], Cost]]:
 
 
 async def _measure(running: BenchCluster, counts: Path) -> str:
-    quiet_logs()
+    silence_logs()
     running.pin(FRONTEND_CORE)
     with contextlib.suppress(AttributeError):
         os.sched_setaffinity(0, {OTHER_CORE})
@@ -129,16 +132,16 @@ async def _measure(running: BenchCluster, counts: Path) -> str:
     try:
         async with aiohttp.ClientSession(headers=headers) as session:
             await retire_real_worker(running, session)
-            say(f"registering {NODES:,} nodes")
-            nodes = await register(running, session, NODES)
-            async with pretend(running, nodes, OTHER_CORE) as fleet:
-                bench = Bench(running, session, database, fleet, counts, nodes)
+            print_progress(f"registering {NODES:,} nodes")
+            nodes = await register_nodes(running, session, NODES)
+            async with run_pretend_fleet(running, nodes, OTHER_CORE) as fleet:
+                bench = OperationsBench(running, session, database, fleet, counts, nodes)
                 return await _tables(bench)
     finally:
         await database.close()
 
 
-async def _tables(bench: Bench) -> str:
+async def _tables(bench: OperationsBench) -> str:
     before = _steal()
     # The first operation also fills pools and caches, and finds out who is on the bus.
     await _one_operation(bench, "warm-up", reports=True)
@@ -154,7 +157,7 @@ async def _tables(bench: Bench) -> str:
 # --- one operation over all nodes, and the loop that it replaces ---
 
 
-async def _fan_out(bench: Bench) -> str:
+async def _fan_out(bench: OperationsBench) -> str:
     rows = [
         await _one_operation(bench, "engine-1", reports=True),
         await _one_operation(bench, "engine-2", reports=False),
@@ -162,12 +165,12 @@ async def _fan_out(bench: Bench) -> str:
     serial = await _serial(bench)
     return "\n".join(
         [
-            table(f"One operation over {NODES:,} nodes that take {WORK_S:g} s each", rows),
-            table(
+            format_table(f"One operation over {NODES:,} nodes that take {WORK_S:g} s each", rows),
+            format_table(
                 f"Against a loop over the nodes ({SERIAL_NODES} measured, the rest extrapolated)",
                 [
-                    Row("Corral", {"all done s": rows[0].values["all done s"]}),
-                    Row("one node after the other", {"all done s": serial}),
+                    ReportRow("Corral", {"all done s": rows[0].values["all done s"]}),
+                    ReportRow("one node after the other", {"all done s": serial}),
                 ],
                 ratio_of=("all done s",),
             ),
@@ -175,20 +178,20 @@ async def _fan_out(bench: Bench) -> str:
     )
 
 
-async def _one_operation(bench: Bench, name: str, *, reports: bool) -> Row:
-    say(f"one operation: {name}")
-    await bench.fleet.order(WORK_S, reports=reports)
+async def _one_operation(bench: OperationsBench, name: str, *, reports: bool) -> ReportRow:
+    print_progress(f"one operation: {name}")
+    await bench.fleet.set_order(WORK_S, reports=reports)
     async with _cost(bench) as cost:
         began = time.monotonic()
         operation_id = await bench.install(name)
-        await bench.until([operation_id])
+        await bench.wait_for_state([operation_id])
         done = cost()
-        seen = await bench.fleet.idle()
+        seen = await bench.fleet.wait_idle()
         # Reports that come after the end are part of what it costs.
         whole = cost()
     _check(seen, NODES)
     taking_s = seen["last_done_at"] - began
-    return Row(
+    return ReportRow(
         "with reports of what is installed" if reports else "commands and events alone",
         {
             "all accepted s": seen["last_accepted_at"] - began,
@@ -203,33 +206,33 @@ async def _one_operation(bench: Bench, name: str, *, reports: bool) -> Row:
     )
 
 
-def _check(seen: dict[str, Any], jobs: int) -> None:
-    assert seen["accepted"] == jobs, f"{seen['accepted']} of {jobs} were accepted"
-    assert seen["failed_reports"] == 0, f"{seen['failed_reports']} reports were refused"
-    if seen["asked"]:
-        print(f"note: {seen['asked']} jobs were asked for", file=sys.stderr)
+def _check(counts: dict[str, Any], jobs: int) -> None:
+    assert counts["accepted"] == jobs, f"{counts['accepted']} of {jobs} were accepted"
+    assert counts["failed_reports"] == 0, f"{counts['failed_reports']} reports were refused"
+    if counts["job_queries"]:
+        print(f"note: {counts['job_queries']} jobs were queried", file=sys.stderr)
 
 
-async def _serial(bench: Bench) -> float:
-    """What the ancestor does: tell a node, wait until it is done, then tell the next."""
-    say(f"{SERIAL_NODES} nodes one after the other")
-    await bench.fleet.order(WORK_S)
-    clock, told = SystemClock(), bench.running.told
-    minter = UserMinter(Path(told["CORRAL_NATS_ACCOUNT_SEED_FILE"]).read_text().strip())
+async def _serial(bench: OperationsBench) -> float:
+    """Work as LocalAI does: send a command to one node, wait until it is done, then go on to the next."""
+    print_progress(f"{SERIAL_NODES} nodes one after the other")
+    await bench.fleet.set_order(WORK_S)
+    clock, environment = SystemClock(), bench.running.frontend_environment
+    minter = UserTokenIssuer(Path(environment["CORRAL_NATS_ACCOUNT_SEED_FILE"]).read_text().strip())
     bus = NatsBus(
-        Endpoint(urls=(told["CORRAL_NATS_URL"],), client_name="bench loop"),
-        minter.provider(Role.FRONTEND, subject_id="bench-loop", name="bench-loop", ttl_s=3600, clock=clock),
+        NatsEndpoint(urls=(environment["CORRAL_NATS_URL"],), client_name="bench loop"),
+        minter.make_provider(BusRole.FRONTEND, subject_id="bench-loop", name="bench-loop", ttl_s=3600, clock=clock),
         clock=clock,
         rng=random.Random(1),
     )
     ended: asyncio.Queue[str] = asyncio.Queue()
 
-    async def heard(delivery: Delivery[JobEvent]) -> None:
+    async def on_job_event(delivery: Delivery[JobEvent]) -> None:
         if delivery.message.state == "done":
             ended.put_nowait(delivery.message.job_id)
 
     await bus.start()
-    await bus.subscribe(JOB_EVENT, heard)
+    await bus.subscribe(JOB_EVENT, on_job_event)
     while not bus.is_connected:
         await asyncio.sleep(0.01)
     began = time.monotonic()
@@ -246,25 +249,25 @@ async def _serial(bench: Bench) -> float:
 # --- many operations at once ---
 
 
-async def _at_once(bench: Bench) -> str:
+async def _at_once(bench: OperationsBench) -> str:
     rows = []
     for label, nodes in (("one node each", 1), (f"{MANY_NODES} nodes each", MANY_NODES)):
-        say(f"{MANY} operations, {label}")
-        await bench.fleet.order(WORK_S, reports=False)
+        print_progress(f"{MANY} operations, {label}")
+        await bench.fleet.set_order(WORK_S, reports=False)
         async with _cost(bench) as cost:
             began = time.monotonic()
             ids = await asyncio.gather(
                 *(bench.install(f"many-{nodes}-{number}", _share(bench, number, nodes)) for number in range(MANY))
             )
             admitted_s = time.monotonic() - began
-            if bench.asked_again:
-                say(f"{bench.asked_again} requests were sent again after a 503")
-            await bench.until(list(ids))
+            if bench.retries:
+                print_progress(f"{bench.retries} requests were sent again after a 503")
+            await bench.wait_for_state(list(ids))
             whole = cost()
-        seen = await bench.fleet.idle()
+        seen = await bench.fleet.wait_idle()
         _check(seen, MANY * nodes)
         rows.append(
-            Row(
+            ReportRow(
                 label,
                 {
                     "targets": MANY * nodes,
@@ -278,38 +281,38 @@ async def _at_once(bench: Bench) -> str:
                 },
             )
         )
-    return table(f"{MANY} operations at once on {MANY} nodes, {WORK_S:g} s each on a node", rows)
+    return format_table(f"{MANY} operations at once on {MANY} nodes, {WORK_S:g} s each on a node", rows)
 
 
-def _share(bench: Bench, number: int, count: int) -> list[dict[str, str]]:
-    """So many of the first nodes, others for each operation, all of them equally often."""
+def _share(bench: OperationsBench, number: int, count: int) -> list[dict[str, str]]:
+    """Return `count` nodes for one operation, others for each, all of them equally often."""
     return [bench.nodes[(number * count + offset) % MANY] for offset in range(count)]
 
 
 # --- watchers ---
 
 
-async def _watched(bench: Bench) -> str:
+async def _watched(bench: OperationsBench) -> str:
     rows = []
     for count in (WATCHERS, 1):
-        say(f"watchers: {count}")
-        await bench.fleet.order(WORK_S)
+        print_progress(f"watchers: {count}")
+        await bench.fleet.set_order(WORK_S)
         with _watchers(bench.running, count) as seen_by:
             async with _cost(bench) as cost:
-                await bench.until([await bench.install(f"watched-{count}")])
+                await bench.wait_for_state([await bench.install(f"watched-{count}")])
                 whole = cost()
-            # The last word is told within a third of a second.
+            # The last report arrives within a third of a second.
             await asyncio.sleep(1.0)
             seen = seen_by()
-        _check(await bench.fleet.idle(), NODES)
+        _check(await bench.fleet.wait_idle(), NODES)
         assert seen["broken"] == 0, f"{seen['broken']} streams broke"
         behind, deltas = seen["behind"], seen["progress"]
         rows.append(
-            Row(
+            ReportRow(
                 f"{count} watchers" if count > 1 else "1 watcher",
                 {
                     "all done s": whole.seconds,
-                    "deltas told": seen["told"],
+                    "deltas sent": seen["deltas"],
                     "fewest for a watcher": min(deltas),
                     "MB to each": seen["bytes"] / count / 1e6,
                     "behind the first, p50 ms": behind[len(behind) // 2] * 1000,
@@ -319,7 +322,9 @@ async def _watched(bench: Bench) -> str:
                 },
             )
         )
-    return table(f"Watchers of one operation over {NODES:,} nodes", rows, ratio_of=("all done s", "CPU s", "peak MiB"))
+    return format_table(
+        f"Watchers of one operation over {NODES:,} nodes", rows, ratio_of=("all done s", "CPU s", "peak MiB")
+    )
 
 
 @contextmanager
@@ -337,8 +342,8 @@ def _watchers(running: BenchCluster, count: int) -> Iterator[Callable[[], dict[s
             def seen() -> dict[str, Any]:
                 stdin.write("\n")
                 stdin.flush()
-                told: dict[str, Any] = json.loads(stdout.readline())
-                return told
+                counts: dict[str, Any] = json.loads(stdout.readline())
+                return counts
 
             yield seen
         finally:
@@ -346,7 +351,7 @@ def _watchers(running: BenchCluster, count: int) -> Iterator[Callable[[], dict[s
 
 
 def _steal() -> tuple[int, int]:
-    """Ticks that other machines took from this one, and all ticks."""
+    """Return the ticks that other machines took from this one, and all ticks."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0, 1
@@ -354,5 +359,5 @@ def _steal() -> tuple[int, int]:
     return ticks[7], sum(ticks[:8])
 
 
-def _steal_share(before: tuple[int, int], after: tuple[int, int]) -> float:
-    return 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
+def _steal_share(previous: tuple[int, int], after: tuple[int, int]) -> float:
+    return 100 * (after[0] - previous[0]) / max(1, after[1] - previous[1])

@@ -11,7 +11,7 @@ import asyncpg
 from sqlalchemy import event
 
 from bench.cluster import BenchCluster
-from bench.report import Row, say, table
+from bench.report import ReportRow, format_table, print_progress
 from corral.store import operations as store
 from corral.store.database import Database
 
@@ -48,7 +48,7 @@ async def measure(running: BenchCluster, session: aiohttp.ClientSession, databas
     short = await _lists(running, session, f"record of {FEW}")
     await _fill(database, ROWS - FEW)
     long = await _lists(running, session, f"record of {ROWS:,}")
-    shown = table(
+    shown = format_table(
         f"Lists, {CALLS} calls one after the other; {LISTED} failures of {LISTED_TARGETS} nodes in the live list",
         [long, short],
         ratio_of=tuple(long.values),
@@ -61,14 +61,14 @@ async def _fill(database: asyncpg.Connection, rows: int) -> None:
     await database.execute("ANALYZE operations, operation_targets")
 
 
-async def _lists(running: BenchCluster, session: aiohttp.ClientSession, name: str) -> Row:
-    say(f"lists: {name}")
+async def _lists(running: BenchCluster, session: aiohttp.ClientSession, name: str) -> ReportRow:
+    print_progress(f"lists: {name}")
     history = f"{running.url}/api/operations/history"
     deep = await _last_cursor(session, history)
     live = await _times(session, f"{running.url}/api/operations")
     first = await _times(session, history)
     last = await _times(session, f"{history}?before={deep}")
-    return Row(
+    return ReportRow(
         name,
         {
             "live p50 ms": _at(live, 0.5),

@@ -2,7 +2,7 @@
 
 200 pretend nodes and 50 operations under way on one frontend, whose progress changes four times a second. Each page is
 looked at for a while: frames that the browser drew, gaps between them, requests that it made. Beside it in the same run
-a tab as the ancestor's page is one: it asks for the operations every second and for nodes and models every five.
+a tab like LocalAI's page: it polls the operations every second, and nodes and models every five.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack
 import aiohttp
 from playwright.async_api import Browser, Page, Request, async_playwright
 
-from bench.cluster import BenchCluster, cluster
-from bench.pretend import SETTINGS, URI, FleetProcess, pretend, register, retire_real_worker
-from bench.report import Row, quiet_logs, say, table
-from tools.browser import arguments, find_browser
-from tools.page import Places, build
+from bench.cluster import BenchCluster, run_cluster
+from bench.pretend_fleet import SETTINGS, URI, FleetProcess, register_nodes, retire_real_worker, run_pretend_fleet
+from bench.report import ReportRow, format_table, print_progress, silence_logs
+from tools.browser import find_browser, list_arguments
+from tools.page import PageFolders, build_page
 
 NODES = 200
 OPERATIONS = 50
@@ -39,7 +39,7 @@ _WATCH_FRAMES = """() => {
   const tick = (now) => { window.__frames.push(now - last); last = now; requestAnimationFrame(tick); };
   requestAnimationFrame(tick);
 }"""
-_POLL_AS_THE_ANCESTOR = """() => {
+_POLL_AS_LOCALAI = """() => {
   const read = (path) => fetch(path).then((answer) => answer.json());
   setInterval(() => read("/api/operations"), 1000);
   setInterval(() => { read("/api/nodes"); read("/api/nodes/models"); }, 5000);
@@ -48,47 +48,50 @@ _PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0]?.sta
 
 
 def run() -> str:
-    build(Places())
-    with cluster(**SETTINGS) as running:
+    build_page(PageFolders())
+    with run_cluster(**SETTINGS) as running:
         return asyncio.run(_measure(running))
 
 
 async def _measure(running: BenchCluster) -> str:
-    quiet_logs()
+    silence_logs()
     async with AsyncExitStack() as stack:
         headers = {"Authorization": f"Bearer {running.admin_key}"}
         session = await stack.enter_async_context(aiohttp.ClientSession(headers=headers))
         playwright = await stack.enter_async_context(async_playwright())
-        browser = await playwright.chromium.launch(executable_path=find_browser(), args=arguments())
+        browser = await playwright.chromium.launch(executable_path=find_browser(), args=list_arguments())
         stack.push_async_callback(browser.close)
         weight = await _first_load(browser, running)
         await retire_real_worker(running, session)
-        say(f"registering {NODES} nodes")
-        nodes = await register(running, session, NODES)
-        fleet = await stack.enter_async_context(pretend(running, nodes, OTHER_CORE))
+        print_progress(f"registering {NODES} nodes")
+        nodes = await register_nodes(running, session, NODES)
+        fleet = await stack.enter_async_context(run_pretend_fleet(running, nodes, OTHER_CORE))
         await _begin(running, session, fleet, nodes)
         rows = [await _look(browser, running, name) for name in PAGES]
         rows.append(await _look(browser, running, None))
-    return "\n".join([weight, table(f"{NODES} nodes, {OPERATIONS} operations under way, {LOOK_S:g} s each", rows)])
+    return "\n".join(
+        [weight, format_table(f"{NODES} nodes, {OPERATIONS} operations under way, {LOOK_S:g} s each", rows)]
+    )
 
 
 async def _begin(
     running: BenchCluster, session: aiohttp.ClientSession, fleet: FleetProcess, nodes: list[dict[str, str]]
 ) -> None:
-    await fleet.order(WORK_S)
+    await fleet.set_order(WORK_S)
     for number in range(OPERATIONS):
         chosen = [nodes[(number * NODES_EACH + place) % NODES]["id"] for place in range(NODES_EACH)]
-        wish = {"uri": URI, "name": f"engine-{number % ENGINES}", "nodes": chosen}
-        async with session.post(f"{running.url}/api/backends/install-external", json=wish) as answer:
-            told = await answer.json()
-            assert answer.status in (200, 202), told
-            assert not told["deduplicated"], told
+        request_body = {"uri": URI, "name": f"engine-{number % ENGINES}", "nodes": chosen}
+        async with session.post(f"{running.url}/api/backends/install-external", json=request_body) as answer:
+            body = await answer.json()
+            assert answer.status in (200, 202), body
+            assert not body["deduplicated"], body
 
 
 async def _first_load(browser: Browser, running: BenchCluster) -> str:
-    """An empty browser, an empty cluster: what comes over the wire until the overview stands, and when it stands."""
-    say("first load")
-    page, seen = await opened(browser, running)
+    """Load the page in an empty browser on an empty cluster: bytes on the wire until the overview is drawn, and its
+    time."""
+    print_progress("first load")
+    page, seen = await open_page(browser, running)
     await page.goto(f"{running.url}/app/")
     await page.get_by_role("heading", level=1).wait_for()
     paint, useful = await page.evaluate(_PAINT), await page.evaluate("() => performance.now()")
@@ -107,13 +110,13 @@ async def _first_load(browser: Browser, running: BenchCluster) -> str:
         "style KB": kinds["stylesheet"],
         "fonts KB": kinds["font"],
         "first paint ms": float(paint or 0),
-        "overview stands ms": float(useful),
+        "overview drawn ms": float(useful),
     }
-    return table("The first load of the overview, over the wire", [Row("Corral", row)])
+    return format_table("The first load of the overview, over the wire", [ReportRow("Corral", row)])
 
 
-async def opened(browser: Browser, running: BenchCluster) -> tuple[Page, list[Request]]:
-    """A blank page of an admin, and the requests that it will have made."""
+async def open_page(browser: Browser, running: BenchCluster) -> tuple[Page, list[Request]]:
+    """Return a blank page of an admin, and the list of the requests that it will have made."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
     entered = await context.request.post(f"{running.url}/api/session", data={"key": running.admin_key})
     assert entered.ok, await entered.text()
@@ -127,14 +130,14 @@ async def opened(browser: Browser, running: BenchCluster) -> tuple[Page, list[Re
     return page, seen
 
 
-async def _look(browser: Browser, running: BenchCluster, name: str | None) -> Row:
-    """At one of the pages; None: as the ancestor's page asks."""
-    label = "as the ancestor polls" if name is None else f"/app/{name}"
-    say(label)
-    page, seen = await opened(browser, running)
+async def _look(browser: Browser, running: BenchCluster, name: str | None) -> ReportRow:
+    """Measure one of the pages, or with None a tab that polls as LocalAI's page does."""
+    label = "polling as LocalAI's page does" if name is None else f"/app/{name}"
+    print_progress(label)
+    page, seen = await open_page(browser, running)
     if name is None:
         await page.goto(f"{running.url}/healthz")
-        await page.evaluate(_POLL_AS_THE_ANCESTOR)
+        await page.evaluate(_POLL_AS_LOCALAI)
     else:
         await page.goto(f"{running.url}/app/{name}")
         await page.get_by_role("heading", level=1).wait_for()
@@ -153,4 +156,4 @@ async def _look(browser: Browser, running: BenchCluster, name: str | None) -> Ro
         "frontend CPU ms/s": cpu / LOOK_S * 1000,
     }
     await page.context.close()
-    return Row(label, values)
+    return ReportRow(label, values)

@@ -1,8 +1,8 @@
-"""The page of operations with a crowd under way: 890 operations on 200 pretend nodes, each told four times a second.
+"""The page of operations with a crowd under way: 890 operations on 200 pretend nodes, each with four updates a second.
 
-It is looked at as it opens, with the first 50 cards drawn, and again with every card drawn by *Show 50 more*. For both:
-elements of the document, its height, frames that the browser drew, its longest task, and the time from a letter in the
-search until the list that it leaves has been drawn.
+The page is measured as it opens, with the first 50 cards drawn, and again with every card drawn by *Show 50 more*. For
+both: elements of the document, its height, frames that the browser drew, its longest task, and the time from a letter
+in the search until the list that it leaves has been drawn.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from contextlib import AsyncExitStack
 import aiohttp
 from playwright.async_api import Page, async_playwright
 
-from bench.cluster import BenchCluster, cluster
-from bench.page import opened
-from bench.pretend import SETTINGS, URI, FleetProcess, pretend, register, retire_real_worker
-from bench.report import Row, quiet_logs, say, table
-from tools.browser import arguments, find_browser
-from tools.page import Places, build
+from bench.cluster import BenchCluster, run_cluster
+from bench.page import open_page
+from bench.pretend_fleet import SETTINGS, URI, FleetProcess, register_nodes, retire_real_worker, run_pretend_fleet
+from bench.report import ReportRow, format_table, print_progress, silence_logs
+from tools.browser import find_browser, list_arguments
+from tools.page import PageFolders, build_page
 
 NODES = 200
 OPERATIONS = 890
-ASKED_AT_ONCE = 8
+CONCURRENCY_MAX = 8
 WORK_S = 900.0
 LOOK_S = 15.0
 OTHER_CORE = 1
@@ -72,59 +72,59 @@ _TYPE = """async (typed) => {
 
 
 def run() -> str:
-    build(Places())
-    with cluster(**SETTINGS) as running:
+    build_page(PageFolders())
+    with run_cluster(**SETTINGS) as running:
         return asyncio.run(_measure(running))
 
 
 async def _measure(running: BenchCluster) -> str:
-    quiet_logs()
+    silence_logs()
     async with AsyncExitStack() as stack:
         headers = {"Authorization": f"Bearer {running.admin_key}"}
         session = await stack.enter_async_context(aiohttp.ClientSession(headers=headers))
         playwright = await stack.enter_async_context(async_playwright())
-        browser = await playwright.chromium.launch(executable_path=find_browser(), args=arguments())
+        browser = await playwright.chromium.launch(executable_path=find_browser(), args=list_arguments())
         stack.push_async_callback(browser.close)
         await retire_real_worker(running, session)
-        say(f"registering {NODES} nodes")
-        nodes = await register(running, session, NODES)
-        fleet = await stack.enter_async_context(pretend(running, nodes, OTHER_CORE))
+        print_progress(f"registering {NODES} nodes")
+        nodes = await register_nodes(running, session, NODES)
+        fleet = await stack.enter_async_context(run_pretend_fleet(running, nodes, OTHER_CORE))
         await _begin(running, session, fleet, nodes)
-        page, _ = await opened(browser, running)
+        page, _ = await open_page(browser, running)
         await page.goto(f"{running.url}/app/operations")
         await page.locator("li.operations-card").first.wait_for()
         rows = [await _look(page, "the first 50, as it opens")]
         await _draw_all(page)
-        rows.append(await _look(page, "all of them, asked for"))
-    return table(f"{OPERATIONS} operations under way on {NODES} nodes, {LOOK_S:g} s each", rows)
+        rows.append(await _look(page, "all of them, on request"))
+    return format_table(f"{OPERATIONS} operations under way on {NODES} nodes, {LOOK_S:g} s each", rows)
 
 
 async def _begin(
     running: BenchCluster, session: aiohttp.ClientSession, fleet: FleetProcess, nodes: list[dict[str, str]]
 ) -> None:
-    say(f"asking for {OPERATIONS} operations")
-    await fleet.order(WORK_S)
-    slots = asyncio.Semaphore(ASKED_AT_ONCE)
+    print_progress(f"asking for {OPERATIONS} operations")
+    await fleet.set_order(WORK_S)
+    slots = asyncio.Semaphore(CONCURRENCY_MAX)
 
     async def ask(number: int) -> None:
-        wish = {"uri": URI, "name": f"engine-{number // NODES}", "nodes": [nodes[number % NODES]["id"]]}
-        async with slots, session.post(f"{running.url}/api/backends/install-external", json=wish) as answer:
-            told = await answer.json()
-            assert answer.status in (200, 202), told
-            assert not told["deduplicated"], told
+        request_body = {"uri": URI, "name": f"engine-{number // NODES}", "nodes": [nodes[number % NODES]["id"]]}
+        async with slots, session.post(f"{running.url}/api/backends/install-external", json=request_body) as answer:
+            body = await answer.json()
+            assert answer.status in (200, 202), body
+            assert not body["deduplicated"], body
 
     await asyncio.gather(*(ask(number) for number in range(OPERATIONS)))
 
 
 async def _draw_all(page: Page) -> None:
-    say("drawing all of them")
+    print_progress("drawing all of them")
     for _ in range(PRESSES_MAX):
         if not await page.evaluate(_SHOW_MORE):
             return
 
 
-async def _look(page: Page, label: str) -> Row:
-    say(label)
+async def _look(page: Page, label: str) -> ReportRow:
+    print_progress(label)
     await page.wait_for_timeout(2000)
     await page.evaluate(_WATCH)
     await page.wait_for_timeout(LOOK_S * 1000)
@@ -140,4 +140,4 @@ async def _look(page: Page, label: str) -> Row:
         "longest task ms": float(seen["task"]),
         "two letters in the search ms": float(took_ms),
     }
-    return Row(label, values)
+    return ReportRow(label, values)

@@ -1,6 +1,6 @@
 """Decisions over fleets of growing size: the processor time that each takes, and how it grows.
 
-Baseline in the same run: one look at each node and each replica in plain Python, which no placement can do without.
+Baseline in the same run: reading each node and each replica once in plain Python, which no placement can do without.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
-from bench.report import Row, table
+from bench.report import ReportRow, format_table
 from corral.domain.model import Need, StoredFile
 from corral.domain.node import Hardware, Label, LabelSource, Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.placing.demand import Demand, Engine
 from corral.policy.placing.eviction import make_room
-from corral.policy.placing.fleet import Copy, Fleet, ModelView
-from corral.policy.placing.placement import place
-from corral.policy.placing.scaling import Scaler, decide
+from corral.policy.placing.fleet import EngineAvailability, FileCopy, ModelTraits, PlacementDemand, PlacementFleet
+from corral.policy.placing.placement import place_replicas
+from corral.policy.placing.scaling import ScalingInputBuilder, decide
 
 SIZES = (10, 100, 1_000)
 REPLICAS_PER_NODE = 10
@@ -34,47 +33,49 @@ def run() -> str:
         column: math.log(rows[-1].values[column] / rows[0].values[column]) / math.log(SIZES[-1] / SIZES[0])
         for column in rows[0].values
     }
-    shown = table(
+    shown = format_table(
         f"Placement, ms of processor time, median of {ROUNDS}; {REPLICAS_PER_NODE} replicas on each node", rows
     )
     exponents = ", ".join(f"{column.removesuffix(' ms')} {value:.2f}" for column, value in growth.items())
     return f"{shown}\nGrowth exponent from {SIZES[0]} to {SIZES[-1]:,} nodes (1 is linear): {exponents}\n"
 
 
-def _measure(size: int) -> Row:
+def _measure(size: int) -> ReportRow:
     nodes = [_node(number) for number in range(size)]
     replicas = [_replica(node, number) for node in nodes for number in range(REPLICAS_PER_NODE)]
-    models = [ModelView(name=f"model-{number}", groups=frozenset({f"g{number % 50}"})) for number in range(size)]
+    models = [ModelTraits(name=f"model-{number}", groups=frozenset({f"g{number % 50}"})) for number in range(size)]
     rules = [Rule(model=f"model-{number}", selector={}, min_replicas=1) for number in range(0, size, 3)]
     files = tuple(StoredFile(path=f"part-{n}", sha256=f"{n:064x}", size_bytes=GIB) for n in range(4))
-    copies = [Copy(node.id, file.sha256, GIB) for node in nodes[::7] for file in files]
+    copies = [FileCopy(node.id, file.sha256, GIB) for node in nodes[::7] for file in files]
 
-    def indexed() -> Fleet:
-        return Fleet.of(nodes, replicas, models=models, rules=rules, copies=copies)
+    def indexed() -> PlacementFleet:
+        return PlacementFleet.build(nodes, replicas, models=models, rules=rules, copies=copies)
 
     fleet = indexed()
-    fits = Demand(
+    fits = PlacementDemand(
         model="new",
         need=lambda node: Need(vram_bytes=5 * GIB, payload_bytes=4 * GIB),  # noqa: ARG005  the node is what is asked with
         files=files,
-        engines={node.id: Engine(is_installed=number % 2 == 0) for number, node in enumerate(nodes)},
+        engines={node.id: EngineAvailability(is_installed=number % 2 == 0) for number, node in enumerate(nodes)},
         selector={"zone": "b"},
         groups=frozenset({"g3"}),
     )
-    crowded = Demand(model="new", need=Need(vram_bytes=20 * GIB), files=files)
-    refused = place(fleet, crowded)
-    assert place(fleet, fits).choices
+    crowded = PlacementDemand(model="new", need=Need(vram_bytes=20 * GIB), files=files)
+    refused = place_replicas(fleet, crowded)
+    assert place_replicas(fleet, fits).choices
     assert make_room(fleet, crowded, refused, NOW).victims
-    return Row(
+    return ReportRow(
         f"{size:,} nodes, {len(replicas):,} replicas",
         {
             "index ms": _ms(indexed),
-            "place ms": _ms(lambda: place(fleet, fits)),
-            "place 50 ms": _ms(lambda: place(fleet, Demand(model="new", need=Need(vram_bytes=GIB), count=50))),
-            "nothing fits ms": _ms(lambda: place(fleet, crowded)),
+            "place ms": _ms(lambda: place_replicas(fleet, fits)),
+            "place 50 ms": _ms(
+                lambda: place_replicas(fleet, PlacementDemand(model="new", need=Need(vram_bytes=GIB), count=50))
+            ),
+            "nothing fits ms": _ms(lambda: place_replicas(fleet, crowded)),
             "make room ms": _ms(lambda: make_room(fleet, crowded, refused, NOW)),
             "scale all models ms": _ms(lambda: _scale(fleet)),
-            "one look at each ms": _ms(lambda: _look(nodes, replicas)),
+            "read each once ms": _ms(lambda: _look(nodes, replicas)),
         },
     )
 
@@ -88,9 +89,9 @@ def _ms(work: Callable[[], object]) -> float:
     return median(taken) * 1000
 
 
-def _scale(fleet: Fleet) -> int:
-    scaler = Scaler(fleet, NOW)
-    return sum(decide(scaler.situation(model)).add for model in fleet.models)
+def _scale(fleet: PlacementFleet) -> int:
+    scaler = ScalingInputBuilder(fleet, NOW)
+    return sum(decide(scaler.build_input(model)).add for model in fleet.models)
 
 
 def _look(nodes: list[Node], replicas: list[Replica]) -> int:

@@ -12,26 +12,28 @@ import structlog
 _began = time.monotonic()
 
 
-def quiet_logs() -> None:
-    """Warnings only, and none of them between the tables."""
+def silence_logs() -> None:
+    """Log warnings only, and none of them between the tables."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(30), logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )
 
 
-def say(words: str) -> None:
-    """Where the run is, for whoever waits."""
+def print_progress(words: str) -> None:
+    """Print how far the run is."""
     print(f"{time.monotonic() - _began:6.1f} s  {words}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
+    """Holds one row of a result table."""
+
     name: str
     values: dict[str, float]
 
 
-def table(title: str, rows: Sequence[Row], *, ratio_of: Sequence[str] = ()) -> str:
-    """Without `ratio_of` there is no line of ratios."""
+def format_table(title: str, rows: Sequence[ReportRow], *, ratio_of: Sequence[str] = ()) -> str:
+    """Format a table. Without `ratio_of` there is no line of ratios."""
     columns = list(rows[0].values)
     lines = [f"### {title}", "", f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     lines += [f"| {row.name} | {' | '.join(_shown(row, column) for column in columns)} |" for row in rows]
@@ -46,8 +48,8 @@ def table(title: str, rows: Sequence[Row], *, ratio_of: Sequence[str] = ()) -> s
     return "\n".join(lines) + "\n"
 
 
-def _shown(row: Row, column: str) -> str:
-    """What was not measured is left empty."""
+def _shown(row: ReportRow, column: str) -> str:
+    """Return the text of a cell; empty if the value was not measured."""
     return _number(row.values[column]) if column in row.values else ""
 
 

@@ -13,11 +13,11 @@ from statistics import median
 
 from sqlalchemy import text
 
-from bench.report import Row, say, table
+from bench.report import ReportRow, format_table, print_progress
 from corral.adapters.system import SystemClock
 from corral.domain.operation import OperationId
-from corral.reconcile.leader import Leader
-from corral.reconcile.scaling import Scaling, Wish
+from corral.reconcile.leader import LeaderElector
+from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
 from corral.store.database import Database, count_statements
 from tests.simulation.postgres import postgres_server
 from tests.support.databases import fresh_database, make_template
@@ -52,7 +52,7 @@ _REPLICAS = text("""
 
 def run() -> str:
     rows = [asyncio.run(_measure(size)) for size in SIZES]
-    return table(
+    return format_table(
         f"One pass of the scaler, {REPLICAS_PER_MODEL} replicas of each model, as many nodes as models; "
         f"median of {ROUNDS}",
         rows,
@@ -60,15 +60,15 @@ def run() -> str:
     )
 
 
-async def _measure(size: int) -> Row:
-    say(f"{size:,} models")
+async def _measure(size: int) -> ReportRow:
+    print_progress(f"{size:,} models")
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder, postgres_server(Path(folder)) as address:
         await make_template(address)
         async with fresh_database(address) as url:
             return await _passes(url, size)
 
 
-async def _passes(url: str, size: int) -> Row:
+async def _passes(url: str, size: int) -> ReportRow:
     database = Database(url)
     statements: list[str] = []
     try:
@@ -78,9 +78,9 @@ async def _passes(url: str, size: int) -> Row:
             await tx.execute(_RULES, {"models": size})
             await tx.execute(_REPLICAS, {"models": size, "each": REPLICAS_PER_MODEL})
             await tx.execute(text("ANALYZE"))
-        leader = Leader(database, SystemClock(), "bench", 600.0)
+        leader = LeaderElector(database, SystemClock(), "bench", 600.0)
         await leader.tick()
-        scaling = Scaling(database, leader, _nobody)
+        scaling = ScalingReconciler(database, leader, _refuse_request)
         await scaling.tick()
         count_statements(database, statements.append)
         walls, cpus = [], []
@@ -92,11 +92,11 @@ async def _passes(url: str, size: int) -> Row:
             cpus.append(time.process_time() - cpu)
     finally:
         await database.close()
-    return Row(
+    return ReportRow(
         f"{size:,} models, {size * REPLICAS_PER_MODEL:,} replicas",
         {"pass ms": median(walls) * 1000, "CPU ms": median(cpus) * 1000, "statements": float(len(statements))},
     )
 
 
-async def _nobody(wish: Wish) -> OperationId:
-    raise AssertionError(f"nothing is missing, and {wish.model} was asked for")
+async def _refuse_request(request: ScaleRequest) -> OperationId:
+    raise AssertionError(f"nothing is missing, and {request.model} was requested")

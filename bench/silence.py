@@ -1,6 +1,6 @@
-"""How long it takes from a node's last heartbeat until every watcher is told that it is offline.
+"""How long it takes from a node's last heartbeat until every watcher gets the event that it is offline.
 
-Baseline, computed and not run: a threshold of 60 s looked at every 15 s (the constants of Corral's ancestor), for
+Baseline, computed and not run: a threshold of 60 s checked every 15 s (LocalAI's constants), for
 the same moments of the last heartbeats.
 """
 
@@ -14,19 +14,19 @@ import time
 import aiohttp
 import asyncpg
 
-from bench.cluster import BenchCluster, cluster
+from bench.cluster import BenchCluster, run_cluster
 from bench.heartbeats import PATH, insert_nodes
-from bench.load import SimulatedNode, heartbeat_request
-from bench.report import Row, table
+from bench.load import SimulatedNode, make_heartbeat_request
+from bench.report import ReportRow, format_table
 
 NODES = 30
 LIMIT_S = 120.0
-ANCESTOR_THRESHOLD_S = 60.0
-ANCESTOR_TICK_S = 15.0
+LOCALAI_THRESHOLD_S = 60.0
+LOCALAI_TICK_S = 15.0
 
 
 def run() -> str:
-    with cluster() as running:
+    with run_cluster() as running:
         return asyncio.run(_measure(running))
 
 
@@ -41,29 +41,29 @@ async def _measure(running: BenchCluster) -> str:
         await connection.close()
     # The leader declares nobody lost before it has watched for one lease; a fresh cluster has not.
     last = await _last_heartbeats(running, nodes)
-    told = await _watch(running, set(last))
-    delays = sorted(told[node_id] - last[node_id] for node_id in last)
+    offline_at = await _watch(running, set(last))
+    delays = sorted(offline_at[node_id] - last[node_id] for node_id in last)
     rng = random.Random(1)
-    ancestor = sorted(ANCESTOR_THRESHOLD_S + rng.uniform(0, ANCESTOR_TICK_S) for _ in delays)
-    return table(
+    localai = sorted(LOCALAI_THRESHOLD_S + rng.uniform(0, LOCALAI_TICK_S) for _ in delays)
+    return format_table(
         f"From the last heartbeat to *offline* on the event stream, {NODES} nodes",
-        [_row("Corral", delays), _row("60 s threshold every 15 s (computed)", ancestor)],
+        [_row("Corral", delays), _row("60 s threshold every 15 s (computed)", localai)],
         ratio_of=("median s", "longest s"),
     )
 
 
-def _row(name: str, delays: list[float]) -> Row:
-    return Row(name=name, values={"median s": delays[len(delays) // 2], "longest s": delays[-1]})
+def _row(name: str, delays: list[float]) -> ReportRow:
+    return ReportRow(name=name, values={"median s": delays[len(delays) // 2], "longest s": delays[-1]})
 
 
 async def _last_heartbeats(running: BenchCluster, nodes: list[SimulatedNode]) -> dict[str, float]:
-    """Heartbeats for a minute, then silence, node by node at moments of chance."""
+    """Send heartbeats for a minute, then stop them node by node at random moments. Return each node's last one."""
     rng, last = random.Random(2), {}
     reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
     for round_number in range(6):
         is_last = round_number == 5
         for node in nodes:
-            writer.write(heartbeat_request(node, PATH))
+            writer.write(make_heartbeat_request(node, PATH))
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
             last[node.id] = time.monotonic()
@@ -75,8 +75,8 @@ async def _last_heartbeats(running: BenchCluster, nodes: list[SimulatedNode]) ->
     return last
 
 
-async def _watch(running: BenchCluster, wanted: set[str]) -> dict[str, float]:
-    told: dict[str, float] = {}
+async def _watch(running: BenchCluster, node_ids: set[str]) -> dict[str, float]:
+    offline_at: dict[str, float] = {}
     headers = {"Authorization": f"Bearer {running.admin_key}"}
     url = f"http://127.0.0.1:{running.port}/api/events?topics=node"
     async with (
@@ -86,7 +86,7 @@ async def _watch(running: BenchCluster, wanted: set[str]) -> dict[str, float]:
     ):
         async for line in answer.content:
             if line.startswith(b"data: ") and b"node.lost" in line:
-                told[json.loads(line[6:])["key"]] = time.monotonic()
-            if wanted <= told.keys():
-                return told
+                offline_at[json.loads(line[6:])["key"]] = time.monotonic()
+            if node_ids <= offline_at.keys():
+                return offline_at
     raise RuntimeError("the stream ended before every node was found lost")

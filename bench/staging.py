@@ -23,12 +23,12 @@ from statistics import median
 
 from bench.cluster import free_port
 from bench.nginx import nginx
-from bench.report import Row, say, table
-from bench.staging_node import Silent, node
-from corral.adapters.nats.keys import Key, KeyKind, new_key
+from bench.report import ReportRow, format_table, print_progress
+from bench.staging_node import NullWorkReport, run_node
+from corral.adapters.nats.keys import NatsKey, NatsKeyKind, new_key
 from corral.adapters.system import SystemClock
-from corral.bus.messages import BlobPlace, FileItem
-from corral.ports.credentials import READS_BLOBS
+from corral.bus.messages import BlobSource, ModelFileItem
+from corral.ports.credentials import BLOB_READ_SCOPE
 from corral.transfer.chunks import ChunkHasher
 from corral.transfer.tickets import Ticket, sign_ticket
 
@@ -50,12 +50,12 @@ def run() -> str:
 
 
 def _one_node(folder: Path) -> str:
-    source, key = folder / "source", new_key(KeyKind.ACCOUNT)
+    source, key = folder / "source", new_key(NatsKeyKind.ACCOUNT)
     file = _made(source, ONE_BYTES)
     seconds: dict[str, list[float]] = {"corral": [], "curl": [], "checked": []}
     with _nginx(folder, source / "blobs") as address, _served(source, key) as url:
         for number in range(ROUNDS + 1):
-            say(f"one node, round {number} of {ROUNDS}")
+            print_progress(f"one node, round {number} of {ROUNDS}")
             corral = _pull(folder / "there", url, key, file)
             curl, checked = _curl(f"{address}/{file.sha256}", folder / "copy", file.sha256)
             # The first round warms the caches.
@@ -67,15 +67,15 @@ def _one_node(folder: Path) -> str:
         _rate("curl from nginx, then sha256sum", seconds["checked"]),
         _rate("curl from nginx, nothing verified", seconds["curl"]),
     ]
-    return table(f"One node, {ONE_BYTES // MIB:,} MiB, median of {ROUNDS}", rows, ratio_of=("MiB/s",))
+    return format_table(f"One node, {ONE_BYTES // MIB:,} MiB, median of {ROUNDS}", rows, ratio_of=("MiB/s",))
 
 
-def _rate(name: str, seconds: list[float]) -> Row:
-    return Row(name, {"MiB/s": ONE_BYTES / MIB / median(seconds), "s": median(seconds)})
+def _rate(name: str, seconds: list[float]) -> ReportRow:
+    return ReportRow(name, {"MiB/s": ONE_BYTES / MIB / median(seconds), "s": median(seconds)})
 
 
-def _made(folder: Path, size_bytes: int) -> FileItem:
-    """A content in the store of a node that is not running yet."""
+def _made(folder: Path, size_bytes: int) -> ModelFileItem:
+    """Make a content in the store of a node that is not running yet."""
     blobs = folder / "blobs"
     blobs.mkdir(parents=True, exist_ok=True)
     found, path = hashlib.sha256(), blobs / "new"
@@ -87,16 +87,16 @@ def _made(folder: Path, size_bytes: int) -> FileItem:
         # What is still to be written would be written during the first rounds.
         os.fsync(out.fileno())
     path.rename(blobs / found.hexdigest())
-    return FileItem(path="model.gguf", sha256=found.hexdigest(), size_bytes=size_bytes)
+    return ModelFileItem(path="model.gguf", sha256=found.hexdigest(), size_bytes=size_bytes)
 
 
-def _ticket(key: Key) -> str:
+def _ticket(key: NatsKey) -> str:
     expires_at = int(SystemClock().wall().timestamp()) + 3600
-    return sign_ticket(Ticket(reader="bench", scope=READS_BLOBS, expires_at=expires_at), key.sign)
+    return sign_ticket(Ticket(reader="bench", scope=BLOB_READ_SCOPE, expires_at=expires_at), key.sign)
 
 
 @contextmanager
-def _served(folder: Path, key: Key) -> Iterator[str]:
+def _served(folder: Path, key: NatsKey) -> Iterator[str]:
     command = [sys.executable, "-m", "bench.staging_node", "serve", str(folder), key.public]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -106,7 +106,7 @@ def _served(folder: Path, key: Key) -> Iterator[str]:
         process.wait(timeout=20)
 
 
-def _pull(folder: Path, url: str, key: Key, file: FileItem) -> float:
+def _pull(folder: Path, url: str, key: NatsKey, file: ModelFileItem) -> float:
     command = [sys.executable, "-m", "bench.staging_node", "pull", str(folder), url, url, _ticket(key)]
     command += [file.sha256, str(file.size_bytes)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -115,7 +115,7 @@ def _pull(folder: Path, url: str, key: Key, file: FileItem) -> float:
 
 
 def _curl(url: str, path: Path, sha256: str) -> tuple[float, float]:
-    """Seconds for the file, and for the file and its sum."""
+    """Return the seconds for the file, and for the file and its checksum."""
     command = ["curl", "--silent", "--fail", "--output", str(path), "--write-out", "%{time_total}", url]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     began = time.perf_counter()
@@ -141,30 +141,39 @@ async def _ten_nodes(folder: Path) -> str:
     file = await asyncio.to_thread(_made, source, SWARM_BYTES)
     hasher = ChunkHasher()
     hasher.update((source / "blobs" / file.sha256).read_bytes())
-    lists, key = {file.sha256: hasher.finish().chunks}, new_key(KeyKind.ACCOUNT)
-    say("one node on a narrow line")
+    lists, key = {file.sha256: hasher.finish().chunks}, new_key(NatsKeyKind.ACCOUNT)
+    print_progress("one node on a narrow line")
     one = await _spread(folder / "one", source, file, lists, key, count=1, is_chain=False)
-    say("ten nodes from node to node")
+    print_progress("ten nodes from node to node")
     chain = await _spread(folder / "chain", source, file, lists, key, count=NODES, is_chain=True)
-    say("ten nodes from one source")
+    print_progress("ten nodes from one source")
     star = await _spread(folder / "star", source, file, lists, key, count=NODES, is_chain=False)
     rows = [
-        Row(f"{NODES} nodes, from node to node", {"s": chain, "times one node": chain / one}),
-        Row(f"{NODES} nodes, all from one source", {"s": star, "times one node": star / one}),
-        Row("one node", {"s": one, "times one node": 1.0}),
+        ReportRow(f"{NODES} nodes, from node to node", {"s": chain, "times one node": chain / one}),
+        ReportRow(f"{NODES} nodes, all from one source", {"s": star, "times one node": star / one}),
+        ReportRow("one node", {"s": one, "times one node": 1.0}),
     ]
     line = LINE_BYTES_PER_S // MIB
-    return table(f"{SWARM_BYTES // MIB} MiB to {NODES} nodes, {line} MiB/s in and out of each", rows, ratio_of=("s",))
+    return format_table(
+        f"{SWARM_BYTES // MIB} MiB to {NODES} nodes, {line} MiB/s in and out of each", rows, ratio_of=("s",)
+    )
 
 
 async def _spread(
-    folder: Path, source: Path, file: FileItem, lists: dict[str, bytes], key: Key, *, count: int, is_chain: bool
+    folder: Path,
+    source: Path,
+    file: ModelFileItem,
+    lists: dict[str, bytes],
+    key: NatsKey,
+    *,
+    count: int,
+    is_chain: bool,
 ) -> float:
-    """Seconds until the last one has it."""
+    """Return the seconds until the last node has the file."""
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(node(source, "", key.public, LINE_BYTES_PER_S, lists))
+        first = await stack.enter_async_context(run_node(source, "", key.public, LINE_BYTES_PER_S, lists))
         nodes = [
-            await stack.enter_async_context(node(folder / str(number), first.url, key.public, LINE_BYTES_PER_S))
+            await stack.enter_async_context(run_node(folder / str(number), first.url, key.public, LINE_BYTES_PER_S))
             for number in range(count)
         ]
         urls = [first.url, *(each.url for each in nodes)]
@@ -172,9 +181,9 @@ async def _spread(
         async with asyncio.TaskGroup() as group:
             for number, each in enumerate(nodes):
                 # As the control plane does it: whoever has the fewest askers, and the source as the last resort.
-                asked = [urls[number], first.url] if is_chain else [first.url]
-                places = tuple(BlobPlace(kind="node", url=url, ticket=_ticket(key)) for url in asked)
-                group.create_task(each.files.have("m", "r1", (file,), places, Silent()))
+                operations = [urls[number], first.url] if is_chain else [first.url]
+                places = tuple(BlobSource(kind="node", url=url, ticket=_ticket(key)) for url in operations)
+                group.create_task(each.files.ensure_files("m", "r1", (file,), places, NullWorkReport()))
         seconds = time.perf_counter() - began
     shutil.rmtree(folder)
     return seconds

@@ -18,60 +18,64 @@ import uvloop
 from aiohttp import web
 
 from corral.adapters.system import SystemClock
-from corral.bus.messages import BlobPlace, FileItem
-from corral.domain.operation import Phase
+from corral.bus.messages import BlobSource, ModelFileItem
+from corral.domain.operation import JobPhase
 from corral.transfer.chunks import hash_file
-from corral.transfer.threads import in_thread
-from corral.worker.files.node import FilesParts, NodeFiles, compose_files
-from corral.worker.files.places import Library
-from corral.worker.files.pulling import PullOptions
-from corral.worker.files.server import Gate
-from corral.worker.health import HealthServer, listen
+from corral.transfer.files import run_in_thread
+from corral.worker.files.chunk_client import LibraryAccess
+from corral.worker.files.content_puller import PullOptions
+from corral.worker.files.file_routes import TicketContext
+from corral.worker.files.node_files import NodeFiles, NodeFilesDeps, compose_files
+from corral.worker.http_server import WorkerHttpServer, open_listener
 
 
-class Silent:
-    def phase(self, phase: Phase) -> None: ...
+class NullWorkReport:
+    """A `WorkReport` that ignores everything."""
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None: ...
+    def on_phase(self, phase: JobPhase) -> None: ...
+
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None: ...
 
 
-class ChunkLists:
-    """What a frontend tells of contents: their hashes, and no bytes."""
+class ChunkListRoutes:
+    """Serves chunk hashes of contents, as a frontend does."""
 
     def __init__(self, lists: dict[str, bytes]) -> None:
         self._lists = lists
 
     def add_to(self, application: web.Application) -> None:
-        application.router.add_get("/api/node/{node}/blobs/{sha256}/chunks", self._tell)
+        application.router.add_get("/api/node/{node}/blobs/{sha256}/chunks", self._send_list)
 
     def close(self) -> None:
         return
 
-    async def _tell(self, request: web.Request) -> web.Response:
+    async def _send_list(self, request: web.Request) -> web.Response:
         return web.Response(body=self._lists[request.match_info["sha256"]])
 
 
 @dataclass(frozen=True)
 class BenchNode:
+    """Holds the files and the address of a node in the staging benchmark."""
+
     files: NodeFiles
     url: str
 
 
 @asynccontextmanager
-async def node(
+async def run_node(
     folder: Path, library_url: str, public_key: str, limit: int | None = None, lists: dict[str, bytes] | None = None
 ) -> AsyncIterator[BenchNode]:
-    """One that lives as long as the block."""
-    parts = FilesParts(
+    """Run a node as long as the block lasts."""
+    parts = NodeFilesDeps(
         models_dir=folder,
         inbox_dir=folder / "inbox",
-        library=Library(urls=(library_url,), credential="", node_id=lambda: "bench"),
-        gate=Gate(ticket_key=lambda: public_key, node_id=lambda: "bench"),
+        library=LibraryAccess(urls=(library_url,), credential="", get_node_id=lambda: "bench"),
+        tickets=TicketContext(get_ticket_key=lambda: public_key, get_node_id=lambda: "bench"),
         clock=SystemClock(),
-        pull=PullOptions(headroom_bytes=0, bandwidth_bytes_per_s=limit),
+        pull_options=PullOptions(headroom_bytes=0, bandwidth_bytes_per_s=limit),
     )
     files, routes = compose_files(parts)
-    server = HealthServer(listen("127.0.0.1", 0), lambda: None, (routes, ChunkLists(lists or {})))
+    server = WorkerHttpServer(open_listener("127.0.0.1", 0), lambda: None, (routes, ChunkListRoutes(lists or {})))
     await files.start()
     await server.start()
     try:
@@ -83,16 +87,16 @@ async def node(
 
 async def serve(folder: Path, public_key: str) -> None:
     (path,) = [path for path in (folder / "blobs").iterdir() if len(path.name) == 64]
-    blob = await in_thread(lambda stop: hash_file(path, stop))
-    async with node(folder, "", public_key, lists={blob.sha256: blob.chunks}) as running:
+    blob = await run_in_thread(lambda stop: hash_file(path, stop))
+    async with run_node(folder, "", public_key, lists={blob.sha256: blob.chunks}) as running:
         print(running.url, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 
-async def pull(folder: Path, library: str, places: tuple[BlobPlace, ...], file: FileItem) -> float:
-    async with node(folder, library, "") as running:
+async def pull(folder: Path, library: str, places: tuple[BlobSource, ...], file: ModelFileItem) -> float:
+    async with run_node(folder, library, "") as running:
         began = time.perf_counter()
-        await running.files.have("m", "r1", (file,), places, Silent())
+        await running.files.ensure_files("m", "r1", (file,), places, NullWorkReport())
         return time.perf_counter() - began
 
 
@@ -101,8 +105,8 @@ def main(verb: str, folder: str, *more: str) -> None:
         uvloop.run(serve(Path(folder), more[0]))
         return
     library, url, ticket, sha256, size = more
-    place = BlobPlace(kind="node", url=url, ticket=ticket)
-    file = FileItem(path="model.gguf", sha256=sha256, size_bytes=int(size))
+    place = BlobSource(kind="node", url=url, ticket=ticket)
+    file = ModelFileItem(path="model.gguf", sha256=sha256, size_bytes=int(size))
     print(uvloop.run(pull(Path(folder), library, (place,), file)), flush=True)
 
 

@@ -18,7 +18,9 @@ import uvloop
 _NEVER = 3600.0
 
 
-class Watcher:
+class StreamWatcher:
+    """Reads one event stream of operations and counts its frames."""
+
     def __init__(self, first: dict[bytes, float], behind: list[float]) -> None:
         self.progress = 0
         self.changes = 0
@@ -36,11 +38,11 @@ class Watcher:
                 await reader.readuntil(b"event: hello")
                 ready.set()
                 while True:
-                    self._take(await reader.readuntil(b"\n\n"))
+                    self._count_frame(await reader.readuntil(b"\n\n"))
         finally:
             writer.close()
 
-    def _take(self, frame: bytes) -> None:
+    def _count_frame(self, frame: bytes) -> None:
         self.bytes += len(frame)
         if b"event: operation.progress" not in frame:
             self.changes += b"event: operation.changed" in frame
@@ -58,7 +60,7 @@ class Watcher:
 async def _run(port: int, key: str, count: int) -> None:
     first: dict[bytes, float] = {}
     behind: list[float] = []
-    watchers = [Watcher(first, behind) for _ in range(count)]
+    watchers = [StreamWatcher(first, behind) for _ in range(count)]
     ready = [asyncio.Event() for _ in watchers]
     tasks = [asyncio.create_task(watcher.run(port, key, event)) for watcher, event in zip(watchers, ready, strict=True)]
     for event in ready:
@@ -75,7 +77,7 @@ async def _run(port: int, key: str, count: int) -> None:
                 "changes": [watcher.changes for watcher in watchers],
                 "bytes": sum(watcher.bytes for watcher in watchers),
                 "behind": sorted(behind),
-                "told": len(first),
+                "deltas": len(first),
                 "broken": broken,
             }
         ),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
 import signal
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +15,9 @@ from corral.store.database import Database
 from tests.simulation.postgres import postgres_server
 from tests.support.databases import fresh_database, make_template
 from tests.support.frontends import RunningFrontend, running_frontend
-from tools.run_tests import FAILED_TO
+from tests.support.watchdog import pytest_configure, pytest_exception_interact, pytest_runtest_protocol
+
+__all__ = ["pytest_configure", "pytest_exception_interact", "pytest_runtest_protocol"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background. Programs that tests start would inherit it, and those that get a Ctrl-C would not hear.
@@ -39,14 +39,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """For `tools/run_tests.py`. With several processes only the one that collects the reports writes."""
-    failed_to = os.environ.get(FAILED_TO)
-    if report.failed and failed_to and "PYTEST_XDIST_WORKER" not in os.environ:
-        with Path(failed_to).open("a", encoding="utf-8") as file:
-            file.write(f"{report.nodeid}\n")
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,2 @@
-"""What the developers of Corral run: generated reference pages, locked requirements. Not part of the product."""
+"""Programs for the developers of Corral: generated reference pages, locked requirements, checks. Not part of the
+product."""

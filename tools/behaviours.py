@@ -1,8 +1,8 @@
-"""The list of behaviours: each promise of `docs/behaviours/*.toml` with the tests that show it.
+"""Lists behaviours: each promise of `docs/behaviours/*.toml` with the tests that show it.
 
-Guarantee: a promise without a test, a test that names an unknown promise and a promise that is written down twice are
-refused. Limit: whether the test really shows the promise is for the reviewer to judge. Tests are found by reading
-their syntax, so nothing has to be imported and nothing runs.
+Guarantee: a promise without a test, a test that names an unknown promise, a promise that is written down twice and one
+that takes a retired id (`docs/behaviours/retired.toml`) are refused. Limit: whether the test really shows the promise
+is for the reviewer to judge. Tests are found by reading their syntax, so nothing has to be imported and nothing runs.
 """
 
 from __future__ import annotations
@@ -10,16 +10,27 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.markdown import page, table
-from tools.source import ROOT, Module, Problem, literal_text, modules
+from tools.markdown import format_page, format_table
+from tools.source import ROOT, DocsProblem, SourceModule, get_literal_text, iter_modules
 
 MARK = "pytest.mark.behaviour"
-TITLES = {"api": "API", "cli": "Command line", "up": "`corral up`", "bus": "The bus", "worker": "The worker"}
+RETIRED = "retired.toml"
+TITLES = {
+    "api": "API",
+    "backends_api": "Backends API",
+    "bus": "The bus",
+    "cli": "Command line",
+    "page": "Web page",
+    "placing": "Placement and scaling",
+    "runtime": "Leader and migrations",
+    "up": "`corral up`",
+    "worker": "The worker",
+}
 _CHECKLISTS = (
     "Ids that begin with `NODE-` and `OPS-` keep the numbers of the project's checklists for nodes and for operations;"
     " the other areas are numbered by themselves."
@@ -28,6 +39,8 @@ _CHECKLISTS = (
 
 @dataclass(slots=True)
 class Behaviour:
+    """A promise of the behaviour list, with the tests that show it."""
+
     id: str
     area: str
     sentence: str
@@ -39,20 +52,20 @@ def render(root: Path = ROOT) -> str:
     for behaviour in collect(root):
         areas[behaviour.area].append(behaviour)
     blocks = [
-        "What Corral promises, and the tests that hold it to each promise. `make test` runs all of them.",
+        "What Corral promises its users, and the tests that check each promise. `make test` runs all of them.",
         _CHECKLISTS,
     ]
     for area, members in sorted(areas.items()):
         rows = [(f"`{one.id}`", one.sentence, "<br>".join(f"`{test}`" for test in one.tests)) for one in members]
         blocks += [
             f"## {TITLES.get(area, area.replace('-', ' ').capitalize())}",
-            table(["id", "what holds", "shown by"], rows),
+            format_table(["id", "what holds", "shown by"], rows),
         ]
-    return page("Behaviours", *blocks)
+    return format_page("Behaviours", *blocks)
 
 
 def collect(root: Path = ROOT) -> list[Behaviour]:
-    """Every behaviour with its tests, or `Problem` with one sentence for each thing that is wrong."""
+    """Return every behaviour with its tests, or raise `DocsProblem` with one sentence for each thing that is wrong."""
     known, problems = _read_promises(root)
     for test, behaviour_id in _marks(root):
         if behaviour_id in known:
@@ -61,7 +74,7 @@ def collect(root: Path = ROOT) -> list[Behaviour]:
             problems.append(f"{test} names the behaviour {behaviour_id}, which no file of docs/behaviours has.")
     problems += [f"{one.id} ({one.area}) has no test." for one in known.values() if not one.tests]
     if problems:
-        raise Problem(*problems)
+        raise DocsProblem(*problems)
     for one in known.values():
         one.tests = sorted(set(one.tests))
     return sorted(known.values(), key=lambda one: (one.area, _natural(one.id)))
@@ -69,12 +82,16 @@ def collect(root: Path = ROOT) -> list[Behaviour]:
 
 def _read_promises(root: Path) -> tuple[dict[str, Behaviour], list[str]]:
     known: dict[str, Behaviour] = {}
+    retired: list[str] = []
     problems = []
     for path in sorted((root / "docs/behaviours").glob("*.toml")):
         try:
             entries = tomllib.loads(path.read_text(encoding="utf-8"))
         except tomllib.TOMLDecodeError as error:
             problems.append(f"docs/behaviours/{path.name} cannot be read: {error}.")
+            continue
+        if path.name == RETIRED:
+            retired += entries.get("retired", [])
             continue
         for behaviour_id, sentence in entries.items():
             if not isinstance(sentence, str):
@@ -83,6 +100,12 @@ def _read_promises(root: Path) -> tuple[dict[str, Behaviour], list[str]]:
                 problems.append(f"{behaviour_id} is in {known[behaviour_id].area} and again in {path.stem}.")
             else:
                 known[behaviour_id] = Behaviour(behaviour_id, path.stem, sentence)
+    problems += [
+        f"{behaviour_id} is retired (docs/behaviours/{RETIRED}): give the promise a new id."
+        for behaviour_id in retired
+        if behaviour_id in known
+    ]
+    problems += [f"{behaviour_id} is retired twice." for behaviour_id, n in Counter(retired).items() if n > 1]
     return known, problems
 
 
@@ -92,15 +115,15 @@ def _natural(text: str) -> tuple[str, int]:
 
 
 def _marks(root: Path) -> Iterator[tuple[str, str]]:
-    """Pairs of a test and the id that it is marked with."""
-    for module in modules("tests", root):
-        yield from _Reader(module).read()
+    """Yield pairs of a test and the id that it is marked with."""
+    for module in iter_modules("tests", root):
+        yield from _MarkReader(module).read()
 
 
-class _Reader:
-    """Finds the marks of one file: on tests and classes, in `pytestmark`, in parameters, under another name."""
+class _MarkReader:
+    """Finds the behaviour marks of one test file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: SourceModule) -> None:
         self._module = module
         self._names = {MARK} | {
             target.id
@@ -135,7 +158,7 @@ class _Reader:
 
     def _ids(self, call: ast.Call, owner: str) -> Iterator[tuple[str, str]]:
         for argument in call.args:
-            text = literal_text(argument)
+            text = get_literal_text(argument)
             if text is None:
-                raise Problem(f"{owner} names its behaviour by an expression; write the id itself.")
+                raise DocsProblem(f"{owner} names its behaviour by an expression; write the id itself.")
             yield owner, text

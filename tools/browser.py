@@ -1,6 +1,6 @@
-"""`python -m tools.browser`: a Chromium for the tests of the web page.
+"""`python -m tools.browser`: finds or installs a Chromium for the tests of the web page.
 
-Found: the one that CHROMIUM names, one on the path, or one that Playwright has fetched. Else it is installed, from the
+It uses the one that CHROMIUM names, one on the path, or one that Playwright has fetched. Else it installs one, from the
 distribution where that can be done (Debian, as root), or by Playwright. Nothing fails without one: the tests that need
 it then say that they are skipped, except in a CI, which must not leave them out.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 VARIABLE = "CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# A shared machine: no graphics card, little shared memory.
+# Flags for a shared machine: no graphics card, little shared memory.
 ARGUMENTS = ("--disable-gpu", "--disable-dev-shm-usage")
 LIMIT_S = 900
 _LINES_SHOWN = 5
@@ -23,15 +23,15 @@ _HINT = "Install Chromium and set CHROMIUM to its path, or put it on the PATH; t
 
 
 def find_browser() -> str | None:
-    """The program, or None if there is none on this machine."""
+    """Return the program, or None if there is none on this machine."""
     named = os.environ.get(VARIABLE)
     if named:
         return shutil.which(named)
     return next((found for name in NAMES if (found := shutil.which(name))), None) or _of_playwright()
 
 
-def arguments() -> list[str]:
-    """Its own sandbox does not work for root, who has no smaller rights to give it."""
+def list_arguments() -> list[str]:
+    """Return the arguments for this machine: Chromium's own sandbox does not work for root."""
     return [*ARGUMENTS, *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])]
 
 
@@ -61,11 +61,11 @@ def _without(reason: str) -> int:
 
 
 def _from_debian() -> str:
-    """What went wrong, or nothing."""
+    """Install the distribution's package; return what went wrong, or nothing."""
     if shutil.which("apt-get") is None or not hasattr(os, "geteuid") or os.geteuid() != 0:
         return ""
     problem = _run(["apt-get", "update", "-qq"])
-    # What is known of the packages may be enough, also when asking anew has failed.
+    # The known package lists may be enough, also when updating them has failed.
     return _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]) and (
         problem or "apt-get could not install chromium"
     )
@@ -76,10 +76,10 @@ def _from_playwright() -> str:
 
 
 def _run(command: list[str]) -> str:
-    """The end of what it printed when it failed; nothing when it did not."""
-    told = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    """Run a command; return the end of its output if it failed, else nothing."""
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S, env=told)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode == 0:

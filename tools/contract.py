@@ -1,8 +1,8 @@
-"""`python -m tools.contract [--accept [NAME]]`: what the programs of Corral say to each other, and what of it is new.
+"""`python -m tools.contract [--accept [NAME]]`: the messages between the programs of Corral, and what of them is new.
 
 The contract is `tests/versions/contract.json`: every call of a worker, every subject of the bus, and the fields of what
 they carry, as the version before had them. It is made from the code and changed only by `--accept`, after a release;
-`tests/versions` holds the present code against it, in both directions.
+`tests/versions` compares the present code with it, in both directions.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from corral import __version__
-from corral.api import files, node_holdings, node_self
+from corral.api import files, node_self_service
 from corral.bus.subjects import SUBJECTS
 from corral.domain.backend import Build, SourceKind
 from corral.domain.errors import BootSuperseded, NameTaken, NotAllowed, NotAuthenticated, NotFound
-from corral.domain.operation import JobState, Phase
-from corral.ports.credentials import FRONTENDS, READS_BLOBS
-from corral.transfer.inbox import CONTENT, SIZE, TARGET
+from corral.domain.operation import JobPhase, JobState
+from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE
+from corral.transfer.inbox import CONTENT_HEADER, SIZE_HEADER, TARGET_HEADER
 from corral.transfer.tickets import Ticket, sign_ticket
-from corral.wire.errors import ErrorOut
-from corral.worker.files.pulling import HAVE_HEADER
+from corral.wire.base import ErrorOut
+from corral.worker.files.content_puller import HAVE_HEADER
 from tools.source import ROOT
 
 PATH = ROOT / "tests/versions/contract.json"
@@ -44,23 +44,23 @@ RULE = (
     " not needed; what is here stays for one version."
 )
 _SIMPLE: Mapping[Any, str] = {str: "text", int: "integer", float: "number", bool: "truth", datetime: "time"}
-_ROUTERS = (node_self.router, node_holdings.router, files.router)
+_ROUTERS = (node_self_service.router, files.router)
 
 Contract = dict[str, Any]
 
 
-class By(StrEnum):
-    """How a message becomes bytes and is read."""
+class MessageTransport(StrEnum):
+    """How a message of the contract travels."""
 
     HTTP = "http"
     BUS = "bus"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """One message at one place: what is sent there, or what is answered."""
+class ContractMessage:
+    """Describes one message of the contract: where it is sent, in which direction, and its type."""
 
-    by: By
+    transport: MessageTransport
     place: str
     part: str
     kind: type[Any]
@@ -70,19 +70,23 @@ class Exchange:
         return f"{self.place} {self.part}"
 
 
-def exchanges() -> list[Exchange]:
-    """Everything that travels between frontends and workers, as the code has it now."""
+def list_messages() -> list[ContractMessage]:
+    """Return every message between frontends and workers, as the code has it now."""
     found = [
-        Exchange(by=By.HTTP, place=place, part=part, kind=kind)
+        ContractMessage(transport=MessageTransport.HTTP, place=place, part=part, kind=kind)
         for place, route in _routes()
         for part, kind in (("sends", _body(route)), ("answers", route.response_model))
         if kind is not None
     ]
-    found.append(Exchange(by=By.HTTP, place="any call", part="refuses", kind=ErrorOut))
+    found.append(ContractMessage(transport=MessageTransport.HTTP, place="any call", part="refuses", kind=ErrorOut))
     for spec in SUBJECTS:
-        found.append(Exchange(by=By.BUS, place=spec.template, part="sends", kind=spec.request))
+        found.append(
+            ContractMessage(transport=MessageTransport.BUS, place=spec.template, part="sends", kind=spec.request)
+        )
         if spec.reply is not None:
-            found.append(Exchange(by=By.BUS, place=spec.template, part="answers", kind=spec.reply))
+            found.append(
+                ContractMessage(transport=MessageTransport.BUS, place=spec.template, part="answers", kind=spec.reply)
+            )
     return found
 
 
@@ -95,11 +99,11 @@ def _routes() -> Iterator[tuple[str, APIRoute]]:
 
 
 def _body(route: APIRoute) -> Any:
-    return None if route.body_field is None else without_none(route.body_field.field_info.annotation)
+    return None if route.body_field is None else strip_none(route.body_field.field_info.annotation)
 
 
-def places() -> dict[str, dict[str, list[str]]]:
-    """Who sends at which place of the bus, and which calls there are."""
+def list_places() -> dict[str, dict[str, list[str]]]:
+    """Return who sends on which subject of the bus, and which calls there are."""
     calls: dict[str, dict[str, list[str]]] = {place: {"from": ["worker"], "to": ["frontend"]} for place, _ in _routes()}
     subjects = {
         spec.template: {"from": sorted(map(str, spec.senders)), "to": sorted(map(str, spec.receivers))}
@@ -108,15 +112,15 @@ def places() -> dict[str, dict[str, list[str]]]:
     return calls | subjects
 
 
-def words() -> dict[str, list[str]]:
-    """Texts that the other side acts by."""
+def list_words() -> dict[str, list[str]]:
+    """Return texts that the other side acts by."""
     return {
         "states of jobs": sorted(JobState),
-        "phases of jobs": sorted(Phase),
+        "phases of jobs": sorted(JobPhase),
         "sources of backends": sorted(SourceKind),
         "refusals": sorted(kind.code for kind in (BootSuperseded, NameTaken, NotAllowed, NotAuthenticated, NotFound)),
-        "headers of files": sorted((CONTENT, HAVE_HEADER, SIZE, TARGET)),
-        "rights of tickets": sorted((READS_BLOBS, FRONTENDS)),
+        "headers of files": sorted((CONTENT_HEADER, HAVE_HEADER, SIZE_HEADER, TARGET_HEADER)),
+        "rights of tickets": sorted((BLOB_READ_SCOPE, FRONTENDS_AUDIENCE)),
         "claims of tickets": sorted(_claims()),
     }
 
@@ -127,29 +131,29 @@ def _claims() -> dict[str, Any]:
     return dict(json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))
 
 
-def contract(name: str = __version__) -> Contract:
-    """The contract of the code as it is now."""
+def make_contract(name: str = __version__) -> Contract:
+    """Return the contract of the code as it is now."""
     shapes: dict[str, dict[str, str]] = {}
-    said: dict[str, dict[str, Any]] = {place: dict(ends) for place, ends in places().items()}
-    for exchange in exchanges():
-        said.setdefault(exchange.place, {})[exchange.part] = describe(exchange.kind, shapes)
-    # It travels inside of commands, as a plain mapping.
-    describe(Build, shapes)
-    return {"of": name, "rule": RULE, "places": said, "shapes": dict(sorted(shapes.items())), "words": words()}
+    said: dict[str, dict[str, Any]] = {place: dict(ends) for place, ends in list_places().items()}
+    for exchange in list_messages():
+        said.setdefault(exchange.place, {})[exchange.part] = describe_type(exchange.kind, shapes)
+    # A build travels inside of commands, as a plain mapping.
+    describe_type(Build, shapes)
+    return {"of": name, "rule": RULE, "places": said, "shapes": dict(sorted(shapes.items())), "words": list_words()}
 
 
-def describe(kind: Any, shapes: dict[str, dict[str, str]]) -> str:
-    """A type in short; the fields of messages go to `shapes`."""
+def describe_type(kind: Any, shapes: dict[str, dict[str, str]]) -> str:
+    """Describe a type in short; the fields of messages go to `shapes`."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
-        return _bounded(describe(inner[0], shapes), inner[1:])
+        return _bounded(describe_type(inner[0], shapes), inner[1:])
     if origin in (typing.Union, types.UnionType):
-        named = [describe(each, shapes) for each in inner if each is not type(None)]
+        named = [describe_type(each, shapes) for each in inner if each is not type(None)]
         return " or ".join([*named, *(["null"] if type(None) in inner else [])])
     if origin in (list, tuple, Sequence):
-        return f"list of {describe(inner[0], shapes)}"
+        return f"list of {describe_type(inner[0], shapes)}"
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return "object" if inner[1] in (object, Any) else f"map of {describe(inner[1], shapes)}"
+        return "object" if inner[1] in (object, Any) else f"map of {describe_type(inner[1], shapes)}"
     if kind in _SIMPLE or issubclass(kind, StrEnum):
         return _SIMPLE.get(kind, "text")
     if kind.__name__ not in shapes:
@@ -161,18 +165,18 @@ def describe(kind: Any, shapes: dict[str, dict[str, str]]) -> str:
 def _fields(kind: Any, shapes: dict[str, dict[str, str]]) -> Iterator[tuple[str, str]]:
     if issubclass(kind, BaseModel):
         for name, field in kind.model_fields.items():
-            text = _bounded(describe(field.annotation, shapes), field.metadata)
+            text = _bounded(describe_type(field.annotation, shapes), field.metadata)
             yield name, f"{text}, needed" if field.is_required() else text
         return
     hints = typing.get_type_hints(kind, include_extras=True)
     for part in dataclasses.fields(kind):
         is_needed = part.default is dataclasses.MISSING and part.default_factory is dataclasses.MISSING
-        yield part.name, describe(hints[part.name], shapes) + (", needed" if is_needed else "")
+        yield part.name, describe_type(hints[part.name], shapes) + (", needed" if is_needed else "")
 
 
 def _bounded(text: str, metadata: Sequence[Any]) -> str:
-    """`text(1..255)` for lengths and numbers, `list(..9) of …`, `text(sha256)`. Other patterns only keep control
-    characters out, and are not told."""
+    """Return `text(1..255)` for lengths and numbers, `list(..9) of …`, `text(sha256)`. Other patterns only keep control
+    characters out, and are not shown."""
     flat = [part for each in metadata for part in getattr(each, "metadata", None) or [each]]
     if any("{64}" in str(getattr(part, "pattern", "")) for part in flat):
         return f"{text}(sha256)"
@@ -188,27 +192,27 @@ def _first(metadata: Sequence[Any], *names: str) -> str:
     return next((str(value) for value in found if value is not None), "")
 
 
-def without_none(kind: Any) -> Any:
+def strip_none(kind: Any) -> Any:
     left = [each for each in typing.get_args(kind) if each is not type(None)]
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     return left[0] if is_union and len(left) == 1 else kind
 
 
-def read(path: Path = PATH) -> Contract:
+def read_contract(path: Path = PATH) -> Contract:
     return typing.cast("Contract", json.loads(path.read_text(encoding="utf-8")))
 
 
-def write(name: str, path: Path = PATH) -> None:
-    text = json.dumps(contract(name), indent=1, ensure_ascii=False)
+def write_contract(name: str, path: Path = PATH) -> None:
+    text = json.dumps(make_contract(name), indent=1, ensure_ascii=False)
     path.write_text(_in_short(text) + "\n", encoding="utf-8")
 
 
-def news(before: Mapping[str, Any], now: Mapping[str, Any], where: str = "") -> Iterator[str]:
-    """One line for each thing that differs."""
-    for key in sorted({*before, *now} - {"of", "rule"}):
-        old, new, place = before.get(key), now.get(key), f"{where} {key}".strip()
+def list_differences(previous: Mapping[str, Any], current: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Yield one line for each difference."""
+    for key in sorted({*previous, *current} - {"of", "rule"}):
+        old, new, place = previous.get(key), current.get(key), f"{where} {key}".strip()
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from news(old, new, place)
+            yield from list_differences(old, new, place)
         elif old != new:
             yield f"new: {place}" if old is None else f"gone: {place}" if new is None else f"{place}: {old} -> {new}"
 
@@ -224,17 +228,17 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.accept is not None:
-        write(options.accept)
+        write_contract(options.accept)
         print(f"wrote {PATH.relative_to(ROOT)}")
         return 0
-    before = read()
-    found = list(news(before, contract()))
+    before = read_contract()
+    found = list(list_differences(before, make_contract()))
     print("\n".join(found) if found else f"Nothing has changed since {before['of']}.")
     return 0
 
 
 def _in_short(text: str) -> str:
-    """Lists of a few words stand on one line."""
+    """Put lists of a few words on one line."""
     return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + " ".join(found[1].split()) + "]", text)
 
 

@@ -1,7 +1,7 @@
-"""`python -m tools.fetch_registry`: a real container registry for the tests, without root.
+"""`python -m tools.fetch_registry`: fetches a real container registry for the tests, without root.
 
 The binary comes out of the distribution's own package and stays in .cache. Nothing happens where a registry is
-installed already or packages cannot be had; the tests that need one then say that they are skipped.
+installed already or packages cannot be fetched; the tests that need one then say that they are skipped.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LIMIT_S = 120
 
 
 def find_registry() -> str | None:
-    """The program, or None if there is none on this machine."""
+    """Return the program, or None if there is none on this machine."""
     fetched = FOLDER / "usr" / "bin" / PACKAGE
     return str(fetched) if fetched.is_file() else shutil.which(PACKAGE)
 
 
 def main() -> int:
-    """Never fails: the product does not need it."""
+    """Fetch the registry if possible. Never fails: the product does not need it."""
     if find_registry() is not None:
         return 0
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _fetch(folder: Path) -> str:
-    """What went wrong, or nothing."""
+    """Fetch the package into a folder; return what went wrong, or nothing."""
     try:
         _run(["apt-get", "download", PACKAGE], folder)
         packages = list(folder.glob("*.deb"))

@@ -27,7 +27,7 @@ OPTIONS = (
     "--no-annotate",
     "--quiet",
 )
-# What each file is made from. The order matters: the others are held to what run.txt has chosen.
+# The input files of each output. The order matters: the others are held to what run.txt has chosen.
 SOURCES = {
     f"{FOLDER}/run.txt": ("--extra=embedded", "pyproject.toml"),
     WORKER: (f"--constraint={FOLDER}/run.txt", "pyproject.toml"),
@@ -46,7 +46,7 @@ def main() -> int:
         done = subprocess.run([uv, "pip", "compile", *OPTIONS, "-o", target, *sources], cwd=ROOT, check=False)
         if done.returncode:
             return done.returncode
-        addresses = addresses_in((ROOT / target).read_text(encoding="utf-8"))
+        addresses = find_addresses((ROOT / target).read_text(encoding="utf-8"))
         if addresses:
             print(f"error: {target} names an address: {addresses[0]}", file=sys.stderr)
             return 1
@@ -54,12 +54,12 @@ def main() -> int:
     return 0
 
 
-def addresses_in(text: str) -> list[str]:
+def find_addresses(text: str) -> list[str]:
     return _ADDRESS.findall(text)
 
 
 def _uv() -> str | None:
-    """The one beside this Python before any other."""
+    """Return the uv beside this Python, or else one on the path."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     return str(beside) if beside.exists() else shutil.which("uv")
 

@@ -37,15 +37,15 @@ _LINES_SHOWN = 15
 # Packages for other machines, which npm leaves out here.
 _MAY_LACK = {"optional", "devOptional", "peer", "link"}
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.")
-# Lie in `ui/` and are not read by a build.
+# Folders of `ui/` that a build does not read.
 _NOT_SOURCES = frozenset({"node_modules", "coverage", "dist", ".vite", "tests"})
 _NODE_HINT = "Install Node 20.19 or newer, then: `make page`. The API and the command line work without it."
-# In the background the cluster that starts beside it comes first.
+# In the background, the cluster that starts at the same time gets the processor first.
 _NICENESS = 10
 
 
 class PageProblem(Exception):
-    """It cannot be built: the state for the frontends, a sentence and what to do."""
+    """Raised when the web page cannot be built: a state for the frontends, a sentence and a hint."""
 
     def __init__(self, state: str, sentence: str, hint: str) -> None:
         super().__init__(sentence)
@@ -55,8 +55,8 @@ class PageProblem(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where everything is."""
+class PageFolders:
+    """Holds the folders that the build of the web page uses."""
 
     root: Path = ROOT
 
@@ -70,7 +70,7 @@ class Places:
 
     @property
     def work(self) -> Path:
-        """On the same disk as the built folder, and in nobody's way."""
+        """Return the folder for the build: on the same disk as the built folder, and outside of it."""
         return self.root / ".cache" / "page"
 
     @property
@@ -78,43 +78,45 @@ class Places:
         return self.work / "build.log"
 
 
-def build(places: Places) -> bool:
-    """True: built now; False: there was nothing to do. `PageProblem`: there is no new page."""
+def build_page(places: PageFolders) -> bool:
+    """Build the page if needed; True if it was built now, False if it was up to date. `PageProblem`: there is no new
+    page."""
     if is_fresh(places):
         return False
-    with one_at_a_time(places):
-        sources = hash_of_sources(places)
+    with hold_build_lock(places):
+        sources = hash_sources(places)
         if _stamp(places.built) == sources:
             return False
         try:
-            _tell(
+            _write_built_state(
                 places,
                 "building",
                 "The web page is being built.",
                 "It opens here by itself. The first time takes a minute.",
             )
             npm = find_npm()
-            _say("Building the web page")
+            _print_notice("Building the web page")
             ensure_modules(places, npm)
             _build_beside(places, npm, sources)
         except PageProblem as problem:
-            _tell(places, problem.state, problem.sentence, problem.hint)
+            _write_built_state(places, problem.state, problem.sentence, problem.hint)
             raise
         except KeyboardInterrupt:
-            _tell(places, "failed", "Building the web page was interrupted.", "`make page` builds it.")
+            _write_built_state(places, "failed", "Building the web page was interrupted.", "`make page` builds it.")
             raise
     return True
 
 
-def is_fresh(places: Places) -> bool:
-    """The page is there and made from what lies in `ui/`. Without `ui/`, as in a wheel, what is there is good."""
+def is_fresh(places: PageFolders) -> bool:
+    """Whether the page exists and is made from the sources in `ui/`. Without `ui/`, as in a wheel, any page is
+    fresh."""
     if not places.ui.is_dir():
         return (places.built / "index.html").is_file()
-    return _stamp(places.built) == hash_of_sources(places)
+    return _stamp(places.built) == hash_sources(places)
 
 
-def hash_of_sources(places: Places) -> str:
-    """Of everything that a build reads: names and contents, in a fixed order."""
+def hash_sources(places: PageFolders) -> str:
+    """Return a hash of everything that a build reads: names and contents, in a fixed order."""
     found = hashlib.sha256()
     for path in _sources(places.ui):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -131,52 +133,56 @@ def _sources(folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def one_at_a_time(places: Places) -> Iterator[None]:
+def hold_build_lock(places: PageFolders) -> Iterator[None]:
     places.work.mkdir(parents=True, exist_ok=True)
     with (places.work / "lock").open("a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("Somebody else is building the web page; waiting for them")
+            _print_notice("Another process is building the web page; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def find_npm() -> str:
-    """npm, of a Node that is new enough."""
+    """Return the path of npm, of a Node that is new enough."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise PageProblem("no_node", "Building the web page needs Node, which is not installed.", _NODE_HINT)
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=False, timeout=30).stdout.strip()
-    found = _VERSION.match(told)
+    version = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, check=False, timeout=30
+    ).stdout.strip()
+    found = _VERSION.match(version)
     if found is None or (int(found[1]), int(found[2])) < NODE_MIN:
-        sentence = f"Building the web page needs Node 20.19 or newer; {told or 'one without a version'} is installed."
+        sentence = (
+            f"Building the web page needs Node 20.19 or newer; {version or 'one without a version'} is installed."
+        )
         raise PageProblem("no_node", sentence, _NODE_HINT)
     return npm
 
 
-def ensure_modules(places: Places, npm: str) -> None:
-    """What the lock file names, as npm notes it in a file of its own when it is done."""
+def ensure_modules(places: PageFolders, npm: str) -> None:
+    """Install the packages of the lock file, unless npm's own note says that they are installed."""
     noted, lock = places.ui / "node_modules" / ".package-lock.json", places.ui / "package-lock.json"
     if noted.is_file() and noted.stat().st_mtime_ns >= lock.stat().st_mtime_ns and not _is_incomplete(noted, lock):
         return
-    _say("Installing what the web page is built with (once)")
+    _print_notice("Installing what the web page is built with (once)")
     # Not `npm ci`: it refuses a lock file that names a tool's programs for this kind of machine and not for all others.
     arguments = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"]
     _run(places, arguments, INSTALL_LIMIT_S, "What the web page is built with could not be installed.")
 
 
 def _is_incomplete(noted: Path, lock: Path) -> bool:
-    """Something that the lock file names is neither there nor for another machine."""
+    """Whether a package of the lock file is neither installed nor for another machine."""
     try:
-        wanted, there = (json.loads(path.read_text(encoding="utf-8"))["packages"] for path in (lock, noted))
+        locked, installed = (json.loads(path.read_text(encoding="utf-8"))["packages"] for path in (lock, noted))
     except (ValueError, KeyError):
         return True
-    needed = {name for name, facts in wanted.items() if name and not facts.keys() & _MAY_LACK}
-    return not needed <= there.keys()
+    needed = {name for name, facts in locked.items() if name and not facts.keys() & _MAY_LACK}
+    return not needed <= installed.keys()
 
 
-def _build_beside(places: Places, npm: str, sources: str) -> None:
+def _build_beside(places: PageFolders, npm: str, sources: str) -> None:
     beside = places.work / "next"
     shutil.rmtree(beside, ignore_errors=True)
     failed = "Building the web page failed."
@@ -188,8 +194,9 @@ def _build_beside(places: Places, npm: str, sources: str) -> None:
     swap_in(places, beside)
 
 
-def swap_in(places: Places, beside: Path) -> None:
-    """Two renames: between them there is no page, and frontends go on with the one that they have."""
+def swap_in(places: PageFolders, beside: Path) -> None:
+    """Swap the new page in by two renames: between them there is no page, and frontends go on with the one that they
+    have."""
     old = places.work / "old"
     shutil.rmtree(old, ignore_errors=True)
     places.built.parent.mkdir(parents=True, exist_ok=True)
@@ -199,15 +206,15 @@ def swap_in(places: Places, beside: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _run(places: Places, arguments: list[str], limit_s: float, sentence: str, **told: str) -> None:
-    """In `ui/`; what it prints is kept, and its end shown when it fails."""
+def _run(places: PageFolders, arguments: list[str], limit_s: float, sentence: str, **environment: str) -> None:
+    """Run npm in `ui/`; its output is kept, and the end of it shown when it fails."""
     places.work.mkdir(parents=True, exist_ok=True)
     with places.log.open("w", encoding="utf-8") as log:
         try:
             done = subprocess.run(
                 arguments,
                 cwd=places.ui,
-                env=os.environ | {"NO_COLOR": "1"} | told,
+                env=os.environ | {"NO_COLOR": "1"} | environment,
                 stdout=log,
                 stderr=log,
                 check=False,
@@ -219,11 +226,11 @@ def _run(places: Places, arguments: list[str], limit_s: float, sentence: str, **
             ) from error
     if done.returncode:
         for line in places.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES_SHOWN:]:
-            _say(f"  {line}")
+            _print_notice(f"  {line}")
         raise PageProblem("failed", sentence, _log_hint(places))
 
 
-def _log_hint(places: Places) -> str:
+def _log_hint(places: PageFolders) -> str:
     return f"The reason is at the end of {places.log.relative_to(places.root)}; then: `make page`."
 
 
@@ -235,62 +242,62 @@ def _stamp(built: Path) -> str | None:
     return str(found) if (built / "index.html").is_file() else None
 
 
-def _tell(places: Places, state: str, sentence: str, hint: str) -> None:
+def _write_built_state(places: PageFolders, state: str, sentence: str, hint: str) -> None:
     places.built.mkdir(parents=True, exist_ok=True)
     _write_state(places.built, state, sentence, hint)
 
 
 def _write_state(folder: Path, state: str, sentence: str, hint: str) -> None:
-    """Whole or not at all: frontends read it meanwhile."""
+    """Write the state whole or not at all, because frontends read it meanwhile."""
     beside = folder / ".state.json"
     beside.write_text(json.dumps({"state": state, "sentence": sentence, "hint": hint}), encoding="utf-8")
     beside.replace(folder / "state.json")
 
 
-def run_script(places: Places, script: str) -> int:
-    """`npm run …` in the foreground."""
+def run_script(places: PageFolders, script: str) -> int:
+    """Run `npm run …` in the foreground."""
     npm = find_npm()
-    with one_at_a_time(places):
+    with hold_build_lock(places):
         ensure_modules(places, npm)
     return subprocess.run([npm, "run", "--silent", script], cwd=places.ui, check=False).returncode
 
 
-def main(arguments: list[str], places: Places | None = None) -> int:
-    places = places or Places()
+def main(arguments: list[str], places: PageFolders | None = None) -> int:
+    places = places or PageFolders()
     parser = argparse.ArgumentParser(prog="python -m tools.page", description="The web page of ui/, made with Node.")
     parser.add_argument("what", nargs="?", choices=["build", "check", "test"], default="build")
     parser.add_argument("--beside", action="store_true", help="something else starts meanwhile, and comes first")
     parser.add_argument("--may-lack", action="store_true", help="without Node it is left out, except in a CI")
     chosen = parser.parse_args(arguments)
     if chosen.beside:
-        # A shell lets what it starts in the background ignore Ctrl-C; this ends with what it stands beside.
+        # A shell lets its background jobs ignore Ctrl-C; this one has to end with the program beside it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.nice(_NICENESS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if chosen.what != "build":
             return run_script(places, chosen.what)
-        was_built = build(places)
+        was_built = build_page(places)
     except PageProblem as problem:
         may_skip = chosen.may_lack or chosen.what != "build"
         return _show(problem, may_skip=may_skip and problem.state == "no_node")
     except KeyboardInterrupt:
         return 130
     if was_built or not chosen.beside:
-        _say("The web page is built" if was_built else "The web page is up to date")
+        _print_notice("The web page is built" if was_built else "The web page is up to date")
     return 0
 
 
 def _show(problem: PageProblem, *, may_skip: bool) -> int:
-    """Who checks Python code on a machine without Node is told what was left out; a CI must not leave it out."""
+    """Print a problem. Without Node a check of Python code may skip the page; a CI must not skip it."""
     if may_skip and not os.environ.get("CI"):
-        _say(f"skipped: {problem.sentence}\n\nhint: {problem.hint}")
+        _print_notice(f"skipped: {problem.sentence}\n\nhint: {problem.hint}")
         return 0
-    _say(f"error: {problem.sentence}\n\nhint: {problem.hint}")
+    _print_notice(f"error: {problem.sentence}\n\nhint: {problem.hint}")
     return 1
 
 
-def _say(line: str) -> None:
+def _print_notice(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tools import behaviours
-from tools.pages import api, calls, cli, dashboard, errors, events, metrics, operations, settings, subjects
-from tools.source import ROOT, Problem
+from tools.pages import api, calls, cli, dashboard, errors, events, metrics, operations, settings, state_words, subjects
+from tools.source import ROOT, DocsProblem
 
 FOLDER = "docs/reference"
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -28,6 +28,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings.render,
     "subjects.md": subjects.render,
     "../grafana/corral.json": dashboard.render,
+    "../../ui/src/text/stateWords.gen.ts": state_words.render,
 }
 
 
@@ -42,33 +43,33 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def check(pages: Mapping[str, Callable[[], str]] = PAGES) -> list[str]:
-    """One sentence for each page that is not what the code says now."""
+    """Return one sentence for each page that is not what the code says now."""
     problems = []
     for name, render in pages.items():
         path = ROOT / FOLDER / name
         try:
-            wanted = render()
-        except Problem as problem:
+            expected = render()
+        except DocsProblem as problem:
             problems += [f"{name}: {sentence}" for sentence in problem.sentences]
             continue
-        if not path.exists() or path.read_text(encoding="utf-8") != wanted:
+        if not path.exists() or path.read_text(encoding="utf-8") != expected:
             problems.append(f"{FOLDER}/{name} is stale; `make docs` writes it anew.")
     return problems
 
 
 def write(pages: Mapping[str, Callable[[], str]] = PAGES) -> list[str]:
-    """Write every page that can be written; one sentence for each thing that stands in the way of another."""
+    """Write every page that can be written; return one sentence for each problem of another."""
     problems = []
     for name, render in pages.items():
         path = ROOT / FOLDER / name
         try:
-            wanted = render()
-        except Problem as problem:
+            expected = render()
+        except DocsProblem as problem:
             problems += [f"{name}: {sentence}" for sentence in problem.sentences]
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != wanted:
-            path.write_text(wanted, encoding="utf-8")
+        if not path.exists() or path.read_text(encoding="utf-8") != expected:
+            path.write_text(expected, encoding="utf-8")
             print(f"wrote {FOLDER}/{name}")
     return problems
 

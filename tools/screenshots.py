@@ -1,9 +1,8 @@
-"""`python -m tools.screenshots`: the pictures of the web page in docs/pictures.
+"""`python -m tools.screenshots`: takes the pictures of the web page in docs/pictures.
 
-A cluster of its own with real content: two workers, an engine that pretends, a small model that really answers, and an
-operation that failed. Each page is taken by day and by night, and the overview also as a phone shows it.
-
-Limit: needs Chromium, a built page, and the network for the small model (about 150 MB with its engine).
+It starts a cluster of its own with real content: two workers, a fake engine, a small model that really answers, and an
+operation that failed. Each page is taken by day and by night, and the overview also as a phone shows it. Limit: needs
+Chromium, a built page, and the network for the small model (about 150 MB with its engine).
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tools.browser import arguments, find_browser
-from tools.page import PageProblem, Places, build
+from tools.browser import find_browser, list_arguments
+from tools.page import PageFolders, PageProblem, build_page
 from tools.source import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -42,7 +41,7 @@ SETTLE_MS = 2500
 TALK_LIMIT_MS = 120_000
 ENDED = ("completed", "completed_with_pending", "failed", "cancelled", "superseded")
 QUESTION = "Why do herds need fences?"
-# A picture's name, its address, and what is done there before it is taken.
+# Name, address, and the actions on the page before the picture is taken.
 SHOTS: tuple[tuple[str, str, str], ...] = (
     ("overview", "/", ""),
     ("playground", f"/playground?model={MODEL}", "talk"),
@@ -57,12 +56,14 @@ SHOTS: tuple[tuple[str, str, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Fleet:
+class DemoCluster:
+    """Calls the API of the cluster that the screenshots are taken of."""
+
     url: str
     key: str
 
     def call(self, method: str, path: str, body: Any = None, *, key: str = "", limit_s: float = 120) -> Any:
-        """What was answered; an error's answer too."""
+        """Send a request and return the response, also that of an error."""
         headers = {"Authorization": f"Bearer {key or self.key}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
@@ -83,28 +84,28 @@ def main() -> int:
         print("error: There is no Chromium.\n\nhint: python -m tools.browser", file=sys.stderr)
         return 1
     try:
-        build(Places())
+        build_page(PageFolders())
     except PageProblem as problem:
         print(f"error: {problem.sentence}\n\nhint: {problem.hint}", file=sys.stderr)
         return 1
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="corral-pictures-") as folder, running(Path(folder)) as fleet:
-        fill(fleet)
+    with tempfile.TemporaryDirectory(prefix="corral-pictures-") as folder, run_demo_cluster(Path(folder)) as fleet:
+        fill_cluster(fleet)
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=found, args=arguments())
-            take_all(browser, fleet)
+            browser = playwright.chromium.launch(executable_path=found, args=list_arguments())
+            take_screenshots(browser, fleet)
             browser.close()
     return 0
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Fleet]:
-    """A cluster of `corral up` and a second worker. Both are ended, whatever happens."""
+def run_demo_cluster(folder: Path) -> Iterator[DemoCluster]:
+    """Yield a cluster of `corral up` and a second worker. Both are ended, whatever happens."""
     home, port = folder / "home", _free_port()
     _corral("up", "--home", str(home), "--port", str(port), "--detach")
     worker: subprocess.Popen[bytes] | None = None
     try:
-        fleet = Fleet(f"http://127.0.0.1:{port}", (home / "admin.key").read_text(encoding="utf-8").strip())
+        fleet = DemoCluster(f"http://127.0.0.1:{port}", (home / "admin.key").read_text(encoding="utf-8").strip())
         token = fleet.call("POST", "/api/tokens", {"name": "rack 2", "approves": True})["token"]
         environment = os.environ | {
             "CORRAL_JOIN": fleet.url,
@@ -123,8 +124,8 @@ def running(folder: Path) -> Iterator[Fleet]:
         _corral("down", "--home", str(home))
 
 
-def fill(fleet: Fleet) -> None:
-    """What a cluster looks like after a morning's work."""
+def fill_cluster(fleet: DemoCluster) -> None:
+    """Fill the cluster with models, requests and a failure, as after a morning's work."""
     environment = os.environ | {"CORRAL_URL": fleet.url, "CORRAL_KEY": fleet.key}
     subprocess.run([sys.executable, "-m", "corral", "try"], env=environment, check=True, stdout=subprocess.DEVNULL)
     fleet.call("POST", "/api/users", {"name": "ada", "scope": "operate", "password": "correct horse"})
@@ -134,8 +135,8 @@ def fill(fleet: Fleet) -> None:
     for name in ("support", "search"):
         fleet.call("PUT", f"/api/models/config/{name}", {"backend": "fake"})
         for node in fleet.call("GET", "/api/nodes"):
-            asked = fleet.call("POST", f"/api/models/{name}/load", {"nodes": [node["name"]]})
-            wait_for(partial(_has_ended, fleet, asked), f"the load of {name} on {node['name']}")
+            operation = fleet.call("POST", f"/api/models/{name}/load", {"nodes": [node["name"]]})
+            wait_for(partial(_has_ended, fleet, operation), f"the load of {name} on {node['name']}")
     fleet.call("PUT", "/api/models/config/reports", {"backend": "fake", "options": {"refuse_start": True}})
     fleet.call("POST", "/api/models/reports/load", {})
     for turn in range(12):
@@ -145,7 +146,7 @@ def fill(fleet: Fleet) -> None:
     wait_for(lambda: fleet.call("GET", "/api/usage?by=model")["total"]["requests"] >= 24, "usage to be counted")
 
 
-def take_all(browser: Browser, fleet: Fleet) -> None:
+def take_screenshots(browser: Browser, fleet: DemoCluster) -> None:
     for scheme in ("light", "dark"):
         context = browser.new_context(viewport=DESK, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
         page = context.new_page()
@@ -155,25 +156,25 @@ def take_all(browser: Browser, fleet: Fleet) -> None:
             page.goto(f"{fleet.url}/app{address}")
             page.get_by_role("heading", level=1).wait_for()
             if deed == "talk":
-                talk(page)
+                send_question(page)
             # Curves and numbers come a moment after the page.
             page.wait_for_timeout(SETTLE_MS)
-            take(page, name if scheme == "light" else f"{name}-dark")
+            take_screenshot(page, name if scheme == "light" else f"{name}-dark")
         page.set_viewport_size(PHONE)  # type: ignore[arg-type]
         page.goto(f"{fleet.url}/app/")
         page.wait_for_timeout(SETTLE_MS)
-        take(page, "phone" if scheme == "light" else "phone-dark")
+        take_screenshot(page, "phone" if scheme == "light" else "phone-dark")
         context.close()
 
 
-def talk(page: Page) -> None:
+def send_question(page: Page) -> None:
     # A long answer makes a heavy picture.
-    page.get_by_label("Most tokens").fill("100")
+    page.get_by_label("Max tokens").fill("100")
     page.get_by_role("button", name="Send").click()
     page.get_by_role("button", name="Send").wait_for(timeout=TALK_LIMIT_MS)
 
 
-def take(page: Page, name: str) -> None:
+def take_screenshot(page: Page, name: str) -> None:
     file = PICTURES / f"{name}.png"
     page.screenshot(path=file)
     size = file.stat().st_size
@@ -190,12 +191,12 @@ def wait_for(look: Callable[[], bool], what: str) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def _healthy(fleet: Fleet) -> int:
+def _healthy(fleet: DemoCluster) -> int:
     return sum(node["status"] == "healthy" for node in fleet.call("GET", "/api/nodes"))
 
 
-def _has_ended(fleet: Fleet, asked: Any) -> bool:
-    return "id" not in asked or bool(fleet.call("GET", f"/api/operations/{asked['id']}")["state"] in ENDED)
+def _has_ended(fleet: DemoCluster, operation: Any) -> bool:
+    return "id" not in operation or bool(fleet.call("GET", f"/api/operations/{operation['id']}")["state"] in ENDED)
 
 
 def _free_port() -> int:
@@ -205,7 +206,7 @@ def _free_port() -> int:
 
 
 def _corral(*words: str) -> None:
-    # The first worker is told its name by the environment, as the pictures are of no machine in particular.
+    # The environment names the first worker, so that the pictures show no real machine.
     environment = os.environ | {"CORRAL_NAME": "gpu-a"}
     subprocess.run([sys.executable, "-m", "corral", *words], env=environment, check=True, stdout=subprocess.DEVNULL)
 

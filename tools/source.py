@@ -1,6 +1,6 @@
-"""Reading the project's own source: which files there are, and their syntax trees.
+"""Reads the project's own source: lists its files, and parses their syntax trees.
 
-Paths are relative to the root of the repository, so that what is made from them is the same on every machine.
+Paths are relative to the root of the repository, so that results are the same on every machine.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Nothing of ours is in these, whatever lies there.
+# Folders without source of ours.
 SKIPPED = frozenset({"__pycache__", "node_modules", "dist"})
 
 
-class Problem(Exception):
-    """A page cannot be written truthfully; each argument is one sentence."""
+class DocsProblem(Exception):
+    """Raised when a generated page cannot be written truthfully; each argument is one sentence."""
 
     def __init__(self, *sentences: str) -> None:
         self.sentences = sentences
@@ -26,13 +26,15 @@ class Problem(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class SourceModule:
+    """Holds one source file with its syntax tree."""
+
     path: str
     tree: ast.Module
 
 
-def files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
-    """Files below a folder by suffix, in a fixed order. Folders whose names begin with a dot hold no source.
+def list_files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
+    """Return files below a folder by suffix, in a fixed order. Folders whose names begin with a dot hold no source.
 
     `.git` is skipped also where it is a file, as in a linked worktree.
     """
@@ -44,9 +46,9 @@ def files(*suffixes: str, under: str = ".", root: Path = ROOT) -> list[Path]:
     return sorted(found)
 
 
-def modules(under: str, root: Path = ROOT) -> Iterator[Module]:
-    for path in files(".py", under=under, root=root):
-        yield Module(path.relative_to(root).as_posix(), _parse(path.read_text(encoding="utf-8")))
+def iter_modules(under: str, root: Path = ROOT) -> Iterator[SourceModule]:
+    for path in list_files(".py", under=under, root=root):
+        yield SourceModule(path.relative_to(root).as_posix(), _parse(path.read_text(encoding="utf-8")))
 
 
 # Many checks read the same files one after the other. Nobody changes a tree.
@@ -55,14 +57,14 @@ def _parse(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def literal_text(node: ast.expr | None) -> str | None:
+def get_literal_text(node: ast.expr | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
+def find_keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((item.value for item in call.keywords if item.arg == name), None)
 
 
-def called_name(call: ast.Call) -> str:
-    """`outbox.append` of `outbox.append(…)`; empty for what has no plain name."""
+def get_called_name(call: ast.Call) -> str:
+    """Return `outbox.append` of `outbox.append(…)`; empty for a callee without a plain name."""
     return ast.unparse(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""

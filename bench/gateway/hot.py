@@ -9,12 +9,12 @@ import json
 import subprocess
 from pathlib import Path
 
-from bench.gateway.installing import corral_python
-from bench.report import Row, table
+from bench.gateway.installation import ensure_corral_python
+from bench.report import ReportRow, format_table
 
 
 def run() -> str:
-    command = [corral_python(), str(Path(__file__).with_name("hot_path.py"))]
+    command = [ensure_corral_python(), str(Path(__file__).with_name("hot_path.py"))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     said: dict[str, float] = json.loads(done.stdout)
     values = {
@@ -22,4 +22,4 @@ def run() -> str:
         "a stream, µs": said["stream_us"],
         "an event of it, µs": (said["stream_us"] - said["json_us"]) / said["events"],
     }
-    return table("The gateway's own code, without sockets, best of many rounds", [Row("Corral", values)])
+    return format_table("The gateway's own code, without sockets, best of many rounds", [ReportRow("Corral", values)])

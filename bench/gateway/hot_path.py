@@ -24,31 +24,30 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from corral.access.directory import Directory
-from corral.access.entries import Holder
+from corral.access.directory import CredentialDirectory, CredentialHolder
 from corral.access.secrets import hash_secret
-from corral.adapters.engines import HttpEngines
-from corral.adapters.engines.connection import Connection
-from corral.adapters.system import SystemClock, SystemIds
-from corral.api.parts import Parts
-from corral.app.frontend import YOUNG_OBJECTS
+from corral.adapters.engines import HttpEngineClient
+from corral.adapters.engines.connection import EngineConnection
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.api.deps import ApiDeps
+from corral.app.frontend import GC_THRESHOLD
 from corral.domain.access import Principal
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.gateway.protocol import GatewayProtocol, Switchboard
-from corral.insight.tally import Tally
-from corral.metering.spool import Spool
-from corral.policy.serving.origins import OriginPolicy
-from corral.policy.serving.routing import Place
-from corral.runtime.intake import Intake
-from corral.serving.gateway import Gateway
-from corral.serving.health import Health
-from corral.serving.limits import Limits
-from corral.serving.router import Router
-from corral.serving.seats import SeatOptions, Seats
-from corral.serving.snapshot import Snapshot
-from corral.serving.use import Use
-from corral.store.use import Served
+from corral.gateway.connection.protocol import ConnectionRegistry, GatewayProtocol
+from corral.gateway.exchange.gateway import Gateway
+from corral.gateway.routing.health import Health
+from corral.gateway.routing.in_flight_leases import InFlightLeases
+from corral.gateway.routing.key_limiter import KeyLimiter
+from corral.gateway.routing.replica_pool import ReplicaPoolOptions, ReplicaPools
+from corral.gateway.routing.router import Router
+from corral.gateway.routing.routing_snapshot import RoutingSnapshot
+from corral.insight.tally import RequestTally
+from corral.metering.usage_spool import UsageSpool
+from corral.policy.serving.cors import CorsPolicy
+from corral.policy.serving.routing import RoutableNode
+from corral.runtime.read_batcher import ReadBatcher
+from corral.store.replica_use import ServedModel
 
 CROWD = 64
 TURNS = 150
@@ -59,16 +58,16 @@ ADDRESS = "127.0.0.1:9"
 _TEXT = "Tell me something that I do not know about horses, please, and be brief about it. " * 3
 
 
-def request(*, is_stream: bool, more: str = "") -> bytes:
+def make_request(*, is_stream: bool, more: str = "") -> bytes:
     text = _TEXT + more
-    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": EVENTS}
-    body = json.dumps(asked | ({"stream": True} if is_stream else {}), separators=(",", ":")).encode()
+    request_body: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": EVENTS}
+    body = json.dumps(request_body | ({"stream": True} if is_stream else {}), separators=(",", ":")).encode()
     lines = ("host: 127.0.0.1:8080", "content-type: application/json", "accept: */*", "user-agent: bench")
     head = "\r\n".join(("POST /v1/chat/completions HTTP/1.1", *lines, f"authorization: Bearer {KEY}"))
     return f"{head}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
-def answer(more: str = "") -> list[bytes]:
+def make_response(more: str = "") -> list[bytes]:
     said = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -82,7 +81,7 @@ def answer(more: str = "") -> list[bytes]:
     return [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)]
 
 
-def stream() -> list[bytes]:
+def make_stream() -> list[bytes]:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     event = b'data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}\n\n'
     chunk = b"%x\r\n%b\r\n" % (len(event), event)
@@ -94,8 +93,8 @@ _SOCKET = SimpleNamespace(
 )
 
 
-class Line(asyncio.Transport):
-    """One end of a connection; the other one is nobody."""
+class NullTransport(asyncio.Transport):
+    """An asyncio transport without a socket: it notes writes and sends nothing."""
 
     def __init__(self, on_write: Callable[[], None]) -> None:
         super().__init__()
@@ -124,75 +123,75 @@ class Line(asyncio.Transport):
         return _SOCKET if name == "socket" else default
 
 
-class Scene:
-    """A frontend with one model and one replica, and a crowd that is connected to it."""
+class HotPathScene:
+    """Holds a frontend with one model and one replica in memory, and the clients that are connected to it."""
 
     def __init__(self, folder: Path) -> None:
         clock, database = SystemClock(), cast("Any", None)
-        seats = Seats(clock, lambda: 0.5, SeatOptions(concurrency=10_000))
-        snapshot = Snapshot(database, seats)
-        model = Served(name="m", names=("m",), run_hash="1", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+        seats = ReplicaPools(clock, lambda: 0.5, ReplicaPoolOptions(concurrency=10_000))
+        snapshot = RoutingSnapshot(database, seats)
+        model = ServedModel(name="m", names=("m",), run_hash="1", created_at=datetime(2026, 1, 1, tzinfo=UTC))
         replica = Replica(
             id="r1", node_id=NodeId("n1"), model="m", index=0, state=ReplicaState.LOADED, address=ADDRESS, revision="1"
         )
-        snapshot._replace([Place(id=NodeId("n1"), name="node-1", is_open=True, labels={})], [model], [replica])
-        limits, spool, self.tally = Limits(database, clock), Spool(folder / "spool", clock), Tally()
+        snapshot._replace([RoutableNode(id=NodeId("n1"), name="node-1", is_open=True, labels={})], [model], [replica])
+        limits, spool, self.tally = KeyLimiter(database, clock), UsageSpool(folder / "spool", clock), RequestTally()
         spool.open()
-        self.intake = Intake()
-        self.engines = HttpEngines(self.intake)
-        router = Router(database, clock, snapshot, Use(database, clock, "f1", seats), cast("Any", None))
+        self.read_batcher = ReadBatcher()
+        self.engines = HttpEngineClient(self.read_batcher)
+        router = Router(database, clock, snapshot, InFlightLeases(database, clock, "f1", seats), cast("Any", None))
         gateway = Gateway(
             router=router,
             engines=self.engines,
             clock=clock,
-            ids=SystemIds(),
+            ids=SystemIdGenerator(),
             wait_s=60,
             limiter=limits,
-            intake=self.intake,
+            read_batcher=self.read_batcher,
         )
         gateway.listeners += [limits, self.tally, spool]
-        directory = Directory(database, clock)
-        directory._keys = {hash_secret(KEY): Holder(Principal(key_id="k1", name="bench"), None)}  # noqa: SLF001 - without a database
-        core = SimpleNamespace(health=Health(clock), not_ready=None)
+        directory = CredentialDirectory(database, clock)
+        directory._keys = {hash_secret(KEY): CredentialHolder(Principal(key_id="k1", name="bench"), None)}  # noqa: SLF001 - without a database
+        core = SimpleNamespace(health=Health(clock), get_not_ready_reason=None)
         parts = SimpleNamespace(
             clock=clock,
             gateway=gateway,
             directory=directory,
             health=core.health,
-            origins=OriginPolicy(()),
-            not_ready=lambda: None if core.health.kept_as_of is not None else core.not_ready,
+            cors_policy=CorsPolicy(()),
+            get_not_ready_reason=lambda: None if core.health.saved_as_of is not None else core.get_not_ready_reason,
         )
-        self._asked: list[Connection] = []
-        self._protocol = Switchboard(cast("Parts", parts)).protocol_class()
+        self._waiting: list[EngineConnection] = []
+        self._protocol = ConnectionRegistry(cast("ApiDeps", parts)).make_protocol_class()
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"corral"), (b"date", b"Sun, 15 Nov 2026 12:00:00 GMT")]
         self.written = 0
-        self.clients = [self._client() for _ in range(CROWD)]
+        self.clients = [self._make_client() for _ in range(CROWD)]
         for _ in range(CROWD):
-            self._connect()
+            self._make_engine_connection()
 
-    def turn(self, asked: bytes, answered: list[bytes]) -> None:
-        """Every client asks once, and every one is answered."""
+    def run_turn(self, request_bytes: bytes, response_pieces: list[bytes]) -> None:
+        """Have every client send one request and receive one response."""
         for client in self.clients:
-            client.data_received(asked)
-        self.intake.run()
-        waiting, self._asked = self._asked, []
+            client.data_received(request_bytes)
+        self.read_batcher.run()
+        waiting, self._waiting = self._waiting, []
         assert len(waiting) == CROWD, "somebody's call did not reach the engine"
-        for piece in answered:
+        for piece in response_pieces:
             for connection in waiting:
                 connection.data_received(piece)
-            self.intake.run()
+            self.read_batcher.run()
 
-    def _client(self) -> GatewayProtocol:
+    def _make_client(self) -> GatewayProtocol:
         config = Config(_nothing, lifespan="off", ws="none", access_log=False, log_config=None)
         client = self._protocol(config, self._state, {}, asyncio.get_running_loop())
-        client.connection_made(Line(self._note_written))
+        client.connection_made(NullTransport(self._note_written))
         return client
 
-    def _connect(self) -> None:
-        connection = Connection(self.engines, ADDRESS)
-        connection.connection_made(Line(lambda: self._asked.append(connection)))
-        self.engines.keep(connection)
+    def _make_engine_connection(self) -> None:
+        connection = EngineConnection(self.engines, ADDRESS)
+        connection.connection_made(NullTransport(lambda: self._waiting.append(connection)))
+        self.engines.keep_idle(connection)
 
     def _note_written(self) -> None:
         self.written += 1
@@ -202,42 +201,43 @@ async def _nothing(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("a request was not plain", scope, receive, send)
 
 
-Said = tuple[bytes, list[bytes]]
+RequestAndResponse = tuple[bytes, list[bytes]]
 
 
-def questions() -> list[Said]:
-    """No two that follow each other have the same lengths, as it is with people."""
-    return [(request(is_stream=False, more="." * at), answer("!" * at)) for at in (0, 7, 3, 40)]
+def make_questions() -> list[RequestAndResponse]:
+    """Return requests of which no two in a row have the same length, as with real users."""
+    return [(make_request(is_stream=False, more="." * at), make_response("!" * at)) for at in (0, 7, 3, 40)]
 
 
-def measured(scene: Scene, said: list[Said], turns: int) -> float:
-    """Microseconds of a request. The best turn is the one that nobody disturbed; a collection of garbage is none."""
+def measure_us(scene: HotPathScene, exchanges: list[RequestAndResponse], turns: int) -> float:
+    """Return the microseconds per request of the best turn, which nothing disturbed; garbage collections are
+    excluded."""
     best = float("inf")
     for at in range(ROUNDS * turns):
-        asked, answered = said[at % len(said)]
+        request_bytes, answered = exchanges[at % len(exchanges)]
         before = time.process_time()
-        scene.turn(asked, answered)
+        scene.run_turn(request_bytes, answered)
         best = min(best, time.process_time() - before)
     return best / CROWD * 1e6
 
 
 async def main(what: str) -> None:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
-        scene = Scene(Path(folder))
-        # As a frontend does at the end of its start.
+        scene = HotPathScene(Path(folder))
+        # A frontend freezes its objects at the end of its start in the same way.
         gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS)
+        gc.set_threshold(GC_THRESHOLD)
         if what == "profile":
             profile = cProfile.Profile()
-            said = questions()
-            scene.turn(*said[0])
+            said = make_questions()
+            scene.run_turn(*said[0])
             profile.enable()
             for at in range(TURNS):
-                scene.turn(*said[at % len(said)])
+                scene.run_turn(*said[at % len(said)])
             profile.disable()
             pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(100)
-        json_us = measured(scene, questions(), TURNS)
-        stream_us = measured(scene, [(request(is_stream=True), stream())], 2) if what != "json" else 0.0
+        json_us = measure_us(scene, make_questions(), TURNS)
+        stream_us = measure_us(scene, [(make_request(is_stream=True), make_stream())], 2) if what != "json" else 0.0
         print(json.dumps({"json_us": json_us, "stream_us": stream_us, "events": EVENTS}))
 
 

@@ -23,8 +23,8 @@ import aiohttp
 import psutil
 import yaml
 
-from bench.cluster import BenchCluster, cluster, free_port
-from bench.gateway.installing import corral_python, environment, wire
+from bench.cluster import BenchCluster, free_port, run_cluster
+from bench.gateway.installation import build_wire, ensure_corral_python, ensure_environment
 from bench.nginx import nginx
 
 # The proxies have one core, the engine and the crowd the other.
@@ -33,7 +33,9 @@ READY_S = 90.0
 
 
 @dataclass(frozen=True)
-class Proxy:
+class RunningProxy:
+    """Holds a running proxy of the benchmark, and measures its processes."""
+
     name: str
     port: int
     pids: tuple[int, ...]
@@ -53,8 +55,8 @@ class Proxy:
 
 
 @contextmanager
-def engine(port: int) -> Iterator[None]:
-    process = subprocess.Popen([str(wire()), "serve", "127.0.0.1", str(port)])
+def run_engine(port: int) -> Iterator[None]:
+    process = subprocess.Popen([str(build_wire()), "serve", "127.0.0.1", str(port)])
     psutil.Process(process.pid).cpu_affinity([OTHER_CORE])
     try:
         yield
@@ -67,7 +69,7 @@ def engine(port: int) -> Iterator[None]:
 
 
 @contextmanager
-def by_nginx(folder: Path, upstream: int) -> Iterator[Proxy]:
+def by_nginx(folder: Path, upstream: int) -> Iterator[RunningProxy]:
     port = free_port()
     inside = f"""
       upstream engine {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 100000000; }}
@@ -80,49 +82,49 @@ def by_nginx(folder: Path, upstream: int) -> Iterator[Proxy]:
     """
     with nginx(folder, port, inside) as pid:
         _pin(pid)
-        yield Proxy("nginx", port, (pid,))
+        yield RunningProxy("nginx", port, (pid,))
 
 
 @contextmanager
-def by_vllm_router(folder: Path, upstream: int) -> Iterator[Proxy]:
-    programs = environment("vllm-router", "vllm-router==0.1.16")
-    with _rust(folder, "vllm-router", [str(programs / "vllm-router")], upstream) as proxy:
+def by_vllm_router(folder: Path, upstream: int) -> Iterator[RunningProxy]:
+    programs = ensure_environment("vllm-router", "vllm-router==0.1.16")
+    with _run_rust_router(folder, "vllm-router", [str(programs / "vllm-router")], upstream) as proxy:
         yield proxy
 
 
 @contextmanager
-def by_sglang_router(folder: Path, upstream: int) -> Iterator[Proxy]:
-    programs = environment("sglang-router", "sglang-router==0.3.2")
+def by_sglang_router(folder: Path, upstream: int) -> Iterator[RunningProxy]:
+    programs = ensure_environment("sglang-router", "sglang-router==0.3.2")
     command = [str(programs / "python"), "-m", "sglang_router.launch_router"]
-    with _rust(folder, "sglang-router", command, upstream) as proxy:
+    with _run_rust_router(folder, "sglang-router", command, upstream) as proxy:
         yield proxy
 
 
 @contextmanager
-def _rust(folder: Path, name: str, command: Sequence[str], upstream: int) -> Iterator[Proxy]:
+def _run_rust_router(folder: Path, name: str, command: Sequence[str], upstream: int) -> Iterator[RunningProxy]:
     port, prometheus = free_port(), free_port()
-    told = ["--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"http://127.0.0.1:{upstream}"]
-    told += ["--policy", "round_robin", "--disable-retries", "--disable-circuit-breaker"]
-    told += ["--prometheus-port", str(prometheus), "--log-level", "error"]
-    with _program(folder, name, [*command, *told], port) as proxy:
+    arguments = ["--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"http://127.0.0.1:{upstream}"]
+    arguments += ["--policy", "round_robin", "--disable-retries", "--disable-circuit-breaker"]
+    arguments += ["--prometheus-port", str(prometheus), "--log-level", "error"]
+    with _run_program(folder, name, [*command, *arguments], port) as proxy:
         yield proxy
 
 
 @contextmanager
-def by_plain_proxy(folder: Path, upstream: int) -> Iterator[Proxy]:
-    programs = environment(
+def by_plain_proxy(folder: Path, upstream: int) -> Iterator[RunningProxy]:
+    programs = ensure_environment(
         "plain", "fastapi==0.162.4", "httpx==0.28.1", "uvicorn==0.54.0", "uvloop", "httptools", "sniffio"
     )
     port = free_port()
     command = [str(programs / "python"), "-m", "uvicorn", "plain_proxy:app", "--app-dir", str(Path(__file__).parent)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--no-access-log", "--log-level", "error"]
-    with _program(folder, "FastAPI and httpx", command, port, UPSTREAM=f"http://127.0.0.1:{upstream}") as proxy:
+    with _run_program(folder, "FastAPI and httpx", command, port, UPSTREAM=f"http://127.0.0.1:{upstream}") as proxy:
         yield proxy
 
 
 @contextmanager
-def by_litellm(folder: Path, upstream: int) -> Iterator[Proxy]:
-    programs = environment("litellm", "litellm[proxy]==1.106.2")
+def by_litellm(folder: Path, upstream: int) -> Iterator[RunningProxy]:
+    programs = ensure_environment("litellm", "litellm[proxy]==1.106.2")
     port, config = free_port(), folder / "litellm.yaml"
     served = {"model": "openai/m", "api_base": f"http://127.0.0.1:{upstream}/v1", "api_key": "none"}
     settings = {"dangerously_permit_weak_or_unset_master_key": True}
@@ -130,20 +132,22 @@ def by_litellm(folder: Path, upstream: int) -> Iterator[Proxy]:
         yaml.safe_dump({"model_list": [{"model_name": "m", "litellm_params": served}], "general_settings": settings})
     )
     command = [str(programs / "litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
-    with _program(folder, "LiteLLM", command, port) as proxy:
+    with _run_program(folder, "LiteLLM", command, port) as proxy:
         yield proxy
 
 
 @contextmanager
-def _program(folder: Path, name: str, command: Sequence[str], port: int, **told: str) -> Iterator[Proxy]:
+def _run_program(
+    folder: Path, name: str, command: Sequence[str], port: int, **variables: str
+) -> Iterator[RunningProxy]:
     with (folder / f"{name.replace(' ', '-')}.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | told, cwd=folder)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | variables, cwd=folder)
     try:
         _pin(process.pid)
-        _answers(port, process)
+        _wait_for_answer(port, process)
         for child in psutil.Process(process.pid).children(recursive=True):
             _pin(child.pid)
-        yield Proxy(name, port, (process.pid,))
+        yield RunningProxy(name, port, (process.pid,))
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             for child in psutil.Process(process.pid).children(recursive=True):
@@ -156,20 +160,20 @@ def _pin(pid: int) -> None:
     psutil.Process(pid).cpu_affinity([PROXY_CORE])
 
 
-def _answers(port: int, process: subprocess.Popen[bytes]) -> None:
+def _wait_for_answer(port: int, process: subprocess.Popen[bytes]) -> None:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/chat/completions", body, {"Content-Type": "application/json"}
     )
     deadline = time.monotonic() + READY_S
     while True:
         assert process.poll() is None, "it has ended"
         try:
-            with urllib.request.urlopen(asked, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=5) as answer:
                 answer.read()
                 return
         except OSError:
-            assert time.monotonic() < deadline, "it does not answer"
+            assert time.monotonic() < deadline, "it does not respond"
             time.sleep(0.2)
 
 
@@ -179,18 +183,18 @@ MODEL = "m"
 
 
 @contextmanager
-def by_corral(folder: Path, *, processes: int = 1, replicas: int = 1) -> Iterator[Proxy]:
+def by_corral(folder: Path, *, processes: int = 1, replicas: int = 1) -> Iterator[RunningProxy]:
     """A whole cluster; the engine is installed, loaded and supervised by it like any other."""
     gallery = folder / "gallery"
     gallery.mkdir(exist_ok=True)
     (gallery / "index.yaml").write_text(yaml.safe_dump([_backend(folder)]))
-    with _web(gallery) as url:
-        told = {"CORRAL_BACKEND_GALLERIES": json.dumps([{"name": "bench", "url": f"{url}/index.yaml"}])}
+    with _serve_folder(gallery) as url:
+        variables = {"CORRAL_BACKEND_GALLERIES": json.dumps([{"name": "bench", "url": f"{url}/index.yaml"}])}
         if processes > 1:
-            told["CORRAL_PROCESSES"] = str(processes)
+            variables["CORRAL_PROCESSES"] = str(processes)
         # The peers ask an engine for as much at once as their clients do.
-        told["CORRAL_REPLICA_CONCURRENCY"] = "10000"
-        with cluster(python=corral_python(), CORRAL_ALLOW_PRIVATE_SOURCES="true", **told) as running:
+        variables["CORRAL_REPLICA_CONCURRENCY"] = "10000"
+        with run_cluster(python=ensure_corral_python(), CORRAL_ALLOW_PRIVATE_SOURCES="true", **variables) as running:
             asyncio.run(_load(running, replicas))
             pids = _frontends(running.frontend_pid)
             for pid in pids:
@@ -199,7 +203,7 @@ def by_corral(folder: Path, *, processes: int = 1, replicas: int = 1) -> Iterato
                 if each.info["name"] == "wire":
                     each.cpu_affinity([OTHER_CORE])
             name = "Corral" if processes == 1 else f"Corral, {processes} processes"
-            yield Proxy(name, running.port, pids, running.admin_key)
+            yield RunningProxy(name, running.port, pids, running.admin_key)
 
 
 def _frontends(pid: int) -> tuple[int, ...]:
@@ -214,7 +218,7 @@ def _backend(folder: Path) -> dict[str, object]:
     program = folder / "engine"
     program.mkdir(exist_ok=True)
     (program / "wire").unlink(missing_ok=True)
-    os.link(wire(), program / "wire")
+    os.link(build_wire(), program / "wire")
     return {
         "name": "wire",
         "description": "Answers at once.",
@@ -240,7 +244,7 @@ async def _load(running: BenchCluster, replicas: int) -> None:
                 said = await answer.json()
                 assert answer.status < 300 or answer.status == 404, said
             if "jobID" in said:
-                await _ended(http, said["jobID"])
+                await _wait_for_end(http, said["jobID"])
         config = {"backend": "wire", "ram": "1MiB"}
         async with http.put(f"/api/models/config/{MODEL}", json=config) as answer:
             assert answer.status < 300, await answer.text()
@@ -255,7 +259,7 @@ async def _load(running: BenchCluster, replicas: int) -> None:
     assert replicas == 1, "one engine is enough for one core"
 
 
-async def _ended(http: aiohttp.ClientSession, operation: str) -> None:
+async def _wait_for_end(http: aiohttp.ClientSession, operation: str) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         async with http.get(f"/api/operations/{operation}") as answer:
@@ -267,14 +271,16 @@ async def _ended(http: aiohttp.ClientSession, operation: str) -> None:
     raise AssertionError("it takes too long")
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
+class _QuietFileHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves files without logging requests."""
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         del format, args
 
 
 @contextmanager
-def _web(folder: Path) -> Iterator[str]:
-    handler = partial(_Quiet, directory=str(folder))
+def _serve_folder(folder: Path) -> Iterator[str]:
+    handler = partial(_QuietFileHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -285,10 +291,12 @@ def _web(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-class Peer(Protocol):
+class PeerFactory(Protocol):
+    """Starts a proxy in front of an engine, as a context manager."""
+
     __name__: str
 
-    def __call__(self, folder: Path, upstream: int, /) -> AbstractContextManager[Proxy]: ...
+    def __call__(self, folder: Path, upstream: int, /) -> AbstractContextManager[RunningProxy]: ...
 
 
-PEERS: tuple[Peer, ...] = (by_nginx, by_vllm_router, by_sglang_router, by_plain_proxy, by_litellm)
+PEERS: tuple[PeerFactory, ...] = (by_nginx, by_vllm_router, by_sglang_router, by_plain_proxy, by_litellm)

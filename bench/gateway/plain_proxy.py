@@ -28,8 +28,8 @@ app = FastAPI(lifespan=_lifespan)
 @app.post("/v1/{path:path}")
 async def proxy(path: str, request: Request) -> StreamingResponse:
     headers = {"content-type": request.headers["content-type"]}
-    asked = _client.build_request("POST", f"/v1/{path}", content=await request.body(), headers=headers)
-    answer = await _client.send(asked, stream=True)
+    request_out = _client.build_request("POST", f"/v1/{path}", content=await request.body(), headers=headers)
+    answer = await _client.send(request_out, stream=True)
     kept = {"content-type": answer.headers["content-type"]}
     closing = BackgroundTask(answer.aclose)
     return StreamingResponse(answer.aiter_raw(), status_code=answer.status_code, headers=kept, background=closing)

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from bench.gateway import Load, measure
+from bench.gateway import GatewayLoad, measure
 from bench.gateway.peers import by_corral
-from bench.report import Row, say, table
+from bench.report import ReportRow, format_table, print_progress
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-LOADS = (Load(name="JSON", is_stream=False, crowd=64), Load(name="streams", is_stream=True, crowd=64))
+LOADS = (GatewayLoad(name="JSON", is_stream=False, crowd=64), GatewayLoad(name="streams", is_stream=True, crowd=64))
 
 
 def run() -> str:
@@ -25,9 +25,9 @@ def run() -> str:
             proxy = stack.enter_context(by_corral(Path(folder), processes=processes))
             assert len(proxy.pids) == processes, proxy.pids
             for load in LOADS:
-                say(f"{processes} processes, {load.name}")
+                print_progress(f"{processes} processes, {load.name}")
                 rounds = [measure(proxy, load) for _ in range(ROUNDS)]
                 values[f"{load.name}/s"] = median(one["requests/s"] for one in rounds)
                 values[f"{load.name}, CPU µs"] = median(one["CPU µs"] for one in rounds)
-        rows.append(Row("two processes" if processes == 2 else "one process", values))
-    return table("Processes that share a port, 64 at once", rows, ratio_of=("JSON/s", "streams/s"))
+        rows.append(ReportRow("two processes" if processes == 2 else "one process", values))
+    return format_table("Processes that share a port, 64 at once", rows, ratio_of=("JSON/s", "streams/s"))

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.cluster import free_port
-from bench.gateway import ask_with, chosen
-from bench.gateway.peers import Proxy, by_corral, engine
-from bench.report import Row, say, table
+from bench.gateway import choose_peers, run_load
+from bench.gateway.peers import RunningProxy, by_corral, run_engine
+from bench.report import ReportRow, format_table, print_progress
 
 PACE_MS = 250
 EVENTS = 32
@@ -29,20 +29,20 @@ def run() -> str:
     tables = []
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder, ExitStack() as stack:
         upstream = free_port()
-        stack.enter_context(engine(upstream))
+        stack.enter_context(run_engine(upstream))
         proxies = [stack.enter_context(by_corral(Path(folder)))]
-        peers = [peer for peer in chosen() if peer.__name__ not in _LEFT_OUT]
+        peers = [peer for peer in choose_peers() if peer.__name__ not in _LEFT_OUT]
         proxies += [stack.enter_context(peer(Path(folder), upstream)) for peer in peers]
         for crowd in CROWDS:
             rows = [_hold(proxy, crowd) for proxy in proxies]
-            rows.append(Row("nothing between", _gaps(_ask(upstream, "", crowd))))
+            rows.append(ReportRow("no proxy", _gaps(_ask(upstream, "", crowd))))
             title = f"{crowd:,} open streams, an event every {PACE_MS} ms, one core"
-            tables.append(table(title, rows, ratio_of=("gap p99 ms",)))
+            tables.append(format_table(title, rows, ratio_of=("gap p99 ms",)))
     return "\n".join(tables)
 
 
-def _hold(proxy: Proxy, crowd: int) -> Row:
-    say(f"{proxy.name}, {crowd} streams")
+def _hold(proxy: RunningProxy, crowd: int) -> ReportRow:
+    print_progress(f"{proxy.name}, {crowd} streams")
     _ask(proxy.port, proxy.key, 1, events=2)
     before_mib, before_s = proxy.memory_mib(), proxy.cpu_s()
     peak, is_over = before_mib, threading.Event()
@@ -63,14 +63,14 @@ def _hold(proxy: Proxy, crowd: int) -> Row:
     events = said["requests"] * (EVENTS + 1)
     cpu_us = (proxy.cpu_s() - before_s) / events * 1e6
     memory = {"KiB a stream": (peak - before_mib) * 1024 / crowd, "CPU µs an event": cpu_us}
-    return Row(proxy.name, _gaps(said) | memory)
+    return ReportRow(proxy.name, _gaps(said) | memory)
 
 
-def _gaps(said: dict[str, float]) -> dict[str, float]:
+def _gaps(result: dict[str, float]) -> dict[str, float]:
     return {
-        "gap p50 ms": said["gap_p50_us"] / 1e3,
-        "gap p99 ms": said["gap_p99_us"] / 1e3,
-        "first p99 ms": said["first_p99_us"] / 1e3,
+        "gap p50 ms": result["gap_p50_us"] / 1e3,
+        "gap p99 ms": result["gap_p99_us"] / 1e3,
+        "first p99 ms": result["first_p99_us"] / 1e3,
     }
 
 
@@ -78,4 +78,4 @@ def _ask(port: int, key: str, crowd: int, *, events: int = EVENTS) -> dict[str, 
     messages = [{"role": "user", "content": "hello"}]
     body = {"model": "m", "messages": messages, "stream": True, "max_tokens": events, "top_k": PACE_MS}
     # Every stream once: the time is over when the first has ended.
-    return ask_with(port, key, crowd, events * PACE_MS / 2000, json.dumps(body, separators=(",", ":")))
+    return run_load(port, key, crowd, events * PACE_MS / 2000, json.dumps(body, separators=(",", ":")))

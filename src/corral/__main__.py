@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 
-# Until the command is found (`cli/lazy.py`): what imports make lives as long as the process, and looking through it is
-# a part of every start.
+# Until the command is found (`cli/main.py`): objects that imports make live as long as the process, and a garbage
+# collection that looks through them would be a part of every start.
 gc.disable()
 
-from corral.cli.main import prepare_streams, run, show_fault  # noqa: E402 - without collections, see above
+from corral.cli.main import on_uncaught_error, prepare_streams, run  # noqa: E402 - without collections, see above
 
 
 def main() -> int:
-    sys.excepthook = show_fault
+    sys.excepthook = on_uncaught_error
     prepare_streams()
     return run()
 

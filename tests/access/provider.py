@@ -40,13 +40,13 @@ class Provider:
     # Instead of the code: what is told to a browser that comes back.
     refuses: str = ""
     auth_methods: list[str] | None = None
-    issuer_told: str = ""
+    claimed_issuer: str = ""
     jwks_reads: int = 0
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     async def describe(self, _: web.Request) -> web.Response:
         document: dict[str, Any] = {
-            "issuer": self.issuer_told or self.url,
+            "issuer": self.claimed_issuer or self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
             "jwks_uri": f"{self.url}/keys",
@@ -56,27 +56,27 @@ class Provider:
         return web.json_response(document)
 
     async def authorize(self, request: web.Request) -> web.Response:
-        asked = dict(request.query)
-        assert asked["response_type"] == "code"
-        assert asked["client_id"] == CLIENT_ID
-        assert "openid" in asked["scope"].split()
-        assert asked["code_challenge_method"] == "S256"
+        query = dict(request.query)
+        assert query["response_type"] == "code"
+        assert query["client_id"] == CLIENT_ID
+        assert "openid" in query["scope"].split()
+        assert query["code_challenge_method"] == "S256"
         if self.refuses:
-            raise web.HTTPFound(f"{asked['redirect_uri']}?error={self.refuses}&state={asked['state']}")
+            raise web.HTTPFound(f"{query['redirect_uri']}?error={self.refuses}&state={query['state']}")
         code = secrets.token_urlsafe(16)
-        self.codes[code] = asked
-        raise web.HTTPFound(f"{asked['redirect_uri']}?code={code}&state={asked['state']}")
+        self.codes[code] = query
+        raise web.HTTPFound(f"{query['redirect_uri']}?code={code}&state={query['state']}")
 
     async def exchange(self, request: web.Request) -> web.Response:
         form = dict(await request.post())
-        asked = self.codes.pop(str(form.get("code")), None)
-        if asked is None or not self._is_client(request, form):
+        query = self.codes.pop(str(form.get("code")), None)
+        if query is None or not self._is_client(request, form):
             return web.json_response({"error": "invalid_grant"}, status=400)
         digest = hashlib.sha256(str(form["code_verifier"]).encode()).digest()
         proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if proof != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
+        if proof != query["code_challenge"] or form["redirect_uri"] != query["redirect_uri"]:
             return web.json_response({"error": "invalid_grant"}, status=400)
-        return web.json_response({"id_token": self.token(asked["nonce"]), "token_type": "Bearer", "access_token": "x"})
+        return web.json_response({"id_token": self.token(query["nonce"]), "token_type": "Bearer", "access_token": "x"})
 
     def _is_client(self, request: web.Request, form: dict[str, Any]) -> bool:
         if self.auth_methods == ["client_secret_post"]:

@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corral.access.allowed import allowed, may_ask
-from corral.access.directory import Directory
+from corral.access.directory import CredentialDirectory
+from corral.access.permissions import require_scope
 from corral.adapters.system import SystemClock
-from corral.domain.access import KeyLimit, Principal, Scope
+from corral.domain.access import KeyLimit, Principal, Scope, can_use_model
 from corral.domain.errors import NotAllowed, StoreUnavailable
 from corral.store.database import Database, count_statements
 from tests.api.test_authentication import make_key
 from tests.api.test_sessions import as_browser, log_in, secret_of
 from tests.api.test_users import make_user
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 
 class ShiftedClock(SystemClock):
@@ -35,14 +35,13 @@ class ShiftedClock(SystemClock):
         return super().wall() + timedelta(seconds=self.shift_s)
 
 
-@pytest.mark.behaviour("GW-110")
 async def test_a_key_is_known_from_memory_with_everything_that_it_may(
     frontend: RunningFrontend, database: Database
 ) -> None:
     limits = [{"model": "m", "requests_per_minute": 5}]
     made = await make_key(frontend, name="shop", scope="infer", models=["a", "b-*"], limits=limits)
-    directory = Directory(database, SystemClock())
-    assert directory.known(made["key"]) is None
+    directory = CredentialDirectory(database, SystemClock())
+    assert directory.find_known_principal(made["key"]) is None
     await directory.load()
     statements: list[str] = []
     count_statements(database, statements.append)
@@ -53,25 +52,25 @@ async def test_a_key_is_known_from_memory_with_everything_that_it_may(
         models=("a", "b-*"),
         limits=(KeyLimit(model="m", requests_per_minute=5),),
     )
-    assert directory.known(made["key"]) == directory.known(made["key"].encode()) == principal
-    assert directory.known(made["key"] + "x") is None
-    assert directory.known("") is None
+    assert (
+        directory.find_known_principal(made["key"]) == directory.find_known_principal(made["key"].encode()) == principal
+    )
+    assert directory.find_known_principal(made["key"] + "x") is None
+    assert directory.find_known_principal("") is None
     assert statements == []
 
 
-@pytest.mark.behaviour("GW-110")
 async def test_a_key_in_memory_ends_at_its_expiry(frontend: RunningFrontend, database: Database) -> None:
     made = await make_key(frontend, expires_in_s=3600)
     clock = ShiftedClock()
-    directory = Directory(database, clock)
+    directory = CredentialDirectory(database, clock)
     await directory.load()
     clock.shift_s = 3590
-    assert directory.known(made["key"]) is not None
+    assert directory.find_known_principal(made["key"]) is not None
     clock.shift_s = 3610
-    assert directory.known(made["key"]) is None
+    assert directory.find_known_principal(made["key"]) is None
 
 
-@pytest.mark.behaviour("GW-115")
 async def test_keys_and_sessions_work_while_postgresql_is_away(
     frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,35 +94,33 @@ async def test_keys_and_sessions_work_while_postgresql_is_away(
     monkeypatch.undo()
 
 
-@pytest.mark.behaviour("GW-116")
-async def test_what_is_kept_is_plain_has_no_secret_and_means_the_same_in_another_process(
+async def test_saved_directory_has_no_secret_and_restores_the_same_in_another_process(
     frontend: RunningFrontend, database: Database
 ) -> None:
-    node = await joined(frontend, "n")
+    node = await join_node(frontend, "n")
     await make_user(frontend, scope="operate")
     cookie = secret_of((await log_in(frontend))[2])
     limits = [{"tokens_per_day": 7}]
     made = await make_key(frontend, scope="infer", models=["a"], limits=limits, expires_in_s=3600)
-    directory = Directory(database, SystemClock())
+    directory = CredentialDirectory(database, SystemClock())
     await directory.load()
-    kept = json.dumps(directory.to_kept())
+    kept = json.dumps(directory.to_saved_state())
     for secret in (ADMIN_KEY, made["key"], cookie, node.credential):
         assert secret not in kept
         assert secret[4:] not in kept
 
     clock = ShiftedClock(began_s=SystemClock().monotonic())
-    other = Directory(database, clock)
-    other.from_kept(json.loads(kept))
+    other = CredentialDirectory(database, clock)
+    other.from_saved_state(json.loads(kept))
     for secret in (ADMIN_KEY, made["key"]):
-        assert other.known(secret) == directory.known(secret) is not None
-    assert (await other.session(cookie)).name == "ada"
-    assert (await other.node(node.id, node.credential)).name == "n"
+        assert other.find_known_principal(secret) == directory.find_known_principal(secret) is not None
+    assert (await other.authenticate_session(cookie)).name == "ada"
+    assert (await other.authenticate_node(node.id, node.credential)).name == "n"
     clock.shift_s = 3610
-    assert other.known(made["key"]) is None
-    assert other.known(ADMIN_KEY) is not None
+    assert other.find_known_principal(made["key"]) is None
+    assert other.find_known_principal(ADMIN_KEY) is not None
 
 
-@pytest.mark.behaviour("GW-110")
 @pytest.mark.parametrize(
     ("models", "name", "names", "is_allowed"),
     [
@@ -144,16 +141,16 @@ def test_patterns_of_a_list_are_matched_whole_and_with_their_capitals(
     models: tuple[str, ...] | None, name: str, names: tuple[str, ...], is_allowed: bool
 ) -> None:
     principal = Principal(key_id="k", name="k", models=models)
-    assert may_ask(principal, name, names) is is_allowed
+    assert can_use_model(principal, name, names) is is_allowed
 
 
 @pytest.mark.behaviour("GW-111")
-def test_an_agents_key_asks_models_whatever_scope_it_was_given() -> None:
+def test_key_of_an_agent_node_is_limited_to_inference_whatever_its_scope() -> None:
     agent = Principal(key_id="k", name="agent x", node_id="n", scope=Scope.ADMIN)
-    assert allowed(agent, Scope.INFER) is agent
+    assert require_scope(agent, Scope.INFER) is agent
     for scope in (Scope.OPERATE, Scope.ADMIN):
         with pytest.raises(NotAllowed, match="belongs to an agent node"):
-            allowed(replace(agent, scope=Scope.INFER), scope)
+            require_scope(replace(agent, scope=Scope.INFER), scope)
         assert not agent.may(scope)
 
 

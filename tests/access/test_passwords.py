@@ -8,27 +8,26 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from corral.access import passwords as module
-from corral.access.passwords import AT_ONCE, WAITING_MAX, Passwords
-from corral.access.throttle import NAMES_MAX, WINDOW_S, Throttle
-from corral.adapters.system import SystemIds
+from corral.access import sessions as module
+from corral.access.sessions import NAMES_MAX, THREADS_MAX, WAITING_MAX, WINDOW_S, AttemptThrottle, PasswordHasher
+from corral.adapters.system import SystemIdGenerator
 from corral.domain.errors import LimitReached
 from tests.support.hand_clock import HandClock
 
 
 @pytest.mark.behaviour("GW-122")
 async def test_a_password_is_right_or_not_and_the_same_one_is_never_hashed_the_same() -> None:
-    passwords = Passwords(SystemIds())
-    one, other = await passwords.hashed("pässword one"), await passwords.hashed("pässword one")
+    passwords = PasswordHasher(SystemIdGenerator())
+    one, other = await passwords.hash_password("pässword one"), await passwords.hash_password("pässword one")
     assert one != other
-    assert await passwords.is_right("pässword one", one)
-    assert await passwords.is_right("pässword one", other)
-    assert not await passwords.is_right("pässword two", one)
-    assert not await passwords.is_right("", one)
+    assert await passwords.is_right_password("pässword one", one)
+    assert await passwords.is_right_password("pässword one", other)
+    assert not await passwords.is_right_password("pässword two", one)
+    assert not await passwords.is_right_password("", one)
 
 
 @pytest.mark.behaviour("GW-122")
-async def test_nobody_has_no_password_and_takes_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_password_check_without_a_user_fails_after_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
     costs: list[tuple[int, int, int]] = []
 
     def counted(password: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
@@ -36,12 +35,12 @@ async def test_nobody_has_no_password_and_takes_the_same_work(monkeypatch: pytes
         costs.append(cost)
         return bytes(32)
 
-    passwords = Passwords(SystemIds())
-    kept = await passwords.hashed("a password")
-    monkeypatch.setattr(module, "_scrypt", counted)
+    passwords = PasswordHasher(SystemIdGenerator())
+    kept = await passwords.hash_password("a password")
+    monkeypatch.setattr(module, "_run_scrypt", counted)
     # Even the one whose hash is what an unknown name is compared with.
-    assert not await passwords.is_right("anything", None)
-    await passwords.is_right("anything", kept)
+    assert not await passwords.is_right_password("anything", None)
+    await passwords.is_right_password("anything", kept)
     assert costs[0] == costs[1]
 
 
@@ -61,52 +60,52 @@ async def test_a_flood_of_tries_takes_little_memory_and_is_turned_away_in_the_en
             running -= 1
         return bytes(32)
 
-    monkeypatch.setattr(module, "_scrypt", slow)
-    passwords = Passwords(SystemIds())
-    tries = [asyncio.ensure_future(passwords.is_right("x", None)) for _ in range(WAITING_MAX)]
+    monkeypatch.setattr(module, "_run_scrypt", slow)
+    passwords = PasswordHasher(SystemIdGenerator())
+    tries = [asyncio.ensure_future(passwords.is_right_password("x", None)) for _ in range(WAITING_MAX)]
     await asyncio.sleep(0)
     try:
         # One that is let in would wait for `go`: it must fail here instead of hanging.
         with pytest.raises(LimitReached):
             async with asyncio.timeout(30):
-                await passwords.is_right("x", None)
+                await passwords.is_right_password("x", None)
     finally:
         go.set()
         await asyncio.gather(*tries)
-    assert most == AT_ONCE
-    assert not await passwords.is_right("x", None)
+    assert most == THREADS_MAX
+    assert not await passwords.is_right_password("x", None)
 
 
 @pytest.mark.behaviour("GW-123")
 def test_tries_are_counted_for_a_minute_each() -> None:
     clock = HandClock()
-    throttle = Throttle(clock, 2, "Too many.")
-    throttle.count("a")
+    throttle = AttemptThrottle(clock, 2, "Too many.")
+    throttle.count_attempt("a")
     clock.now += 30
-    throttle.count("a")
+    throttle.count_attempt("a")
     with pytest.raises(LimitReached) as caught:
-        throttle.count("a")
+        throttle.count_attempt("a")
     assert caught.value.details["retry_after_s"] == 30
-    throttle.count("b")
+    throttle.count_attempt("b")
     clock.now += 31
-    throttle.count("a")
+    throttle.count_attempt("a")
     with pytest.raises(LimitReached):
-        throttle.count("a")
-    throttle.forget("a")
-    throttle.count("a")
+        throttle.count_attempt("a")
+    throttle.forget_attempts("a")
+    throttle.count_attempt("a")
 
 
 @pytest.mark.behaviour("GW-123")
 def test_names_are_remembered_within_a_bound() -> None:
     clock = HandClock()
-    throttle = Throttle(clock, 1, "Too many.")
+    throttle = AttemptThrottle(clock, 1, "Too many.")
     for number in range(NAMES_MAX + 10):
-        throttle.count(f"name-{number}")
+        throttle.count_attempt(f"name-{number}")
     assert len(throttle) == NAMES_MAX
     with pytest.raises(LimitReached):
-        throttle.count(f"name-{NAMES_MAX}")
+        throttle.count_attempt(f"name-{NAMES_MAX}")
     clock.now += WINDOW_S + 1
-    throttle.count(f"name-{NAMES_MAX}")
+    throttle.count_attempt(f"name-{NAMES_MAX}")
 
 
 @pytest.mark.behaviour("GW-122")
@@ -115,9 +114,9 @@ async def test_a_password_is_checked_while_all_threads_of_the_loop_wait_for_some
     loop.set_default_executor(ThreadPoolExecutor(1))
     stuck = loop.run_in_executor(None, over.wait)
     try:
-        passwords = Passwords(SystemIds())
+        passwords = PasswordHasher(SystemIdGenerator())
         async with asyncio.timeout(60):
-            assert await passwords.is_right("one", await passwords.hashed("one"))
+            assert await passwords.is_right_password("one", await passwords.hash_password("one"))
         assert not stuck.done()
     finally:
         over.set()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import PretendNode
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 # Comes with Corral, runs anywhere, and has several versions.
 BACKEND = "fake"
@@ -28,7 +28,7 @@ async def install(frontend: RunningFrontend, name: str = BACKEND, **body: Any) -
 
 
 async def held(*frontends: RunningFrontend) -> None:
-    """Nobody works on operations from now on: what is asked for stays queued."""
+    """Stop the dispatcher: operations that are created from now on stay queued."""
     for frontend in frontends:
         for loop in frontend.core.dispatcher.loops:
             await loop.stop()

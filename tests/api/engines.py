@@ -11,27 +11,27 @@ from corral.adapters.nats.client import NatsBus
 from corral.bus import subjects
 from corral.bus.messages import (
     BackendCommand,
-    BackendsCollected,
-    BackendStopped,
     CollectBackends,
-    CollectedItem,
-    JobAccepted,
+    CollectBackendsReply,
+    GarbageItem,
+    JobAcceptedReply,
     JobEvent,
     ListRunning,
-    Log,
+    ListRunningReply,
     LogLine,
-    ModelStopped,
     ReadLog,
-    Running,
+    ReadLogReply,
     RunningProcess,
     StartBackend,
     StopBackend,
+    StopBackendReply,
     StopModel,
+    StopModelReply,
 )
 from corral.ports.bus import Delivery
 from tests.bus.nats_server import NatsServer
 from tests.support.nodes import PretendNode
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Engines:
         )
         await self.bus.publish(subjects.JOB_EVENT, event, node=self.node.id)
 
-    async def _list(self, delivery: Delivery[ListRunning]) -> Running:
+    async def _list(self, delivery: Delivery[ListRunning]) -> ListRunningReply:
         found = [
             RunningProcess(
                 key=key, model=key.rpartition("#")[0], replica=0, backend="fake", version="1", address="h:1", pid=7
@@ -71,64 +71,64 @@ class Engines:
         ]
         if delivery.message.measures:
             found = [replace(one, ram_bytes=2**30, cpu_percent=150.0) for one in found]
-        return Running(boot_id=self.node.boot_id, processes=tuple(found))
+        return ListRunningReply(boot_id=self.node.boot_id, processes=tuple(found))
 
-    async def _start(self, delivery: Delivery[StartBackend]) -> JobAccepted:
-        wish = delivery.message
-        self.running.append(f"{wish.model}#{wish.replica}")
-        job = JobEvent(job_id=wish.job_id, seq=1, state="running", backend=wish.backend)
-        return JobAccepted(boot_id=self.node.boot_id, job=job)
+    async def _start(self, delivery: Delivery[StartBackend]) -> JobAcceptedReply:
+        command = delivery.message
+        self.running.append(f"{command.model}#{command.replica}")
+        job = JobEvent(job_id=command.job_id, seq=1, state="running", backend=command.backend)
+        return JobAcceptedReply(boot_id=self.node.boot_id, job=job)
 
-    async def _collect(self, delivery: Delivery[CollectBackends]) -> BackendsCollected:
-        items = tuple(CollectedItem(name=name, size_bytes=size) for name, size in self.garbage.items())
+    async def _collect(self, delivery: Delivery[CollectBackends]) -> CollectBackendsReply:
+        items = tuple(GarbageItem(name=name, size_bytes=size) for name, size in self.garbage.items())
         if not delivery.message.dry_run:
             self.garbage = {}
-        return BackendsCollected(items=items, count=len(items), freed_bytes=sum(item.size_bytes for item in items))
+        return CollectBackendsReply(items=items, count=len(items), freed_bytes=sum(item.size_bytes for item in items))
 
-    async def _stop_backend(self, _: Delivery[StopBackend]) -> BackendStopped:
+    async def _stop_backend(self, _: Delivery[StopBackend]) -> StopBackendReply:
         ended = tuple(key for key in self.running if key not in self.survivors)
         self.running = [key for key in self.running if key in self.survivors]
-        return BackendStopped(stopped=ended, survivors=self.survivors)
+        return StopBackendReply(stopped=ended, survivors=self.survivors)
 
-    async def _stop_exactly(self, delivery: Delivery[StopModel]) -> ModelStopped:
+    async def _stop_exactly(self, delivery: Delivery[StopModel]) -> StopModelReply:
         key = delivery.message.process_key
         is_there = key in self.running
         if is_there:
             self.running.remove(key)
-        return ModelStopped(process_key=key, matched=is_there, terminated=True)
+        return StopModelReply(process_key=key, matched=is_there, terminated=True)
 
-    async def _read(self, delivery: Delivery[ReadLog]) -> Log:
-        wish = delivery.message
-        if not wish.key:
-            return Log(keys=tuple(self.lines))
-        if len(self.lines.get(wish.key, ())) <= wish.after and wish.wait_s:
+    async def _read(self, delivery: Delivery[ReadLog]) -> ReadLogReply:
+        query = delivery.message
+        if not query.key:
+            return ReadLogReply(keys=tuple(self.lines))
+        if len(self.lines.get(query.key, ())) <= query.after and query.wait_s:
             self.printed.clear()
             try:
-                async with asyncio.timeout(wish.wait_s):
+                async with asyncio.timeout(query.wait_s):
                     await self.printed.wait()
             except TimeoutError:
                 pass
-        texts = self.lines.get(wish.key, [])[wish.after : wish.after + wish.limit]
+        texts = self.lines.get(query.key, [])[query.after : query.after + query.limit]
         found = [
             LogLine(number=number, at="2026-01-02T12:00:00Z", stream="stdout", text=text)
-            for number, text in enumerate(texts, start=wish.after + 1)
+            for number, text in enumerate(texts, start=query.after + 1)
         ]
-        there = len(self.lines.get(wish.key, ()))
-        return Log(lines=tuple(found), first=1, next=min(wish.after, there) + len(found))
+        there = len(self.lines.get(query.key, ()))
+        return ReadLogReply(lines=tuple(found), first=1, next=min(query.after, there) + len(found))
 
-    async def _install(self, delivery: Delivery[BackendCommand]) -> JobAccepted:
+    async def _install(self, delivery: Delivery[BackendCommand]) -> JobAcceptedReply:
         command = delivery.message
         self.jobs.append(command)
         job = JobEvent(
             job_id=command.job_id, seq=1, state="running", backend=command.backend, operation_id=command.operation_id
         )
-        return JobAccepted(boot_id=self.node.boot_id, job=job)
+        return JobAcceptedReply(boot_id=self.node.boot_id, job=job)
 
 
 @asynccontextmanager
 async def on_the_bus(nats: NatsServer, node: PretendNode) -> AsyncIterator[Engines]:
     """The node answers over the bus, and the registry knows that it does."""
-    bus = nats.bus(subjects.Role.WORKER, node.id)
+    bus = nats.bus(subjects.BusRole.WORKER, node.id)
     engines = Engines(node=node, bus=bus)
     await bus.start()
     try:

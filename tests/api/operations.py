@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.api.application import create_app
-from corral.api.metrics import Metrics
+from corral.api.metrics import FrontendMetrics
 
 SOME_ID = "00000000-0000-4000-8000-000000000000"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -104,7 +104,7 @@ class Operation:
 
 def described() -> dict[str, Any]:
     """The OpenAPI description."""
-    return create_app(None, Metrics()).openapi()
+    return create_app(None, FrontendMetrics()).openapi()
 
 
 def operations() -> list[Operation]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from corral.client.sse import Frame, SseParser
+from corral.client.events import SseFrame, SseParser
 from tests.support.frontends import ADMIN_KEY
 
 FRAME_LIMIT_S = 30.0
@@ -20,7 +20,7 @@ class Stream:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.response = response
         self._parser = SseParser()
-        self._frames: list[Frame] = []
+        self._frames: list[SseFrame] = []
 
     async def moves_to(self, position: str) -> None:
         """Read on, past frames without data, until this is the place to resume from."""
@@ -28,13 +28,13 @@ class Stream:
             while self._parser.last_id != position:
                 self._frames += self._parser.feed(await self.response.content.readany())
 
-    async def next(self) -> Frame:
+    async def next(self) -> SseFrame:
         """The next frame; fails at the end of the stream."""
         frame = await self.next_or_end()
         assert frame is not None, "the stream has ended"
         return frame
 
-    async def next_or_end(self) -> Frame | None:
+    async def next_or_end(self) -> SseFrame | None:
         async with asyncio.timeout(FRAME_LIMIT_S):
             while not self._frames:
                 chunk = await self.response.content.readany()
@@ -43,9 +43,9 @@ class Stream:
                 self._frames += self._parser.feed(chunk)
         return self._frames.pop(0)
 
-    async def until(self, kind: str, **data: Any) -> list[Frame]:
+    async def until(self, kind: str, **data: Any) -> list[SseFrame]:
         """All frames up to and including the first of a kind with these data."""
-        seen: list[Frame] = []
+        seen: list[SseFrame] = []
         while True:
             frame = await self.next()
             seen.append(frame)

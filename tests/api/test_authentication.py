@@ -10,8 +10,8 @@ import pytest
 
 from tests.api.operations import Operation, assert_envelope, operations
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.nodes import PretendNode, join_token, joined
-from tests.support.waiting import eventually
+from tests.support.nodes import PretendNode, create_join_token, join_node
+from tests.support.polling import eventually
 
 ADMIN = [operation for operation in operations() if operation.is_for_admins]
 NODE = [operation for operation in operations() if operation.is_for_nodes and operation.names_a_node]
@@ -58,11 +58,11 @@ async def _expired(frontend: RunningFrontend) -> str | None:
 
 
 async def _credential_of_a_node(frontend: RunningFrontend) -> str | None:
-    return (await joined(frontend)).credential
+    return (await join_node(frontend)).credential
 
 
 async def _join_token(frontend: RunningFrontend) -> str | None:
-    return await join_token(frontend)
+    return await create_join_token(frontend)
 
 
 REFUSED = [_nothing, _unknown, _revoked, _rotated, _expired, _credential_of_a_node, _join_token]
@@ -84,7 +84,9 @@ async def test_no_admin_route_lets_in(
 
 
 @pytest.mark.behaviour("API-4")
-async def test_a_refusal_says_which_scheme_is_wanted_and_other_schemes_do_not_work(frontend: RunningFrontend) -> None:
+async def test_unauthorised_answer_names_the_bearer_scheme_and_other_schemes_do_not_work(
+    frontend: RunningFrontend,
+) -> None:
     for sent in ("", f"Basic {ADMIN_KEY}", ADMIN_KEY, "Bearer "):
         async with frontend.http.get(f"{frontend.url}/api/nodes", headers={"Authorization": sent}) as answer:
             assert answer.status == 401
@@ -93,7 +95,7 @@ async def test_a_refusal_says_which_scheme_is_wanted_and_other_schemes_do_not_wo
 
 @pytest.mark.behaviour("API-4")
 @pytest.mark.parametrize("sent", [{"Authorization": f"bearer {ADMIN_KEY}"}, {"X-Api-Key": ADMIN_KEY}])
-async def test_a_key_may_come_as_bearer_or_as_x_api_key(frontend: RunningFrontend, sent: dict[str, str]) -> None:
+async def test_key_is_accepted_as_bearer_or_x_api_key(frontend: RunningFrontend, sent: dict[str, str]) -> None:
     async with frontend.http.get(f"{frontend.url}/api/nodes", headers=sent) as answer:
         assert answer.status == 200
 
@@ -116,12 +118,13 @@ async def test_a_key_of_strange_characters_is_refused_like_any_other(frontend: R
 
 async def _agent(frontend: RunningFrontend) -> tuple[PretendNode, str]:
     agent = PretendNode(frontend, "agent-1")
-    status, answer = await agent.register(await join_token(frontend, approves=True), node_type="agent", address="")
+    status, answer = await agent.register(
+        await create_join_token(frontend, approves=True), node_type="agent", address=""
+    )
     assert status == 201, answer
     return agent, answer["api_token"]
 
 
-@pytest.mark.behaviour("API-5")
 async def test_the_key_of_an_agent_node_administers_nothing(frontend: RunningFrontend) -> None:
     agent, key = await _agent(frontend)
     for operation in ADMIN:
@@ -131,11 +134,10 @@ async def test_the_key_of_an_agent_node_administers_nothing(frontend: RunningFro
         assert_envelope(answer, code="not_allowed")
 
 
-@pytest.mark.behaviour("API-5")
 async def test_the_key_of_an_agent_node_goes_with_the_node(frontend: RunningFrontend) -> None:
     agent, key = await _agent(frontend)
     assert (await frontend.call("GET", "/api/nodes", key=key))[0] == 403
-    assert (await agent.admin("DELETE", ""))[0] == 200
+    assert (await agent.call_as_admin("DELETE", ""))[0] == 200
 
     async def is_unknown() -> bool:
         return (await frontend.call("GET", "/api/nodes", key=key))[0] == 401
@@ -145,21 +147,21 @@ async def test_the_key_of_an_agent_node_goes_with_the_node(frontend: RunningFron
 
 @pytest.mark.behaviour("API-6")
 async def test_a_node_route_takes_the_credential_of_that_node_and_no_other(frontend: RunningFrontend) -> None:
-    node, other = await joined(frontend, "a"), await joined(frontend, "b")
+    node, other = await join_node(frontend, "a"), await join_node(frontend, "b")
     nearly = node.credential[:-1], node.credential + "x"
-    wrong = (None, other.credential, ADMIN_KEY, await join_token(frontend), *nearly, node.boot_id)
+    wrong = (None, other.credential, ADMIN_KEY, await create_join_token(frontend), *nearly, node.boot_id)
     for operation in NODE:
         for secret in wrong:
             status, answer = await _as(frontend, operation, node, secret)
             assert status == 401, f"{operation} with {secret}: {answer}"
             assert_envelope(answer, code="node_credential_wrong", kind="node_error")
     assert (await node.heartbeat(bus_ok=True))[0] == 200
-    assert (await node.shown())["status"] == "healthy"
+    assert (await node.read_as_admin())["status"] == "healthy"
 
 
 @pytest.mark.behaviour("API-6")
 async def test_a_refusal_that_is_remembered_does_not_lock_the_rightful_node_out(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     for _ in range(3):
         assert (await _as(frontend, Operation("POST", "/api/node/{node_id}/heartbeat"), node, "wrong"))[0] == 401
         assert (await node.heartbeat())[0] == 200

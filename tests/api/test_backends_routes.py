@@ -1,4 +1,4 @@
-"""Backends over HTTP: plans, refusals, idempotency, what nodes report, the catalog and the ancestor's shapes."""
+"""Backends over HTTP: plans, refusals, idempotency, reports of nodes, the catalog and the shapes of LocalAI."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tests.api.backends import (
 )
 from tests.api.operations import assert_envelope
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import join_token, joined, silence
+from tests.support.nodes import age_heartbeat, create_join_token, join_node
 
 
 @pytest.mark.behaviour("API-18")
 async def test_a_plan_shows_what_each_node_would_get_and_does_nothing(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
+    node = await join_node(frontend, "a")
     await has_it_now(frontend, node)
-    away = await joined(frontend, "b")
-    await silence(away, 3600)
-    await joined(frontend, "c", approved=False)
+    away = await join_node(frontend, "b")
+    await age_heartbeat(away, 3600)
+    await join_node(frontend, "c", approved=False)
     status, plan = await frontend.call("POST", f"/api/backends/install/{BACKEND}?plan=true")
     assert status == 200, plan
     assert plan["plan"] is True
@@ -47,8 +47,8 @@ async def test_a_plan_shows_what_each_node_would_get_and_does_nothing(frontend: 
 
 
 @pytest.mark.behaviour("API-18")
-async def test_every_route_that_asks_can_plan(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
+async def test_every_route_that_requests_a_change_supports_plan(frontend: RunningFrontend) -> None:
+    node = await join_node(frontend, "a")
     await report(node, {"name": BACKEND, "version": "1.0.0", "gallery": "corral"})
     routes: dict[str, Any] = {
         f"/api/backends/install/{META}": None,
@@ -76,7 +76,7 @@ async def test_every_route_that_asks_can_plan(frontend: RunningFrontend) -> None
 async def test_a_node_route_answers_202_with_the_place_to_look_and_a_fleet_route_200(
     frontend: RunningFrontend,
 ) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     await held(frontend)
     sent = {"Authorization": "Bearer ck_the-admin-key-of-the-tests-0123456789abcdef"}
     async with frontend.http.post(
@@ -95,7 +95,7 @@ async def test_a_node_route_answers_202_with_the_place_to_look_and_a_fleet_route
 
 @pytest.mark.behaviour("OPS-56")
 async def test_a_build_for_special_hardware_needs_nodes_on_every_route(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     for name in (CONCRETE, f"corral@{CONCRETE}"):
         for path, body in (
             (f"/api/backends/install/{name}", None),
@@ -111,8 +111,10 @@ async def test_a_build_for_special_hardware_needs_nodes_on_every_route(frontend:
 
 
 @pytest.mark.behaviour("OPS-4")
-async def test_opposite_wishes_are_refused_with_the_id_in_the_way_or_wait_for_it(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
+async def test_opposite_request_is_refused_with_the_id_of_the_running_operation_or_queued_behind_it(
+    frontend: RunningFrontend,
+) -> None:
+    node = await join_node(frontend, "a")
     await report(node, {"name": BACKEND, "version": "1.0.0", "gallery": "corral"})
     await held(frontend)
     first = await ask(frontend, "/api/nodes/a/backends/upgrade", {"backend": BACKEND})
@@ -126,19 +128,18 @@ async def test_opposite_wishes_are_refused_with_the_id_in_the_way_or_wait_for_it
     assert (await shown(frontend, behind["id"]))["afterID"] == first["id"]
 
 
-@pytest.mark.behaviour("API-19")
-async def test_an_idempotency_key_asks_once_on_all_frontends_also_after_the_end(
+async def test_idempotency_key_starts_one_operation_on_all_frontends_also_after_its_end(
     frontend: RunningFrontend, database_url: str
 ) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     path, body = "/api/nodes/a/backends/install", {"backend": BACKEND}
     async with running_frontend(database_url) as other:
         await held(frontend, other)
         async with asyncio.TaskGroup() as together:
-            asked = [
+            tasks = [
                 together.create_task(one.call("POST", path, body, Idempotency_Key="k")) for one in (frontend, other) * 3
             ]
-        answers = [task.result() for task in asked]
+        answers = [task.result() for task in tasks]
         assert {status for status, _ in answers} == {202}
         assert len({str(answer) for _, answer in answers}) == 1
         operation = answers[0][1]["id"]
@@ -168,7 +169,7 @@ async def test_an_idempotency_key_asks_once_on_all_frontends_also_after_the_end(
 async def test_an_address_inside_a_network_is_refused_unless_a_setting_allows_it(
     frontend: RunningFrontend, database_url: str, uri: str
 ) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     for path, body in (
         ("/api/backends/install-external", {"uri": uri, "name": "x"}),
         ("/api/nodes/a/backends/install", {"uri": uri, "name": "x"}),
@@ -230,18 +231,19 @@ WRONG: dict[str, tuple[str, Any, int, str]] = {
 }
 
 
-@pytest.mark.behaviour("API-12")
-async def test_a_wish_that_makes_no_sense_is_refused_in_words_and_admits_nothing(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
-    for what, (path, body, wanted, code) in WRONG.items():
+async def test_invalid_backend_request_is_refused_with_a_reason_and_admits_no_operation(
+    frontend: RunningFrontend,
+) -> None:
+    await join_node(frontend, "a")
+    for what, (path, body, expected_status, code) in WRONG.items():
         status, answer = await frontend.call("POST", path, body)
-        assert status == wanted, f"{what}: {answer}"
+        assert status == expected_status, f"{what}: {answer}"
         assert_envelope(answer, code=code)
     assert await live(frontend) == []
 
 
 async def test_force_fetches_again_where_it_is_and_installs_where_it_is_nowhere(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
+    node = await join_node(frontend, "a")
     await held(frontend)
     fresh = await ask(frontend, "/backends/apply", {"id": BACKEND, "force": True})
     assert (await shown(frontend, fresh["id"]))["kind"] == "backend_install"
@@ -251,11 +253,10 @@ async def test_force_fetches_again_where_it_is_and_installs_where_it_is_nowhere(
     assert (await shown(frontend, again["id"]))["kind"] == "backend_reinstall"
 
 
-@pytest.mark.behaviour("API-22")
-async def test_a_report_shows_at_once_and_only_the_present_process_of_the_node_is_heard(
+async def test_backend_report_shows_at_once_and_only_the_current_boot_of_a_node_may_report(
     frontend: RunningFrontend,
 ) -> None:
-    node, other = await joined(frontend, "a"), await joined(frontend, "b")
+    node, other = await join_node(frontend, "a"), await join_node(frontend, "b")
     assert (await frontend.call("GET", "/api/nodes/a/backends"))[1] == []
     entry = {"name": CONCRETE, "meta": META, "version": "1.0", "gallery": "corral", "size_bytes": 5, "new_field": 1}
     assert (await report(node, entry))[0] == 200
@@ -278,9 +279,9 @@ async def test_a_report_shows_at_once_and_only_the_present_process_of_the_node_i
 
 
 async def test_an_agent_node_has_no_backends_and_gets_none(frontend: RunningFrontend) -> None:
-    agent = await joined(frontend, "agent", approved=False)
+    agent = await join_node(frontend, "agent", approved=False)
     del agent
-    token = await join_token(frontend, approves=True)
+    token = await create_join_token(frontend, approves=True)
     body = {"name": "helper", "credential": "c" * 40, "boot_id": "b" * 36, "node_type": "agent", "token": token}
     assert (await frontend.call("POST", "/api/node/register", body, key=None))[0] == 201
     assert await frontend.call("GET", "/api/nodes/helper/backends") == (200, [])
@@ -296,19 +297,18 @@ async def test_an_agent_node_has_no_backends_and_gets_none(frontend: RunningFron
 async def test_agent_node_refuses_limits_that_are_for_engines(
     frontend: RunningFrontend, limit: str, value: object
 ) -> None:
-    await joined(frontend, "helper", node_type="agent", address="")
+    await join_node(frontend, "helper", node_type="agent", address="")
     status, answer = await frontend.call("PUT", f"/api/nodes/helper/{limit}", {"value": value})
     assert status == 409
     assert_envelope(answer, code="node_is_agent")
     assert (await frontend.call("DELETE", f"/api/nodes/helper/{limit}"))[0] == 200
 
 
-@pytest.mark.behaviour("PAGE-163")
 @pytest.mark.behaviour("API-20")
 async def test_the_installed_list_names_every_node_with_drift_and_upgrades(frontend: RunningFrontend) -> None:
     version = await newest(frontend)
     for name, has in (("a", "1.0.0"), ("b", "1.0.0"), ("c", version)):
-        await report(await joined(frontend, name), {"name": BACKEND, "version": has, "gallery": "corral"})
+        await report(await join_node(frontend, name), {"name": BACKEND, "version": has, "gallery": "corral"})
     status, listed = await frontend.call("GET", "/backends")
     assert status == 200
     assert [(one["Name"], one["IsSystem"], one["IsMeta"]) for one in listed] == [(BACKEND, False, False)]
@@ -330,9 +330,9 @@ async def test_the_installed_list_names_every_node_with_drift_and_upgrades(front
         assert (await frontend.call("POST", f"{path}/check"))[1] == found
 
 
-async def test_everything_that_has_an_upgrade_is_upgraded_by_one_call(frontend: RunningFrontend) -> None:
+async def test_upgrade_all_upgrades_every_backend_with_an_upgrade(frontend: RunningFrontend) -> None:
     await report(
-        await joined(frontend, "a"),
+        await join_node(frontend, "a"),
         {"name": BACKEND, "version": "1.0.0", "gallery": "corral"},
         {"name": CONCRETE, "version": "0.1", "gallery": "corral", "meta": META},
         {"name": "from-the-machine", "version": "1", "is_system": True},
@@ -349,8 +349,8 @@ async def test_everything_that_has_an_upgrade_is_upgraded_by_one_call(frontend: 
 
 
 @pytest.mark.behaviour("API-20")
-async def test_the_catalog_is_read_in_pages_with_the_fields_of_the_ancestor(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a", capability="default")
+async def test_backend_catalog_is_paged_with_the_fields_of_localai(frontend: RunningFrontend) -> None:
+    node = await join_node(frontend, "a", capability="default")
     # On the bus as far as the registry knows, so that it counts as a place to run something.
     await node.heartbeat(bus_ok=True)
     await has_it_now(frontend, node)
@@ -359,11 +359,11 @@ async def test_the_catalog_is_read_in_pages_with_the_fields_of_the_ancestor(fron
     status, page = await frontend.call("GET", "/api/backends?items=500")
     assert status == 200, page
     by_name = {one["name"]: one for one in page["backends"]}
-    wanted = {
+    expected = {
         "id", "name", "description", "icon", "license", "urls", "tags", "gallery", "installed", "version",
         "processing", "isDeletion", "isMeta", "isAlias", "isDevelopment", "capabilities", "nodes",
     }  # fmt: skip
-    assert wanted <= by_name[META].keys()
+    assert expected <= by_name[META].keys()
     assert (by_name[META]["isMeta"], by_name[META]["processing"], by_name[META]["jobID"]) == (True, True, busy["id"])
     assert by_name[META]["runsOn"] == ["default"]
     assert by_name[CONCRETE]["metaBackendFor"] == META
@@ -381,7 +381,7 @@ async def test_the_catalog_is_read_in_pages_with_the_fields_of_the_ancestor(fron
 
 
 async def test_the_smaller_lists_for_choices(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     known = {one["name"]: one for one in (await frontend.call("GET", "/backends/known"))[1]}
     assert META in known
     assert CONCRETE not in known
@@ -394,7 +394,7 @@ async def test_the_smaller_lists_for_choices(frontend: RunningFrontend) -> None:
 
 
 async def test_a_node_off_the_bus_cannot_tell_what_runs(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     for method, path, body in (
         ("GET", "/processes", None),
         ("GET", "/backend-logs", None),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from corral.api.stream.board import LIVE_LEAST_S, NODES_FRESH_S, Board
+from corral.api.live_views import LIVE_AGE_MIN_S, NODES_FRESH_S, LiveViews
 from corral.domain.node import NodeId
 from corral.store.database import Transaction
 from corral.wire.live import LiveOut
@@ -46,14 +46,13 @@ def views() -> Views:
 
 
 @pytest.fixture
-async def board(frontend: RunningFrontend, views: Views) -> Board:
+async def board(frontend: RunningFrontend, views: Views) -> LiveViews:
     await keep_only_the_feed(frontend)
-    sharing = frontend.core.board.sharing
-    return Board(frontend.database, views.clock, sharing, views.make_live, views.read_busy)
+    sharing = frontend.core.live_views.traffic
+    return LiveViews(frontend.database, views.clock, sharing, views.make_live, views.read_busy)
 
 
-@pytest.mark.behaviour("PAGE-43")
-async def test_board_makes_no_view_while_nobody_watches(board: Board, views: Views) -> None:
+async def test_live_views_are_not_rendered_without_watchers(board: LiveViews, views: Views) -> None:
     for _ in range(2):
         await board.tick()
         await board.tick_nodes()
@@ -61,9 +60,8 @@ async def test_board_makes_no_view_while_nobody_watches(board: Board, views: Vie
     assert (views.live, views.nodes) == (0, 0)
 
 
-@pytest.mark.behaviour("PAGE-43")
-async def test_board_makes_no_view_after_the_last_watcher_has_left(board: Board, views: Views) -> None:
-    with board.watching(has_numbers=True):
+async def test_board_makes_no_view_after_the_last_watcher_has_left(board: LiveViews, views: Views) -> None:
+    with board.count_watcher(has_numbers=True):
         await board.tick()
         await board.tick_nodes()
     assert (views.live, views.nodes) == (1, 1)
@@ -73,14 +71,13 @@ async def test_board_makes_no_view_after_the_last_watcher_has_left(board: Board,
     assert (views.live, views.nodes) == (1, 1)
 
 
-@pytest.mark.behaviour("PAGE-33")
-async def test_board_makes_one_live_view_for_all_watchers(board: Board, views: Views) -> None:
+async def test_board_makes_one_live_view_for_all_watchers(board: LiveViews, views: Views) -> None:
     watchers = [board.live.watch() for _ in range(3)]
     first = {await anext(watcher) for watcher in watchers}
     assert (len(first), views.live) == (1, 1)
-    views.clock.now += LIVE_LEAST_S
+    views.clock.now += LIVE_AGE_MIN_S
     views.requests_open = 7
-    with board.watching(has_numbers=True):
+    with board.count_watcher(has_numbers=True):
         await board.tick()
     second = {await anext(watcher) for watcher in watchers}
     assert (len(second), views.live) == (1, 2)
@@ -89,26 +86,24 @@ async def test_board_makes_one_live_view_for_all_watchers(board: Board, views: V
         await watcher.aclose()
 
 
-@pytest.mark.behaviour("PAGE-33")
-async def test_live_view_in_which_only_the_time_differs_is_not_sent(board: Board, views: Views) -> None:
-    with board.watching(has_numbers=True):
+async def test_live_view_in_which_only_the_time_differs_is_not_sent(board: LiveViews, views: Views) -> None:
+    with board.count_watcher(has_numbers=True):
         await board.tick()
         version = board.live.version
-        views.clock.now += LIVE_LEAST_S
+        views.clock.now += LIVE_AGE_MIN_S
         await board.tick()
         assert (views.live, board.live.version) == (2, version)
-        views.clock.now += LIVE_LEAST_S
+        views.clock.now += LIVE_AGE_MIN_S
         views.requests_open = 7
         await board.tick()
     assert (views.live, board.live.version) == (3, version + 1)
 
 
-@pytest.mark.behaviour("PAGE-43")
-async def test_history_takes_node_readings_that_are_a_few_seconds_old(board: Board, views: Views) -> None:
-    await board.note()
+async def test_history_takes_node_readings_that_are_a_few_seconds_old(board: LiveViews, views: Views) -> None:
+    await board.record_history()
     views.clock.now += NODES_FRESH_S
-    await board.note()
+    await board.record_history()
     assert views.nodes == 1
     views.clock.now += 0.5
-    await board.note()
+    await board.record_history()
     assert views.nodes == 2

@@ -14,7 +14,7 @@ import yarl
 
 from tests.api.operations import assert_envelope
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.nodes import PretendNode, join_token, joined
+from tests.support.nodes import PretendNode, create_join_token, join_node
 
 MIB = 1024 * 1024
 
@@ -65,9 +65,8 @@ WRONG_REGISTRATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.behaviour("API-12")
 async def test_a_registration_that_makes_no_sense_is_refused_and_registers_nothing(frontend: RunningFrontend) -> None:
-    token = await join_token(frontend, max_uses=None)
+    token = await create_join_token(frontend, max_uses=None)
     for what, wrong in WRONG_REGISTRATIONS.items():
         status, answer = await PretendNode(frontend, "hostile").register(token, **wrong)
         assert status == 400, f"{what}: {status} {answer}"
@@ -76,12 +75,11 @@ async def test_a_registration_that_makes_no_sense_is_refused_and_registers_nothi
     assert (await frontend.call("GET", "/api/tokens"))[1][0]["uses"] == 0
 
 
-@pytest.mark.behaviour("API-12")
 async def test_any_printable_name_that_an_address_can_hold_is_a_name(frontend: RunningFrontend) -> None:
     names = ["n" * 255, "Größe 7", "機械", "🦙", "%41", "' OR 1=1 --", "a?b#c", "x" * 36]
     for name in names:
-        node = await joined(frontend, name)
-        assert (await node.shown())["name"] == name
+        node = await join_node(frontend, name)
+        assert (await node.read_as_admin())["name"] == name
         # Encoded already: the client would take some of these apart otherwise.
         by_name = yarl.URL(f"{frontend.url}/api/nodes/{quote(name, safe='')}", encoded=True)
         async with frontend.http.get(by_name, headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as answer:
@@ -89,9 +87,8 @@ async def test_any_printable_name_that_an_address_can_hold_is_a_name(frontend: R
     assert {shown["name"] for shown in (await frontend.call("GET", "/api/nodes"))[1]} == set(names)
 
 
-@pytest.mark.behaviour("API-12")
 async def test_a_heartbeat_that_makes_no_sense_changes_nothing(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     for body in (
         {"available_vram": -1},
         {"available_vram": 2**63},
@@ -104,26 +101,26 @@ async def test_a_heartbeat_that_makes_no_sense_changes_nothing(frontend: Running
         status, answer = await node.heartbeat(**body)
         assert status == 400, answer
         assert_envelope(answer, code="invalid_request", kind="node_error")
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["available_vram"], shown["gpu_vendor"]) == (None, None)
 
 
-@pytest.mark.behaviour("API-13")
 async def test_unknown_fields_of_workers_are_ignored_so_that_versions_can_be_mixed(frontend: RunningFrontend) -> None:
     node = PretendNode(frontend, "newer")
-    status, answer = await node.register(await join_token(frontend), quantum_cores=7, gpus=[{"vendor": "x", "new": 1}])
+    status, answer = await node.register(
+        await create_join_token(frontend), quantum_cores=7, gpus=[{"vendor": "x", "new": 1}]
+    )
     assert status == 201, answer
     assert (await node.heartbeat(mood="good", available_ram=5))[0] == 200
 
 
-@pytest.mark.behaviour("API-13")
 async def test_unknown_fields_of_people_are_refused_by_name(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     for path, body in (
         ("/max-replicas-per-model", {"value": 2, "valeu": 3}),
         ("/vram-budget", {"value": "80%", "reserve": 1}),
     ):
-        status, answer = await node.admin("PUT", path, body)
+        status, answer = await node.call_as_admin("PUT", path, body)
         assert status == 400
         error = assert_envelope(answer, code="invalid_request", kind="node_error")
         assert (set(body) - {"value"}).pop() in error["message"]
@@ -137,40 +134,36 @@ WRONG_SETTINGS: dict[tuple[str, str], list[Any]] = {
 }
 
 
-@pytest.mark.behaviour("API-12")
 async def test_a_setting_of_a_node_that_makes_no_sense_is_refused_and_changes_nothing(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
-    before = await node.shown()
+    node = await join_node(frontend)
+    before = await node.read_as_admin()
     for (method, path), bodies in WRONG_SETTINGS.items():
         for body in bodies:
-            status, answer = await node.admin(method, path, body)
+            status, answer = await node.call_as_admin(method, path, body)
             assert status == 400, f"{method} {path} {body}: {answer}"
             assert_envelope(answer, kind="node_error")
-    after = await node.shown()
+    after = await node.read_as_admin()
     for field in ("labels", "max_replicas_per_model", "vram_budget", "updated_at"):
         assert after[field] == before[field]
 
 
-@pytest.mark.behaviour("API-12")
 async def test_patching_label_after_label_ends_at_the_limit(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
-    assert (await node.admin("PATCH", "/labels", {f"k{n}": "v" for n in range(64)}))[0] == 200
-    status, answer = await node.admin("PATCH", "/labels", {"one-more": "v"})
+    node = await join_node(frontend)
+    assert (await node.call_as_admin("PATCH", "/labels", {f"k{n}": "v" for n in range(64)}))[0] == 200
+    status, answer = await node.call_as_admin("PATCH", "/labels", {"one-more": "v"})
     assert (status, answer["error"]["code"]) == (400, "bad_label")
 
 
-@pytest.mark.behaviour("API-12")
 async def test_a_selector_with_a_mistake_is_never_taken_for_none(frontend: RunningFrontend) -> None:
-    await joined(frontend)
+    await join_node(frontend)
     for selector in ("a", "=b", "a=b,c", "a b=c", "a=\x00", "a=" + "v" * 256, "k" * 129 + "=v", "a=\x1b"):
         status, answer = await frontend.call("GET", f"/api/nodes?selector={quote(selector)}")
         assert status == 400, selector
         assert assert_envelope(answer, kind="node_error")["hint"]
 
 
-@pytest.mark.behaviour("API-12")
 async def test_a_filter_with_a_mistake_is_refused(frontend: RunningFrontend) -> None:
     for query in ("status=happy", "status=%00", "status=" + "x" * 21, "selector=" + "x" * 2001):
         status, answer = await frontend.call("GET", f"/api/nodes?{query}")
@@ -178,7 +171,6 @@ async def test_a_filter_with_a_mistake_is_refused(frontend: RunningFrontend) -> 
         assert_envelope(answer, kind="node_error")
 
 
-@pytest.mark.behaviour("API-12")
 async def test_a_strange_name_in_the_address_is_an_unknown_node(frontend: RunningFrontend) -> None:
     for name in ("%00", "%FF%FE", "%ED%A0%80", "x" * 5000, "%F0%9F%A6%99", "..%2F..", "urn:uuid:1"):
         for path in (f"/api/nodes/{name}", f"/api/nodes/{name}/labels", f"/api/node/{name}/models"):
@@ -216,7 +208,7 @@ async def test_a_body_at_the_limit_is_read_and_one_byte_more_is_not(frontend: Ru
 
 
 @pytest.mark.behaviour("API-14")
-async def test_a_client_that_goes_away_in_the_middle_of_its_body_harms_nobody(frontend: RunningFrontend) -> None:
+async def test_client_that_disconnects_in_its_body_does_not_affect_others(frontend: RunningFrontend) -> None:
     host, port = frontend.url.removeprefix("http://").split(":")
     for head in (
         b"POST /api/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n{",

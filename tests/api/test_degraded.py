@@ -13,12 +13,12 @@ import pytest
 
 from corral.adapters.system import SystemClock
 from corral.domain.errors import StoreUnavailable
-from corral.serving.health import BEHIND_S, Health
-from tests.engines.running import Engine
+from corral.gateway.routing.health import BEHIND_S, Health
+from tests.engines.engine_processes import Engine
 from tests.serving.scene import an_engine, keep_only_the_feed, put_model, put_replica, serve, settled
+from tests.support.cuttable_proxy import CuttableProxy, run_cuttable_proxy
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.waiting import eventually
-from tests.support.wires import Wire, wire_to
+from tests.support.polling import eventually
 
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "Who goes there?"}]}
 
@@ -30,16 +30,16 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-async def wire(database_url: str) -> AsyncIterator[Wire]:
+async def wire(database_url: str) -> AsyncIterator[CuttableProxy]:
     place = urlsplit(database_url)
     assert place.hostname is not None
     assert place.port is not None
-    async with wire_to(place.hostname, place.port) as mended:
+    async with run_cuttable_proxy(place.hostname, place.port) as mended:
         yield mended
 
 
 @pytest.fixture
-def wired_url(wire: Wire, database_url: str) -> str:
+def wired_url(wire: CuttableProxy, database_url: str) -> str:
     place = urlsplit(database_url)
     return place._replace(netloc=f"{place.username}@{wire.address}").geturl()
 
@@ -74,7 +74,7 @@ async def _answers(frontend: RunningFrontend) -> bool:
 
 @pytest.mark.behaviour("GW-144")
 async def test_a_frontend_that_starts_while_postgresql_is_away_serves_what_was_kept_and_goes_on_by_itself(
-    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path
+    wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")
     await wire.cut()
@@ -85,18 +85,18 @@ async def test_a_frontend_that_starts_while_postgresql_is_away_serves_what_was_k
         status, listed = await frontend.call("GET", "/v1/models")
         assert (status, [one["id"] for one in listed["data"]]) == (200, ["chat"])
         await _assert_only_models_are_served(frontend)
-        await wire.mend()
+        await wire.restore()
         await eventually(lambda: _is_booted(frontend))
         assert not [one for one in await _sentences(frontend) if "PostgreSQL" in one]
         assert await _answers(frontend)
 
 
 async def _assert_only_models_are_served(frontend: RunningFrontend) -> None:
-    status, told = await frontend.call("GET", "/api/cluster")
+    status, overview = await frontend.call("GET", "/api/cluster")
     assert status == 200
-    assert told["postgres"]["state"] == "down"
-    assert [node["name"] for node in told["nodes"]] == ["node-1"]
-    assert "PostgreSQL" in told["degraded"][0]
+    assert overview["postgres"]["state"] == "down"
+    assert [node["name"] for node in overview["nodes"]] == ["node-1"]
+    assert "PostgreSQL" in overview["degraded"][0]
     for method, path in (("GET", "/api/nodes"), ("POST", "/api/tokens"), ("GET", "/api/events")):
         status, answer = await frontend.call(method, path, {} if method == "POST" else None)
         assert (status, answer["error"]["code"]) == (503, "store_unavailable"), path
@@ -109,27 +109,25 @@ async def _is_booted(frontend: RunningFrontend) -> bool:
     return (await frontend.call("GET", "/api/nodes"))[0] == 200
 
 
-@pytest.mark.behaviour("GW-145")
-async def test_without_anything_kept_a_frontend_waits_for_postgresql_and_says_so(
-    wire: Wire, wired_url: str, tmp_path: Path
+async def test_frontend_without_saved_state_reports_that_it_waits_for_postgresql(
+    wire: CuttableProxy, wired_url: str, tmp_path: Path
 ) -> None:
     await wire.cut()
     async with running_frontend(wired_url, state_dir=tmp_path, waits=False) as frontend:
 
         async def is_waiting() -> bool:
             status, answer = await frontend.call("GET", "/readyz", key=None)
-            return (status, answer.get("reason")) == (503, "PostgreSQL does not answer.")
+            return (status, answer.get("reason")) == (503, "PostgreSQL does not respond.")
 
         await eventually(is_waiting)
         status, answer = await frontend.call("POST", "/v1/chat/completions", CHAT)
         assert (status, answer["error"]["code"]) == (503, "starting")
-        await wire.mend()
+        await wire.restore()
         await eventually(lambda: _is_booted(frontend))
 
 
-@pytest.mark.behaviour("GW-146")
 async def test_models_are_served_all_the_time_however_long_the_rest_of_the_start_takes(
-    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")
     await wire.cut()
@@ -142,7 +140,7 @@ async def test_models_are_served_all_the_time_however_long_the_rest_of_the_start
 
         monkeypatch.setattr(frontend.core.library, "start", looks_through_its_folder)
         await eventually(lambda: _answers(frontend))
-        await wire.mend()
+        await wire.restore()
         await is_there.wait()
         assert await _answers(frontend)
         assert not await _is_booted(frontend)
@@ -150,9 +148,8 @@ async def test_models_are_served_all_the_time_however_long_the_rest_of_the_start
         await eventually(lambda: _is_booted(frontend))
 
 
-@pytest.mark.behaviour("GW-146")
 async def test_a_stream_that_began_from_what_was_kept_is_not_cut_when_postgresql_is_back(
-    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path
+    wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")
     await wire.cut()
@@ -163,7 +160,7 @@ async def test_a_stream_that_began_from_what_was_kept_is_not_cut_when_postgresql
         body = CHAT | {"stream": True, "max_tokens": 40}
         async with frontend.http.post(f"{frontend.url}/v1/chat/completions", json=body, headers=headers) as stream:
             assert (await stream.content.readline()).startswith(b"data: ")
-            await wire.mend()
+            await wire.restore()
             await eventually(lambda: _is_booted(frontend))
             rest = await stream.content.read()
         assert rest.rstrip().endswith(b"data: [DONE]")
@@ -171,8 +168,8 @@ async def test_a_stream_that_began_from_what_was_kept_is_not_cut_when_postgresql
 
 
 @pytest.mark.behaviour("GW-147")
-async def test_what_is_away_is_named_with_since_when_and_the_cluster_is_shown_from_memory(
-    wire: Wire, wired_url: str, engine: Engine
+async def test_cluster_route_names_what_is_down_since_when_and_serves_from_memory(
+    wire: CuttableProxy, wired_url: str, engine: Engine
 ) -> None:
     async with running_frontend(wired_url) as frontend:
         await keep_only_the_feed(frontend)
@@ -186,14 +183,14 @@ async def test_what_is_away_is_named_with_since_when_and_the_cluster_is_shown_fr
         assert (await _says(frontend, "NATS is away since 20")).endswith("what is loaded is served."), "once is enough"
         assert await _answers(frontend)
         assert await _says(frontend, "PostgreSQL is away") == sentence, "since when does not move"
-        told: Any = (await frontend.call("GET", "/api/cluster"))[1]
-        assert sentence in told["degraded"]
-        assert told["postgres"] == {"state": "down", "detail": told["postgres"]["detail"]}
-        assert told["nodes"] == [
-            {"id": told["nodes"][0]["id"], "name": "node-1", "status": "unknown"}
-            | {"status_reason": told["nodes"][0]["status_reason"]}
+        overview: Any = (await frontend.call("GET", "/api/cluster"))[1]
+        assert sentence in overview["degraded"]
+        assert overview["postgres"] == {"state": "down", "detail": overview["postgres"]["detail"]}
+        assert overview["nodes"] == [
+            {"id": overview["nodes"][0]["id"], "name": "node-1", "status": "unknown"}
+            | {"status_reason": overview["nodes"][0]["status_reason"]}
         ]
-        await wire.mend()
+        await wire.restore()
 
         async def is_well() -> bool:
             return not [one for one in await _sentences(frontend) if "PostgreSQL" in one]
@@ -202,9 +199,7 @@ async def test_what_is_away_is_named_with_since_when_and_the_cluster_is_shown_fr
 
 
 @pytest.mark.behaviour("GW-147")
-async def test_of_the_loaded_models_those_count_as_served_that_somebody_would_answer_for(
-    database_url: str, engine: Engine
-) -> None:
+async def test_degradation_counts_models_with_an_open_replica_as_served(database_url: str, engine: Engine) -> None:
     async with running_frontend(database_url) as frontend:
         await keep_only_the_feed(frontend)
         replica = await serve(frontend, engine)
@@ -216,13 +211,13 @@ async def test_of_the_loaded_models_those_count_as_served_that_somebody_would_an
         await put_replica(frontend.database, replica.node_id, replica.address, model="off")
         await settled(frontend)
         assert (await _says(frontend, "NATS is away")).endswith("Serving 2 of 3 loaded models.")
-        seat = frontend.core.parts.gateway.router.snapshot.seats.find(failing.id)
+        seat = frontend.core.api_deps.gateway.router.snapshot.pools.find(failing.id)
         assert seat is not None
-        seat.breaker.trip(frontend.core.parts.clock.monotonic(), 0.0)
+        seat.breaker.trip(frontend.core.api_deps.clock.monotonic(), 0.0)
         assert (await _says(frontend, "NATS is away")).endswith("Serving 1 of 3 loaded models.")
 
 
-class _Hands(SystemClock):
+class _ManualClock(SystemClock):
     """A clock whose hands the test moves."""
 
     passed_s = 0.0
@@ -236,29 +231,29 @@ class _Hands(SystemClock):
 
 @pytest.mark.behaviour("GW-147")
 def test_each_thing_that_does_not_work_is_one_sentence() -> None:
-    clock = _Hands()
+    clock = _ManualClock()
     health = Health(clock)
-    assert health.sentences() == []
-    assert health.sentences(has_leader=False) == [
+    assert health.list_sentences() == []
+    assert health.list_sentences(has_leader=False) == [
         "No frontend leads: lost nodes are not noticed and nothing is scaled until one does."
     ]
-    health.store_answered()
+    health.record_store_read()
     clock.passed_s = BEHIND_S + 5
-    (behind,) = health.sentences()
+    (behind,) = health.list_sentences()
     assert "last read 15 s ago" in behind
-    health.store_is_away(StoreUnavailable(details={"cause": "refused"}))
+    health.record_store_outage(StoreUnavailable(details={"cause": "refused"}))
     clock.passed_s += 60
-    health.store_is_away(StoreUnavailable(details={"cause": "timeout"}))
-    health.saw_bus(is_connected=False)
-    health.add(lambda: "The disk is full.")
-    health.add(lambda: None)
-    assert health.sentences(has_leader=False) == [
+    health.record_store_outage(StoreUnavailable(details={"cause": "timeout"}))
+    health.record_bus(is_connected=False)
+    health.add_source(lambda: "The disk is full.")
+    health.add_source(lambda: None)
+    assert health.list_sentences(has_leader=False) == [
         "PostgreSQL is away since 2026-11-15 12:00:15 UTC: what is known is served, nothing can be changed.",
         "NATS is away since 2026-11-15 12:01:15 UTC: nodes get no commands; what is loaded is served.",
         "The disk is full.",
     ]
     assert health.store is not None
     assert health.store.cause == "timeout"
-    health.store_answered()
-    health.saw_bus(is_connected=True)
-    assert health.sentences() == ["The disk is full."]
+    health.record_store_read()
+    health.record_bus(is_connected=True)
+    assert health.list_sentences() == ["The disk is full."]

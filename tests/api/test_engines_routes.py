@@ -20,8 +20,8 @@ from tests.bus.nats_server import NatsServer
 from tests.loading.scene import put_loaded, put_model
 from tests.operations.scene import sql
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 STREAM = "/api/operations/events"
 LOG = "/api/nodes/a/backend-logs/m%230"
@@ -41,7 +41,7 @@ async def cluster(nats: NatsServer, database_url: str) -> AsyncIterator[RunningF
 
 @pytest.fixture
 async def engines(nats: NatsServer, cluster: RunningFrontend) -> AsyncIterator[Engines]:
-    node = await joined(cluster, "a", total_ram=4 * 2**30)
+    node = await join_node(cluster, "a", total_ram=4 * 2**30)
 
     async def is_connected() -> bool:
         return cluster.bus.is_connected
@@ -51,16 +51,15 @@ async def engines(nats: NatsServer, cluster: RunningFrontend) -> AsyncIterator[E
         yield found
 
 
-@pytest.mark.behaviour("API-23")
 async def test_engines_are_started_listed_and_stopped_by_their_worker(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
     assert await cluster.call("GET", "/api/nodes/a/processes") == (200, [])
-    wish = {"backend": BACKEND, "model": "m", "options": {"context": "512"}}
-    status, started = await cluster.call("POST", "/api/nodes/a/backends/start", wish)
+    body = {"backend": BACKEND, "model": "m", "options": {"context": "512"}}
+    status, started = await cluster.call("POST", "/api/nodes/a/backends/start", body)
     assert (status, started["key"], started["state"]) == (202, "m#0", "running")
     engines.running.clear()
-    twice = [await cluster.call("POST", "/api/nodes/a/backends/start", wish, Idempotency_Key="s") for _ in range(2)]
+    twice = [await cluster.call("POST", "/api/nodes/a/backends/start", body, Idempotency_Key="s") for _ in range(2)]
     assert twice[0] == twice[1]
     assert twice[0][1]["jobID"] != started["jobID"]
     engines.running[:] = ["m#0"]
@@ -76,20 +75,19 @@ async def test_engines_are_started_listed_and_stopped_by_their_worker(
     assert (stopped["stopped"], stopped["survivors"]) == (["x#0"], ["y#0"])
 
 
-@pytest.mark.behaviour("API-25")
-async def test_what_is_of_no_use_on_a_node_is_told_and_thrown_away_by_its_worker(
+async def test_unused_files_of_a_node_are_listed_in_a_dry_run_and_deleted_by_its_worker(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
     engines.garbage = {"store/sha256-old": 3000, "downloads/a.partial": 5}
     path = "/api/nodes/a/backends/collect"
-    status, told = await cluster.call("POST", f"{path}?dry_run=true")
-    assert (status, told["count"], told["freed_bytes"], told["dry_run"]) == (200, 2, 3005, True)
-    assert told["items"][0] == {"name": "store/sha256-old", "size_bytes": 3000}
-    assert "Nothing was done" in told["message"]
-    status, told = await cluster.call("POST", path)
-    assert (status, told["freed_bytes"], told["dry_run"]) == (200, 3005, False)
+    status, collected = await cluster.call("POST", f"{path}?dry_run=true")
+    assert (status, collected["count"], collected["freed_bytes"], collected["dry_run"]) == (200, 2, 3005, True)
+    assert collected["items"][0] == {"name": "store/sha256-old", "size_bytes": 3000}
+    assert "Dry run: nothing was changed." in collected["message"]
+    status, collected = await cluster.call("POST", path)
+    assert (status, collected["freed_bytes"], collected["dry_run"]) == (200, 3005, False)
     assert engines.garbage == {}
-    assert (await cluster.call("POST", path))[1]["message"] == "Nothing is unused."
+    assert (await cluster.call("POST", path))[1]["message"] == "There are no unused items."
     assert (await cluster.call("POST", "/api/nodes/nobody/backends/collect"))[0] == 404
     await engines.bus.stop()
     status, answer = await cluster.call("POST", path)
@@ -97,7 +95,6 @@ async def test_what_is_of_no_use_on_a_node_is_told_and_thrown_away_by_its_worker
     assert_envelope(answer, code="node_unreachable")
 
 
-@pytest.mark.behaviour("API-23")
 async def test_a_node_that_left_the_bus_is_503_and_known_to_be_off_it(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
@@ -105,11 +102,10 @@ async def test_a_node_that_left_the_bus_is_503_and_known_to_be_off_it(
     status, answer = await cluster.call("GET", "/api/nodes/a/processes")
     assert status == 503
     assert_envelope(answer, code="node_unreachable")
-    facts = {fact["name"]: fact["holds"] for fact in (await engines.node.shown())["conditions"]}
+    facts = {fact["name"]: fact["holds"] for fact in (await engines.node.read_as_admin())["conditions"]}
     assert facts["on_bus"] is False
 
 
-@pytest.mark.behaviour("API-24")
 async def test_a_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
@@ -137,10 +133,7 @@ async def test_a_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
             pass
 
 
-@pytest.mark.behaviour("API-24")
-async def test_a_log_that_has_begun_anew_says_so_and_begins_at_its_first_line(
-    cluster: RunningFrontend, engines: Engines
-) -> None:
+async def test_log_stream_sends_reset_when_the_log_has_started_over(cluster: RunningFrontend, engines: Engines) -> None:
     engines.prints("m#0", "of old", "and more")
     async with open_stream(cluster.url, path=f"{LOG}/stream?after=1") as stream:
         assert [((frame := await stream.next()).event, frame.id) for _ in range(2)] == [("hello", "1"), ("line", "2")]
@@ -154,7 +147,6 @@ async def test_a_log_that_has_begun_anew_says_so_and_begins_at_its_first_line(
     assert (await cluster.call("GET", f"{LOG}/stream?after=x"))[0] == 400
 
 
-@pytest.mark.behaviour("API-24")
 async def test_a_log_that_does_not_exist_is_404_and_a_number_that_is_none_is_400(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
@@ -179,15 +171,14 @@ async def _places(cluster: RunningFrontend) -> set[str]:
         return {str(event.position) for event in await outbox.read(tx, ORIGIN)}
 
 
-@pytest.mark.behaviour("API-21")
 async def test_the_stream_tells_changes_with_ids_and_progress_without(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
     async with open_stream(cluster.url, path=STREAM) as stream:
         hello = await stream.next()
         assert hello.event == "hello"
-        asked = await install(cluster)
-        created = (await stream.until("operation.created", id=asked["id"]))[-1]
+        operation = await install(cluster)
+        created = (await stream.until("operation.created", id=operation["id"]))[-1]
         assert created.id != hello.id
         command = await _command(engines)
         total = 1000
@@ -199,7 +190,7 @@ async def test_the_stream_tells_changes_with_ids_and_progress_without(
             data = json.loads(frame.data).get("data", {})
             if frame.event == "operation.progress" and data.get("nodes", [{}])[0].get("current") == 400:
                 break
-        assert json.loads(frame.data)["key"] == data["id"] == asked["id"]
+        assert json.loads(frame.data)["key"] == data["id"] == operation["id"]
         assert json.loads(frame.data)["id"] == ""
         node = data["nodes"][0]
         assert (node["node_name"], node["phase"], node["total"], node["state"]) == (
@@ -212,15 +203,14 @@ async def test_the_stream_tells_changes_with_ids_and_progress_without(
         place = frame.id
         assert place in await _places(cluster)
         await engines.tell(command, 3, "done", percent=100.0)
-        ended = (await stream.until("operation.changed", id=asked["id"], state="completed"))[-1]
+        ended = (await stream.until("operation.changed", id=operation["id"], state="completed"))[-1]
         assert ended.id != place
-    assert (await shown(cluster, asked["id"]))["nodes"][0]["state"] == "success"
+    assert (await shown(cluster, operation["id"]))["nodes"][0]["state"] == "success"
     async with open_stream(cluster.url, path=STREAM, last_id=place) as resumed:
         assert (await resumed.next()).event == "hello"
-        assert (await resumed.until("operation.changed", id=asked["id"], state="completed"))[-1].id == ended.id
+        assert (await resumed.until("operation.changed", id=operation["id"], state="completed"))[-1].id == ended.id
 
 
-@pytest.mark.behaviour("API-21")
 async def test_a_watcher_at_another_frontend_sees_the_same_and_a_stopping_frontend_ends_its_streams(
     cluster: RunningFrontend, engines: Engines, nats: NatsServer, database_url: str
 ) -> None:
@@ -233,31 +223,32 @@ async def test_a_watcher_at_another_frontend_sees_the_same_and_a_stopping_fronte
         watching = open_stream(other.url, path=STREAM)
         stream = await watching.__aenter__()
         await stream.next()
-        asked = await ask(cluster, "/api/nodes/a/backends/install", {"backend": BACKEND})
+        operation = await ask(cluster, "/api/nodes/a/backends/install", {"backend": BACKEND})
         command = await _command(engines)
         seq = 2
         while True:
             await engines.tell(command, seq, "running", phase="downloading", percent=5.0 + seq)
             frame = await stream.next()
             seq += 1
-            if frame.event == "operation.progress" and json.loads(frame.data)["key"] == asked["id"]:
+            if frame.event == "operation.progress" and json.loads(frame.data)["key"] == operation["id"]:
                 break
         await engines.tell(command, seq + 1, "done", percent=100.0)
-        await stream.until("operation.changed", id=asked["id"], state="completed")
+        await stream.until("operation.changed", id=operation["id"], state="completed")
     # Read to its end without an error: the connection was not cut.
     while await stream.next_or_end() is not None:
         pass
     await watching.__aexit__(None, None, None)
-    assert (await until_state(cluster, asked["id"], "completed"))["progress"] == 100.0
+    assert (await until_state(cluster, operation["id"], "completed"))["progress"] == 100.0
 
 
-@pytest.mark.behaviour("API-21")
-async def test_other_things_are_not_told_and_a_place_that_is_none_is_refused(cluster: RunningFrontend) -> None:
+async def test_operation_stream_carries_operations_only_and_refuses_an_invalid_event_id(
+    cluster: RunningFrontend,
+) -> None:
     async with open_stream(cluster.url, path=STREAM) as stream:
         await stream.next()
-        await joined(cluster, "b")
-        asked = await install(cluster, "piper")
-        seen = await stream.until("operation.created", id=asked["id"])
+        await join_node(cluster, "b")
+        operation = await install(cluster, "piper")
+        seen = await stream.until("operation.created", id=operation["id"])
         assert {frame.event.partition(".")[0] for frame in seen} == {"operation"}
     status, answer = await cluster.call("GET", STREAM, Last_Event_Id="nowhere")
     assert status == 400
@@ -271,16 +262,12 @@ async def _load(cluster: RunningFrontend, engines: Engines, *models: str) -> Non
         engines.running.append(f"{name}#0")
 
 
-@pytest.mark.behaviour("API-29")
-async def test_processes_of_a_node_are_told_with_memory_and_processor(
-    cluster: RunningFrontend, engines: Engines
-) -> None:
+async def test_node_processes_are_listed_with_memory_and_cpu(cluster: RunningFrontend, engines: Engines) -> None:
     engines.running.append("m#0")
     status, (process,) = await cluster.call("GET", "/api/nodes/a/processes")
     assert (status, process["ram_bytes"], process["cpu_percent"]) == (200, 2**30, 150.0)
 
 
-@pytest.mark.behaviour("API-29")
 async def test_monitor_sums_up_the_engines_of_one_model_and_lists_each(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
@@ -303,7 +290,7 @@ async def test_monitor_refuses_a_model_that_is_loaded_nowhere(cluster: RunningFr
 
 async def test_monitor_names_a_node_that_does_not_answer(cluster: RunningFrontend, engines: Engines) -> None:
     await _load(cluster, engines, "chat")
-    silent = await joined(cluster, "silent")
+    silent = await join_node(cluster, "silent")
     async with cluster.database.transaction() as tx:
         model = await model_store.get_model(tx, "chat")
     await put_loaded(cluster.database, silent.id, model)
@@ -311,7 +298,6 @@ async def test_monitor_names_a_node_that_does_not_answer(cluster: RunningFronten
     assert (status, list(seen["unreachable"]), len(seen["processes"])) == (200, ["silent"], 1)
 
 
-@pytest.mark.behaviour("API-29")
 async def test_system_lists_installed_backends_and_loaded_models(cluster: RunningFrontend, engines: Engines) -> None:
     await _load(cluster, engines, "chat", "unready")
     await sql(cluster.database, "UPDATE replicas SET state = 'loading' WHERE model = 'unready'")

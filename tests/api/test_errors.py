@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.operations import WITHOUT_BODY, YAML, Operation, assert_envelope, operations
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 ALL = operations()
 
@@ -26,7 +26,7 @@ async def test_every_route_that_names_a_node_answers_404_for_an_unknown_one(fron
 
 @pytest.mark.behaviour("API-1")
 async def test_mistyped_node_is_answered_with_the_name_that_was_meant(frontend: RunningFrontend) -> None:
-    await joined(frontend, "mini")
+    await join_node(frontend, "mini")
     _, answer = await frontend.call("GET", "/api/nodes/mni")
     assert answer["error"]["hint"] == "Did you mean mini?"
     _, answer = await frontend.call("GET", "/api/nodes/somebody-else")
@@ -60,14 +60,12 @@ async def test_a_path_that_does_not_exist_is_404_in_the_envelope(frontend: Runni
         assert assert_envelope(answer, code="not_found")["hint"]
 
 
-@pytest.mark.behaviour("API-2")
-async def test_the_request_id_of_the_caller_comes_back_in_header_and_envelope(frontend: RunningFrontend) -> None:
+async def test_request_id_of_the_caller_is_returned_in_header_and_body(frontend: RunningFrontend) -> None:
     async with frontend.http.get(f"{frontend.url}/api/nodes/gone", headers={"X-Request-Id": "mine-1"}) as answer:
         assert answer.headers["X-Request-Id"] == "mine-1"
         assert assert_envelope(await answer.json())["request_id"] == "mine-1"
 
 
-@pytest.mark.behaviour("API-2")
 async def test_a_request_id_that_would_spoil_a_log_is_replaced(frontend: RunningFrontend) -> None:
     for given in ("two words", "x" * 65, "{json}", "ü"):
         async with frontend.http.get(f"{frontend.url}/api/nodes/gone", headers={"X-Request-Id": given}) as answer:
@@ -76,9 +74,8 @@ async def test_a_request_id_that_would_spoil_a_log_is_replaced(frontend: Running
             assert assert_envelope(await answer.json())["request_id"] == ours
 
 
-@pytest.mark.behaviour("API-3")
 async def test_malformed_json_is_400_on_every_route_that_takes_a_body(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     for operation in (operation for operation in ALL if operation.body is not None):
         path = operation.path(node=node.id, node_id=node.id)
         key = node.credential if operation.is_for_nodes else None
@@ -90,9 +87,8 @@ async def test_malformed_json_is_400_on_every_route_that_takes_a_body(frontend: 
             assert_envelope(answer, kind=_kind(operation))
 
 
-@pytest.mark.behaviour("API-3")
 async def test_a_body_of_the_wrong_shape_is_400_and_names_the_field(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     for operation in (operation for operation in ALL if operation.body is not None):
         path = operation.path(node=node.id, node_id=node.id)
         key = node.credential if operation.is_for_nodes else None
@@ -104,8 +100,7 @@ async def test_a_body_of_the_wrong_shape_is_400_and_names_the_field(frontend: Ru
             assert error["details"].get("problems") or operation.template in YAML, operation
 
 
-@pytest.mark.behaviour("API-3")
-async def test_not_valid_json_says_so(frontend: RunningFrontend) -> None:
+async def test_invalid_json_is_named_in_the_error(frontend: RunningFrontend) -> None:
     for body in (b"{", b'{"name": "\xff"}', b"[" * 60):
         status, answer = await frontend.call("POST", "/api/tokens", body, Content_Type="application/json")
         assert (status, answer["error"]["code"]) == (400, "malformed_json")

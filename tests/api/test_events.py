@@ -9,21 +9,21 @@ import pytest
 from sqlalchemy import text
 from starlette.responses import StreamingResponse
 
-from corral.api import events as api_events
+from corral.api import stream as api_events
 from corral.domain.access import Principal
-from corral.domain.cluster import ORIGIN, Position
+from corral.domain.cluster import ORIGIN, OutboxPosition
 from corral.events.feed import RING_SIZE
 from corral.store import outbox
 from tests.api.operations import assert_envelope
 from tests.api.streams import open_stream
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import join_token, joined
-from tests.support.waiting import eventually
+from tests.support.nodes import create_join_token, join_node
+from tests.support.polling import eventually
 
 
 async def _written(frontend: RunningFrontend, after: str) -> list[str]:
     """The ids of what the outbox holds after a place, in its order."""
-    here, ids = Position.parse(after), []
+    here, ids = OutboxPosition.parse(after), []
     async with frontend.database.transaction() as tx:
         while batch := await outbox.read(tx, here):
             ids += [str(event.position) for event in batch]
@@ -44,7 +44,7 @@ async def _taken_in(frontend: RunningFrontend) -> None:
 
 
 async def _token(frontend: RunningFrontend, name: str) -> None:
-    await join_token(frontend, name=name)
+    await create_join_token(frontend, name=name)
 
 
 @pytest.mark.behaviour("EVT-1")
@@ -52,9 +52,9 @@ async def test_a_stream_greets_with_its_position_and_then_tells_what_happens(fro
     async with open_stream(frontend.url) as stream:
         hello = await stream.next()
         assert hello.event == "hello"
-        assert Position.parse(hello.id or "") > ORIGIN
+        assert OutboxPosition.parse(hello.id or "") > ORIGIN
         assert stream.response.headers["Cache-Control"] == "no-store"
-        await joined(frontend, "gpu-1")
+        await join_node(frontend, "gpu-1")
         kinds = [frame.event for frame in await stream.until("node.approved", name="gpu-1")]
         assert [kind for kind in kinds if kind != "leader.changed"] == [
             "token.created",
@@ -64,18 +64,18 @@ async def test_a_stream_greets_with_its_position_and_then_tells_what_happens(fro
 
 
 @pytest.mark.behaviour("EVT-1")
-async def test_what_happens_while_the_greeting_is_sent_is_not_lost(frontend: RunningFrontend) -> None:
+async def test_events_written_while_hello_is_sent_are_delivered(frontend: RunningFrontend) -> None:
     principal = Principal(key_id="k", name="admin")
-    answer = await api_events.events(frontend.core.parts, principal)
+    answer = await api_events.stream_events(frontend.core.api_deps, principal)
     assert isinstance(answer, StreamingResponse)
     stream = aiter(answer.body_iterator)
     assert "event: hello" in str(await anext(stream))
     await _token(frontend, "in between")
     await _taken_in(frontend)
-    told = ""
+    received = ""
     async with asyncio.timeout(20):
-        while "in between" not in told:
-            told += str(await anext(stream))
+        while "in between" not in received:
+            received += str(await anext(stream))
 
 
 @pytest.mark.behaviour("EVT-2")
@@ -98,7 +98,7 @@ async def _write(frontend: RunningFrontend, name: str, count: int) -> None:
 
 
 async def _hop(frontends: tuple[RunningFrontend, ...], start: str, count: int) -> list[str]:
-    """Read a few events, go to the other frontend with the last id, and so on until all tokens were told."""
+    """Read a few events, go to the other frontend with the last id, and so on until all tokens have arrived."""
     seen: list[str] = []
     tokens, turn = 0, 0
     while tokens < count:
@@ -149,23 +149,21 @@ async def _expect_reset(frontend: RunningFrontend, last_id: str) -> None:
         assert (await stream.next()).event == "hello"
         reset = await stream.next()
         assert reset.event == "reset"
-        assert Position.parse(reset.id or "") < Position(2**61, 0)
+        assert OutboxPosition.parse(reset.id or "") < OutboxPosition(2**61, 0)
         await _token(frontend, "new")
         await stream.until("token.created", name="new")
 
 
-@pytest.mark.behaviour("EVT-4")
-async def test_topics_choose_what_is_told(frontend: RunningFrontend) -> None:
+async def test_event_stream_carries_only_the_chosen_topics(frontend: RunningFrontend) -> None:
     async with open_stream(frontend.url, topics="key, node") as stream:
         await stream.next()
-        await joined(frontend, "n")
+        await join_node(frontend, "n")
         await frontend.call("POST", "/api/keys", {"name": "last"})
         seen = await stream.until("key.created", name="last")
         assert [frame.event for frame in seen] == ["node.registered", "node.approved", "key.created"]
 
 
-@pytest.mark.behaviour("EVT-4")
-async def test_what_is_not_told_moves_the_place_to_resume_from_all_the_same(frontend: RunningFrontend) -> None:
+async def test_event_stream_resume_position_moves_past_events_that_are_filtered_out(frontend: RunningFrontend) -> None:
     async with open_stream(frontend.url, topics="key") as stream:
         hello = await stream.next()
         await _token(frontend, "of no interest")
@@ -173,7 +171,6 @@ async def test_what_is_not_told_moves_the_place_to_resume_from_all_the_same(fron
         await stream.moves_to(newest)
 
 
-@pytest.mark.behaviour("EVT-5")
 async def test_a_frontend_that_stops_ends_its_streams_cleanly_and_another_goes_on(
     frontend: RunningFrontend, database_url: str
 ) -> None:
@@ -190,7 +187,6 @@ async def test_a_frontend_that_stops_ends_its_streams_cleanly_and_another_goes_o
         await resumed.until("token.created", name="later")
 
 
-@pytest.mark.behaviour("EVT-6")
 async def test_fifty_watchers_see_the_same_in_the_same_order(frontend: RunningFrontend) -> None:
     ready = asyncio.Barrier(51)
 
@@ -209,7 +205,6 @@ async def test_fifty_watchers_see_the_same_in_the_same_order(frontend: RunningFr
     assert len(seen.pop()) == 10
 
 
-@pytest.mark.behaviour("EVT-6")
 async def test_a_watcher_too_slow_for_the_memory_of_the_frontend_loses_nothing(frontend: RunningFrontend) -> None:
     # More than the buffers of both ends hold: the frontend has to wait for the reader, which falls behind its ring.
     total, padding = RING_SIZE * 2, "x" * 8000
@@ -224,5 +219,5 @@ async def test_a_watcher_too_slow_for_the_memory_of_the_frontend_loses_nothing(f
         seen = await stream.until("bulk.written", n=total - 1)
         assert len(seen) == total
         assert [frame.id for frame in seen] == sorted(
-            (frame.id for frame in seen), key=lambda i: Position.parse(i or "")
+            (frame.id for frame in seen), key=lambda i: OutboxPosition.parse(i or "")
         )

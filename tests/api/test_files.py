@@ -12,20 +12,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from corral.adapters.nats.authority import Authority
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.nats.authority import NatsAuthority
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.client import CorralClient
 from corral.domain.errors import NotFound
 from corral.domain.model import CHUNK_BYTES, FilePart, ModelConfig, ModelFile
 from corral.domain.node import NodeId
-from corral.ports.credentials import FRONTENDS, READS_BLOBS
+from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE
+from corral.store import holdings
 from corral.store import models as model_store
-from corral.store import staged
 from tests.api.operations import assert_envelope
-from tests.library.origins import Heard
+from tests.library.origins import RecordingProgress
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import PretendNode, joined
-from tests.support.waiting import eventually
+from tests.support.nodes import PretendNode, join_node
+from tests.support.polling import eventually
 
 CONTENT = bytes(range(256)) * 40_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -63,28 +63,27 @@ async def make_model(frontend: RunningFrontend, name: str, *sha256s: str) -> Non
     async with frontend.database.transaction() as tx:
         config = ModelConfig(name=name, backend="fake", files=files)
         await model_store.insert_model(tx, config, "a test", "")
-    await frontend.core.library.enter(name, files, Heard())
+    await frontend.core.library.ensure_files(name, files, RecordingProgress())
 
 
-@pytest.mark.behaviour("LIB-8")
 async def test_a_node_reads_a_content_whole_and_in_ranges(library: RunningFrontend) -> None:
     assert (await send(library))[0] == 200
-    node = await joined(library)
+    node = await join_node(library)
     path = f"/blobs/{SHA256}"
     status, body, headers = await get(node, path)
     assert (status, body) == (200, CONTENT)
     assert headers["X-Content-SHA256"] == SHA256
     assert headers["Accept-Ranges"] == "bytes"
     size = len(CONTENT)
-    for asked, (first, end) in {
+    for requested_range, (first, end) in {
         "bytes=0-0": (0, 1),
         "bytes=100-199": (100, 200),
         f"bytes={size - 5}-": (size - 5, size),
         "bytes=-7": (size - 7, size),
         f"bytes=1-{size * 2}": (1, size),
     }.items():
-        status, body, headers = await get(node, path, Range=asked)
-        assert (status, body) == (206, CONTENT[first:end]), asked
+        status, body, headers = await get(node, path, Range=requested_range)
+        assert (status, body) == (206, CONTENT[first:end]), requested_range
         assert headers["Content-Range"] == f"bytes {first}-{end - 1}/{size}"
     status, body, headers = await get(node, path, Range=f"bytes={size}-")
     assert (status, headers["Content-Range"]) == (416, f"bytes */{size}")
@@ -96,10 +95,9 @@ async def test_a_node_reads_a_content_whole_and_in_ranges(library: RunningFronte
         assert await answer.read() == b""
 
 
-@pytest.mark.behaviour("LIB-8")
 async def test_a_node_reads_the_hashes_of_the_chunks(library: RunningFrontend) -> None:
     await send(library)
-    node = await joined(library)
+    node = await join_node(library)
     status, body, headers = await get(node, f"/blobs/{SHA256.upper()}/chunks")
     chunks = [CONTENT[at : at + CHUNK_BYTES] for at in range(0, len(CONTENT), CHUNK_BYTES)]
     assert len(chunks) == 2
@@ -107,10 +105,9 @@ async def test_a_node_reads_the_hashes_of_the_chunks(library: RunningFrontend) -
     assert (headers["X-File-Size"], headers["X-Content-SHA256"]) == (str(len(CONTENT)), SHA256)
 
 
-@pytest.mark.behaviour("LIB-8")
 async def test_only_approved_nodes_read_and_only_with_their_own_credential(library: RunningFrontend) -> None:
     await send(library)
-    node, pending = await joined(library), await joined(library, "node-2", approved=False)
+    node, pending = await join_node(library), await join_node(library, "node-2", approved=False)
     for path in (f"/blobs/{SHA256}", f"/blobs/{SHA256}/chunks"):
         status, answer = await pending.call("GET", path)
         assert status == 403
@@ -119,11 +116,10 @@ async def test_only_approved_nodes_read_and_only_with_their_own_credential(libra
             assert (await library.call("GET", f"/api/node/{node.id}{path}", key=key))[0] == 401
 
 
-@pytest.mark.behaviour("LIB-8")
-async def test_what_is_not_here_is_404_and_says_who_has_it(
+async def test_content_that_is_not_held_is_404_with_its_holders(
     library: RunningFrontend, database_url: str, tmp_path
 ) -> None:
-    node = await joined(library)
+    node = await join_node(library)
     for path in (f"/blobs/{SHA256}", f"/blobs/{SHA256}/chunks"):
         status, answer = await node.call("GET", path)
         assert (status, answer["error"]["code"]) == (404, "blob_not_found")
@@ -133,19 +129,18 @@ async def test_what_is_not_here_is_404_and_says_who_has_it(
         await send(other)
         status, answer = await node.call("GET", f"/blobs/{SHA256}")
         assert (status, answer["error"]["code"]) == (404, "blob_not_here")
-        assert answer["error"]["details"]["holders"] == [other.core.parts.frontend_id]
+        assert answer["error"]["details"]["holders"] == [other.core.api_deps.frontend_id]
         # Everybody can say what its chunks are.
         assert (await get(node, f"/blobs/{SHA256}/chunks"))[0] == 200
     status, answer = await node.call("GET", f"/blobs/{SHA256}")
     assert answer["error"]["details"]["holders"] == []
 
 
-@pytest.mark.behaviour("LIB-8")
-async def test_a_file_that_was_lost_is_no_longer_told_to_be_held(library: RunningFrontend) -> None:
+async def test_blob_has_no_holders_after_its_file_was_lost(library: RunningFrontend) -> None:
     await send(library)
-    node = await joined(library)
+    node = await join_node(library)
     assert (await get(node, f"/blobs/{SHA256}"))[0] == 200
-    path = library.core.library.path(SHA256)
+    path = library.core.library.find_path(SHA256)
     assert path is not None
     path.unlink()
     status, answer = await node.call("GET", f"/blobs/{SHA256}")
@@ -154,13 +149,12 @@ async def test_a_file_that_was_lost_is_no_longer_told_to_be_held(library: Runnin
     assert held["holders"] == []
 
 
-@pytest.mark.behaviour("LIB-8")
 async def test_the_nodes_that_have_all_of_a_file_are_named(library: RunningFrontend) -> None:
     await send(library)
-    whole, part = await joined(library, name="whole"), await joined(library, name="part")
-    async with library.core.parts.database.transaction() as tx:
-        await staged.replace_files(tx, NodeId(whole.id), {SHA256: (len(CONTENT), True)})
-        await staged.replace_files(tx, NodeId(part.id), {SHA256: (len(CONTENT), False)})
+    whole, part = await join_node(library, name="whole"), await join_node(library, name="part")
+    async with library.core.api_deps.database.transaction() as tx:
+        await holdings.replace_files(tx, NodeId(whole.id), {SHA256: (len(CONTENT), True)})
+        await holdings.replace_files(tx, NodeId(part.id), {SHA256: (len(CONTENT), False)})
     (held,) = (await library.call("GET", "/api/files"))[1]["files"]
     assert held["nodes"] == ["whole"]
 
@@ -186,18 +180,18 @@ async def test_a_file_is_sent_in_pieces_and_goes_on_after_a_break(library: Runni
     assert (await put(library, SHA256, CONTENT[half:], rest))[0] == 200
     async with library.http.head(url, headers=headers) as looked:
         assert looked.headers["X-Content-SHA256"] == SHA256
-    path = library.core.library.path(SHA256)
+    path = library.core.library.find_path(SHA256)
     assert path is not None
     assert path.read_bytes() == CONTENT
 
 
 @pytest.mark.behaviour("LIB-9")
-async def test_a_file_that_is_not_what_it_says_is_refused_and_nothing_stays(library: RunningFrontend) -> None:
+async def test_upload_with_a_wrong_sha256_is_refused_and_deleted(library: RunningFrontend) -> None:
     status, answer = await put(library, SHA256, b"something else")
     assert (status, answer["error"]["code"]) == (400, "digest_mismatch")
     assert_envelope(answer)
     assert (await library.call("GET", "/api/files"))[1]["files"] == []
-    assert library.core.library.path(SHA256) is None
+    assert library.core.library.find_path(SHA256) is None
     assert (await put(library, SHA256, b"x", key="ck_wrong"))[0] == 401
 
 
@@ -205,24 +199,24 @@ async def test_a_file_that_is_not_what_it_says_is_refused_and_nothing_stays(libr
 async def test_the_client_sends_a_file_once_and_lists_it(library: RunningFrontend, tmp_path: Path) -> None:
     file = tmp_path / "big.bin"
     file.write_bytes(CONTENT)
-    told: list[tuple[int, int]] = []
-    async with CorralClient(library.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIds()) as client:
-        assert await client.files.send(file, lambda *moved: told.append(moved)) == SHA256
-        assert (told[0], told[-1]) == ((0, len(CONTENT)), (len(CONTENT), len(CONTENT)))
-        assert await client.files.send(file, lambda *moved: told.append(moved)) == SHA256
+    progress: list[tuple[int, int]] = []
+    async with CorralClient(library.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
+        assert await client.files.send_file(file, lambda *moved: progress.append(moved)) == SHA256
+        assert (progress[0], progress[-1]) == ((0, len(CONTENT)), (len(CONTENT), len(CONTENT)))
+        assert await client.files.send_file(file, lambda *moved: progress.append(moved)) == SHA256
         (held,) = await client.files.list()
         assert (held.sha256, held.size_bytes, held.models) == (SHA256, len(CONTENT), [])
-        assert [holder.name for holder in held.holders] == [library.core.parts.frontend_id]
+        assert [holder.name for holder in held.holders] == [library.core.api_deps.frontend_id]
         await make_model(library, "mine", SHA256)
         assert [file.models for file in await client.files.list("mine")] == [["mine"]]
         assert await client.files.list("other") == []
         empty = tmp_path / "empty"
         empty.touch()
-        assert await client.files.send(empty) == hashlib.sha256().hexdigest()
+        assert await client.files.send_file(empty) == hashlib.sha256().hexdigest()
 
 
 @pytest.mark.behaviour("LIB-10")
-async def test_what_no_model_uses_is_collected_and_a_dry_run_touches_nothing(library: RunningFrontend) -> None:
+async def test_files_route_collects_unused_contents_and_a_dry_run_deletes_nothing(library: RunningFrontend) -> None:
     await send(library)
     await send(library, b"used")
     used = hashlib.sha256(b"used").hexdigest()
@@ -235,11 +229,11 @@ async def test_what_no_model_uses_is_collected_and_a_dry_run_touches_nothing(lib
         await tx.execute(text("UPDATE library_files SET created_at = corral_now() - interval '2 hours'"))
     status, answer = await library.call("POST", "/api/files/collect?dry_run=true")
     assert (answer["dry_run"], answer["freed_bytes"]) == (True, len(CONTENT))
-    assert library.core.library.path(SHA256) is not None
+    assert library.core.library.find_path(SHA256) is not None
     status, answer = await library.call("POST", "/api/files/collect")
     assert [file["sha256"] for file in answer["files"]] == [SHA256]
-    assert library.core.library.path(SHA256) is None
-    assert library.core.library.path(used) is not None
+    assert library.core.library.find_path(SHA256) is None
+    assert library.core.library.find_path(used) is not None
 
 
 async def test_a_frontend_without_a_library_serves_none_and_takes_none(frontend: RunningFrontend) -> None:
@@ -251,7 +245,7 @@ async def test_a_frontend_without_a_library_serves_none_and_takes_none(frontend:
 async def test_a_reader_that_leaves_ends_the_reading(library: RunningFrontend) -> None:
     """The frontend goes on; nothing is left open."""
     await send(library)
-    node = await joined(library)
+    node = await join_node(library)
     headers = {"Authorization": f"Bearer {node.credential}"}
     async with aiohttp.ClientSession() as session:
         answer = await session.get(f"{library.url}/api/node/{node.id}/blobs/{SHA256}", headers=headers)
@@ -260,51 +254,50 @@ async def test_a_reader_that_leaves_ends_the_reading(library: RunningFrontend) -
     assert (await get(node, f"/blobs/{SHA256}"))[1] == CONTENT
 
 
-@pytest.mark.behaviour("LIB-14")
-async def test_a_frontend_takes_what_was_sent_to_another_one_and_nobody_else_reads_as_a_peer(
+async def test_frontend_reads_contents_of_its_peer_and_others_are_refused(
     library: RunningFrontend, database_url: str, tmp_path: Path
 ) -> None:
-    authority = Authority.create()
+    authority = NatsAuthority.create()
     async with (
         running_frontend(database_url, library_dir=tmp_path / "b", frontend_id="b", authority=authority) as holder,
         running_frontend(database_url, library_dir=tmp_path / "c", frontend_id="c", authority=authority) as asker,
     ):
         assert (await send(holder))[0] == 200
-        assert asker.core.library.path(SHA256) is None
+        assert asker.core.library.find_path(SHA256) is None
         await make_model(asker, "chat", SHA256)
-        path = asker.core.library.path(SHA256)
+        path = asker.core.library.find_path(SHA256)
         assert path is not None
         assert path.read_bytes() == CONTENT
-        held = [one.name for one in await holder.core.library.holders(SHA256)]
+        held = [one.name for one in await holder.core.library.list_holders(SHA256)]
         assert held == ["b", "c"]
-        url = f"{holder.url}/api/node/{FRONTENDS}/blobs/{SHA256}"
+        url = f"{holder.url}/api/node/{FRONTENDS_AUDIENCE}/blobs/{SHA256}"
         # Of another cluster, for a node, and an admin's key.
-        foreign = library.core.parts.credentials.ticket("x", READS_BLOBS, audience=FRONTENDS, ttl_s=60)
-        other = asker.core.parts.credentials.ticket("x", READS_BLOBS, audience="a node", ttl_s=60)
+        foreign = library.core.api_deps.credentials.issue_ticket(
+            "x", BLOB_READ_SCOPE, audience=FRONTENDS_AUDIENCE, ttl_s=60
+        )
+        other = asker.core.api_deps.credentials.issue_ticket("x", BLOB_READ_SCOPE, audience="a node", ttl_s=60)
         for shown, expected in ((foreign, 401), (other, 403), (ADMIN_KEY, 401), ("", 401)):
             async with holder.http.get(url, headers={"Authorization": f"Bearer {shown}"}) as answer:
                 assert answer.status == expected, shown
 
 
-@pytest.mark.behaviour("LIB-14")
-async def test_what_no_frontend_holds_is_said_to_be_missing(library: RunningFrontend) -> None:
-    with pytest.raises(NotFound, match="was never sent here"):
+async def test_content_that_no_frontend_holds_is_listed_as_missing(library: RunningFrontend) -> None:
+    with pytest.raises(NotFound, match="was never uploaded"):
         await make_model(library, "chat", SHA256)
 
 
 def flip(library: RunningFrontend) -> None:
     """One bit of the library's copy, without a trace in its size and time."""
-    path = library.core.library.path(SHA256)
+    path = library.core.library.find_path(SHA256)
     assert path is not None
     before = path.stat()
     path.write_bytes(CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_report_of_wrong_bytes_makes_the_frontend_drop_its_damaged_copy(library: RunningFrontend) -> None:
     await send(library)
-    node = await joined(library)
+    node = await join_node(library)
     flip(library)
 
     async def is_dropped() -> bool:
@@ -319,10 +312,9 @@ async def test_report_of_wrong_bytes_makes_the_frontend_drop_its_damaged_copy(li
     assert (await get(node, f"/blobs/{SHA256}"))[1] == CONTENT
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_report_of_wrong_bytes_is_taken_from_approved_nodes_only(library: RunningFrontend) -> None:
     await send(library)
-    node = await joined(library)
+    node = await join_node(library)
     url = f"{library.url}/api/node/{node.id}/blobs/{SHA256}/damage"
     async with library.http.post(url, headers={"Authorization": "Bearer cn_wrong"}) as answer:
         assert answer.status == 401
@@ -334,7 +326,7 @@ async def test_report_of_wrong_bytes_is_taken_from_approved_nodes_only(library: 
 async def test_readiness_names_an_upload_that_is_damaged_until_it_is_sent_again(library: RunningFrontend) -> None:
     await send(library)
     await make_model(library, "voice", SHA256)
-    node = await joined(library)
+    node = await join_node(library)
     flip(library)
     await node.call("POST", f"/blobs/{SHA256}/damage")
 
@@ -348,11 +340,10 @@ async def test_readiness_names_an_upload_that_is_damaged_until_it_is_sent_again(
     assert await sentences() == []
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_copy_that_is_too_short_is_not_served(library: RunningFrontend) -> None:
     await send(library)
-    node = await joined(library)
-    path = library.core.library.path(SHA256)
+    node = await join_node(library)
+    path = library.core.library.find_path(SHA256)
     assert path is not None
     os.truncate(path, 1000)
     status, answer = await node.call("GET", f"/blobs/{SHA256}")

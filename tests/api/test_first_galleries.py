@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from aiohttp import web
 
 from corral.domain.backend import Gallery
 from tests.backends.sites import Site, site
 from tests.backends.sites import fetcher as http_fetcher
 from tests.support.frontends import running_frontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 BACKENDS = "- {name: mine, uri: 'https://files.example/one.zip', version: '1', manifest: {command: [run]}}\n"
 MODELS = "- {name: small, backend: fake}\n"
@@ -31,35 +30,32 @@ class HeldSite:
         return web.Response(text=self._text)
 
 
-@pytest.mark.behaviour("GAL-19")
 async def test_first_install_of_a_backend_waits_for_the_galleries_given_at_start(database_url: str) -> None:
     async with site() as place, http_fetcher() as fetcher:
         held = HeldSite(place, "/backends", BACKENDS)
         async with running_frontend(database_url, galleries=(held.gallery,), fetcher=fetcher) as frontend:
-            await joined(frontend)
-            asked = asyncio.create_task(frontend.call("POST", "/api/backends/install/mine?plan=true"))
-            await asyncio.wait({asked}, timeout=0.2)
-            assert not asked.done()
+            await join_node(frontend)
+            pending = asyncio.create_task(frontend.call("POST", "/api/backends/install/mine?plan=true"))
+            await asyncio.wait({pending}, timeout=0.2)
+            assert not pending.done()
             held.release.set()
-            status, answer = await asked
+            status, answer = await pending
     assert (status, answer["backend"]) == (200, "mine"), answer
 
 
-@pytest.mark.behaviour("GAL-19")
 async def test_first_install_of_a_model_waits_for_the_galleries_given_at_start(database_url: str) -> None:
     async with site() as place, http_fetcher() as fetcher:
         held = HeldSite(place, "/models", MODELS)
         async with running_frontend(database_url, model_galleries=(held.gallery,), fetcher=fetcher) as frontend:
-            await joined(frontend)
-            asked = asyncio.create_task(frontend.call("POST", "/api/models/install/small"))
-            await asyncio.wait({asked}, timeout=0.2)
-            assert not asked.done()
+            await join_node(frontend)
+            pending = asyncio.create_task(frontend.call("POST", "/api/models/install/small"))
+            await asyncio.wait({pending}, timeout=0.2)
+            assert not pending.done()
             held.release.set()
-            status, answer = await asked
+            status, answer = await pending
     assert (status, answer["name"]) == (202, "small"), answer
 
 
-@pytest.mark.behaviour("GAL-19")
 async def test_install_of_an_unknown_backend_is_refused_when_a_gallery_cannot_be_fetched(database_url: str) -> None:
     async with site() as place, http_fetcher() as fetcher:
         missing = Gallery(name="ours", url=f"{place.url}/nothing")

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from corral.store.database import Database
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def test_key_revoked_while_events_are_held_up_is_refused_at_the_other_fron
         key_id, key = await make_key(first)
 
         async def is_in_memory() -> bool:
-            return second.core.directory.known(key) is not None
+            return second.core.directory.find_known_principal(key) is not None
 
         await eventually(is_in_memory)
         assert await accepts(second, key)

@@ -101,7 +101,7 @@ async def test_an_idempotency_key_of_no_or_endless_length_is_refused(frontend: R
 
 
 @pytest.mark.behaviour("API-11")
-async def test_what_is_remembered_cannot_be_read_out_of_the_table(frontend: RunningFrontend) -> None:
+async def test_stored_idempotent_response_is_encrypted(frontend: RunningFrontend) -> None:
     _, token = await _create(frontend, "/api/tokens", {"name": "t"}, "sealed-with-this")
     async with frontend.database.transaction() as tx:
         rows = (await tx.execute(text("SELECT * FROM idempotency_keys"))).all()

@@ -69,7 +69,15 @@ async def test_start_makes_admin_key_of_secret_that_was_never_used_before(databa
         assert (await second.call("GET", "/api/keys", key=fresh))[0] == 200
 
 
-@pytest.mark.behaviour("GW-114")
+@pytest.mark.behaviour("KEY-4")
+async def test_start_records_in_the_audit_that_it_made_an_admin_key_of_the_settings(frontend: RunningFrontend) -> None:
+    """`corral keys recover` on a cluster that is down leaves the making of its key to the next start."""
+    key_id = await _own_id(frontend)
+    _, audit = await frontend.call("GET", "/api/audit")
+    made = [(entry["actor"], entry["action"]) for entry in audit["entries"] if entry["target"] == key_id]
+    assert made == [("settings", "key.create")]
+
+
 async def test_last_admin_key_is_revoked_only_when_the_call_says_so(frontend: RunningFrontend) -> None:
     key_id = await _own_id(frontend)
     status, answer = await frontend.call("DELETE", f"/api/keys/{key_id}")
@@ -80,7 +88,6 @@ async def test_last_admin_key_is_revoked_only_when_the_call_says_so(frontend: Ru
     assert not await _works(frontend, ADMIN_KEY)
 
 
-@pytest.mark.behaviour("GW-113")
 async def test_key_is_made_for_inference_unless_scope_is_named(frontend: RunningFrontend) -> None:
     status, made = await frontend.call("POST", "/api/keys", {"name": "laptop"})
     assert (status, made["scope"]) == (201, "infer")

@@ -11,7 +11,7 @@ from corral.access.sessions import SESSIONS_OF_USER_MAX, WRONG_KEYS_PER_MINUTE
 from tests.api.operations import assert_envelope
 from tests.api.test_sessions import OWN, as_browser, secret_of
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 async def show(frontend: RunningFrontend, body: Any) -> tuple[int, Any, str, str | None]:
@@ -50,7 +50,7 @@ async def test_a_key_that_may_only_ask_models_opens_a_session_that_may_no_more(f
 
 
 @pytest.mark.behaviour("PAGE-9")
-async def test_nothing_is_changed_without_the_header_of_our_own_page(frontend: RunningFrontend) -> None:
+async def test_session_cookie_without_the_page_header_changes_nothing(frontend: RunningFrontend) -> None:
     cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
     status, answer = await as_browser(frontend, cookie, "/api/rules/m", "PUT", json={})
     assert (status, assert_envelope(answer)["code"]) == (403, "own_page_header_missing")
@@ -59,8 +59,8 @@ async def test_nothing_is_changed_without_the_header_of_our_own_page(frontend: R
 
 @pytest.mark.behaviour("PAGE-9")
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/models/none"])
-async def test_models_are_asked_with_the_cookie_and_the_header(frontend: RunningFrontend, path: str) -> None:
-    """There is no such model; whoever is told so has come in."""
+async def test_inference_routes_accept_a_session_cookie_with_the_header(frontend: RunningFrontend, path: str) -> None:
+    """Whether a session is signed in: such a caller gets a 404 for an unknown model."""
     cookie = secret_of((await show(frontend, {"key": ADMIN_KEY}))[2])
     method = "GET" if path.endswith("none") else "POST"
     body: Any = {"model": "none", "max_tokens": 1, "messages": [{"role": "user", "content": "Who goes there?"}]}
@@ -177,7 +177,7 @@ async def test_key_has_so_many_sessions_and_the_newest_stay(frontend: RunningFro
 
 
 @pytest.mark.behaviour("PAGE-10")
-async def test_after_five_wrong_keys_an_address_has_to_wait_but_good_keys_come_in(frontend: RunningFrontend) -> None:
+async def test_address_is_throttled_after_five_wrong_keys_except_for_valid_ones(frontend: RunningFrontend) -> None:
     tries = await asyncio.gather(*(show(frontend, {"key": f"ck_wrong-{number}"}) for number in range(9)))
     assert sorted(status for status, *_ in tries) == [401] * WRONG_KEYS_PER_MINUTE + [429] * 4
     assert {line for _, _, line, _ in tries} == {""}
@@ -187,7 +187,6 @@ async def test_after_five_wrong_keys_an_address_has_to_wait_but_good_keys_come_i
     assert (await show(frontend, {"key": ADMIN_KEY}))[0] == 201
 
 
-@pytest.mark.behaviour("PAGE-11")
 @pytest.mark.parametrize(
     "body",
     [
@@ -199,7 +198,7 @@ async def test_after_five_wrong_keys_an_address_has_to_wait_but_good_keys_come_i
         {"key": "ck_x", "name": "ada", "password": "long enough"},
     ],
 )
-async def test_it_is_name_and_password_or_a_key(frontend: RunningFrontend, body: Any) -> None:
+async def test_sign_in_requires_either_name_and_password_or_a_key(frontend: RunningFrontend, body: Any) -> None:
     status, answer, line, _ = await show(frontend, body)
     assert (status, line) == (400, "")
     assert "ck_x" not in str(answer)

@@ -10,7 +10,7 @@ import pytest
 from tests.api.operations import assert_envelope
 from tests.api.test_authentication import make_key
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 async def _keys(frontend: RunningFrontend) -> dict[str, Any]:
@@ -94,7 +94,6 @@ async def test_a_key_ends_at_its_expiry(frontend: RunningFrontend) -> None:
     assert (await _keys(frontend))[made["id"]]["state"] == "expired"
 
 
-@pytest.mark.behaviour("API-8")
 async def test_the_last_key_cannot_be_revoked(frontend: RunningFrontend) -> None:
     (only,) = await _keys(frontend)
     status, answer = await frontend.call("DELETE", f"/api/keys/{only}")
@@ -103,8 +102,7 @@ async def test_the_last_key_cannot_be_revoked(frontend: RunningFrontend) -> None
     assert await _works(frontend, ADMIN_KEY)
 
 
-@pytest.mark.behaviour("API-8")
-async def test_of_the_last_two_keys_revoked_at_once_one_stays(frontend: RunningFrontend, database_url: str) -> None:
+async def test_last_two_admin_keys_revoked_at_once_leave_one(frontend: RunningFrontend, database_url: str) -> None:
     async with running_frontend(database_url) as other:
         for _ in range(5):
             keys = [key for key, shown in (await _keys(frontend)).items() if shown["state"] == "active"]
@@ -155,7 +153,6 @@ WRONG: list[Any] = [
 ]
 
 
-@pytest.mark.behaviour("API-8")
 async def test_a_key_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
     for body in WRONG:
         status, answer = await frontend.call("POST", "/api/keys", body, Content_Type="application/json")
@@ -170,7 +167,6 @@ async def _last_used(frontend: RunningFrontend, key_id: str) -> str | None:
     return found
 
 
-@pytest.mark.behaviour("KEY-8")
 async def test_last_use_of_key_counts_calls_that_ask_no_model(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="operate")
     assert await _last_used(frontend, made["id"]) is None
@@ -178,7 +174,6 @@ async def test_last_use_of_key_counts_calls_that_ask_no_model(frontend: RunningF
     assert await _last_used(frontend, made["id"]) is not None
 
 
-@pytest.mark.behaviour("KEY-8")
 async def test_last_use_of_key_counts_calls_of_its_session(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="operate")
     async with frontend.http.post(f"{frontend.url}/api/session", json={"key": made["key"]}) as answer:
@@ -188,7 +183,6 @@ async def test_last_use_of_key_counts_calls_of_its_session(frontend: RunningFron
     assert await _last_used(frontend, made["id"]) is not None
 
 
-@pytest.mark.behaviour("KEY-8")
 async def test_uses_of_key_are_written_together_and_once_a_minute(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="operate")
     for _ in range(5):
@@ -236,6 +230,6 @@ async def test_key_is_not_renamed_to_the_name_of_a_working_one(frontend: Running
 
 
 @pytest.mark.behaviour("KEY-5")
-async def test_one_of_several_keys_of_a_name_made_at_once_is_made(frontend: RunningFrontend) -> None:
+async def test_concurrent_keys_of_one_name_create_only_one(frontend: RunningFrontend) -> None:
     made = await asyncio.gather(*(_create(frontend, name="laptop") for _ in range(6)))
     assert sorted(status for status, _ in made) == [201, 409, 409, 409, 409, 409]

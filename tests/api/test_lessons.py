@@ -10,7 +10,7 @@ import pytest
 from tests.api.backends import BACKEND, ask, held, install, live, newest, report, shown, until_state
 from tests.api.streams import open_stream
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 
 async def _entry(frontend: RunningFrontend) -> Any:
@@ -22,30 +22,29 @@ async def _entry(frontend: RunningFrontend) -> Any:
 
 @pytest.mark.behaviour("OPS-19")
 async def test_a_failure_is_listed_with_its_error_and_nothing_is_shown_as_busy(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
-    asked = await install(frontend)
-    await until_state(frontend, asked["id"], "completed_with_pending")
-    assert (await node.admin("DELETE", ""))[0] == 200
-    await until_state(frontend, asked["id"], "failed")
-    assert [(one["id"], bool(one["error"])) for one in await live(frontend)] == [(asked["id"], True)]
+    node = await join_node(frontend, "a")
+    operation = await install(frontend)
+    await until_state(frontend, operation["id"], "completed_with_pending")
+    assert (await node.call_as_admin("DELETE", ""))[0] == 200
+    await until_state(frontend, operation["id"], "failed")
+    assert [(one["id"], bool(one["error"])) for one in await live(frontend)] == [(operation["id"], True)]
     assert (await _entry(frontend))["processing"] is False
 
 
-async def test_an_operation_on_one_node_makes_nobody_else_look_busy(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
-    await joined(frontend, "b")
+async def test_operation_on_one_node_does_not_show_other_nodes_as_busy(frontend: RunningFrontend) -> None:
+    await join_node(frontend, "a")
+    await join_node(frontend, "b")
     await held(frontend)
-    asked = await ask(frontend, "/api/nodes/a/backends/install", {"backend": BACKEND})
+    operation = await ask(frontend, "/api/nodes/a/backends/install", {"backend": BACKEND})
     assert (await _entry(frontend))["processing"] is False
     assert [one["nodeName"] for one in await live(frontend)] == ["a"]
-    assert (await shown(frontend, asked["id"]))["name"] == BACKEND
+    assert (await shown(frontend, operation["id"]))["name"] == BACKEND
 
 
-@pytest.mark.behaviour("API-22")
-async def test_a_page_is_told_when_a_node_has_another_version_and_the_upgrade_is_gone(
+async def test_event_stream_reports_a_changed_backend_version_and_the_upgrade_disappears(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend, "a")
+    node = await join_node(frontend, "a")
     await report(node, {"name": BACKEND, "version": "1.0.0", "gallery": "corral"})
     assert BACKEND in (await frontend.call("GET", "/api/backends/upgrades"))[1]
     async with open_stream(frontend.url) as events:

@@ -15,8 +15,8 @@ from tests.bus.nats_server import NatsServer
 from tests.insight.records import Request, record
 from tests.serving.scene import put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 Pair = tuple[RunningFrontend, RunningFrontend]
 
@@ -38,13 +38,13 @@ async def pair(database_url: str, nats: NatsServer) -> AsyncIterator[Pair]:
             for loop in (frontend.core.replica_loop, frontend.core.scaling_loop, frontend.core.stop_loop):
                 await loop.stop()
         await put_model(one.database)
-        node = await joined(one, "gpu-a")
+        node = await join_node(one, "gpu-a")
         replica = await put_replica(one.database, node.id, "127.0.0.1:1")
         await settled(one, other)
         for frontend, count in ((one, 30), (other, 12)):
-            await frontend.core.insight.tick()
+            await frontend.core.request_monitor.tick()
             for _ in range(count):
-                frontend.core.insight.tally.answered(record(replica_id=replica.id))
+                frontend.core.request_monitor.tally.on_requests_ended(record(replica_id=replica.id))
         yield one, other
 
 
@@ -58,13 +58,12 @@ def without_who(found: Any) -> Any:
     return {name: value for name, value in found.items() if name not in ("at", "answered_by")}
 
 
-@pytest.mark.behaviour("PAGE-37")
-async def test_both_tell_the_same_of_models_replicas_and_requests_and_it_has_those_of_both(pair: Pair) -> None:
+async def test_two_frontends_show_the_same_live_numbers_of_both(pair: Pair) -> None:
     one, other = pair
 
     async def same() -> Any:
         first, second = await live(one), await live(other)
-        answers = sum(one.core.board.sharing.look().total.first_byte)
+        answers = sum(one.core.live_views.traffic.compute_totals().total.first_byte)
         is_whole = first["frontends"] == 2 and answers == 42 and first["models"][0]["pace"] == first["pace"]
         return first if is_whole and without_who(first) == without_who(second) else None
 
@@ -74,7 +73,6 @@ async def test_both_tell_the_same_of_models_replicas_and_requests_and_it_has_tho
     assert found["pace"]["first_byte_s"]["p50"] == pytest.approx(0.1, abs=0.05)
 
 
-@pytest.mark.behaviour("PAGE-37")
 async def test_two_pages_on_two_frontends_show_the_same_requests_in_flight(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,15 +81,17 @@ async def test_two_pages_on_two_frontends_show_the_same_requests_in_flight(
     replica_id = model["replicas"][0]["id"]
     for frontend, count in ((one, 2), (other, 1)):
         under_way = [Request(("chat", "chat", replica_id)), Request(("chat", "chat", ""))] * count
-        monkeypatch.setattr(frontend.core.insight.fleet, "under_way", lambda under_way=under_way: under_way)
+        monkeypatch.setattr(
+            frontend.core.request_monitor.fleet, "list_open_requests", lambda under_way=under_way: under_way
+        )
 
     async def shows_all(stream: Stream) -> None:
         while True:
             frame = await stream.next()
             if frame.event == "live":
                 found = json.loads(frame.data)
-                told = found["models"][0]
-                if (found["requests_open"], told["in_flight"], told["waiting"]) == (6, 3, 3):
+                model = found["models"][0]
+                if (found["requests_open"], model["in_flight"], model["waiting"]) == (6, 3, 3):
                     return
 
     async with open_stream(one.url, path="/api/stream") as first, open_stream(other.url, path="/api/stream") as second:
@@ -99,15 +99,16 @@ async def test_two_pages_on_two_frontends_show_the_same_requests_in_flight(
         await shows_all(second)
 
 
-@pytest.mark.behaviour("PAGE-37")
-async def test_a_node_has_the_requests_of_both_frontends_and_those_of_its_leases_until_all_have_told(
+async def test_node_counts_requests_of_both_frontends_and_uses_leases_until_all_have_reported(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = pair
     (row,) = (await one.call("GET", "/api/nodes/gpu-a/models"))[1]
     for frontend, count in ((one, 2), (other, 1)):
         under_way = [Request(("chat", "chat", row["id"])), Request(("chat", "chat", ""))] * count
-        monkeypatch.setattr(frontend.core.insight.fleet, "under_way", lambda under_way=under_way: under_way)
+        monkeypatch.setattr(
+            frontend.core.request_monitor.fleet, "list_open_requests", lambda under_way=under_way: under_way
+        )
 
     async def counts() -> list[int]:
         lists = [(await frontend.call("GET", "/api/nodes"))[1][0] for frontend in pair]
@@ -119,14 +120,13 @@ async def test_a_node_has_the_requests_of_both_frontends_and_those_of_its_leases
 
     # No lease says so: only the live numbers know these requests.
     await eventually(is_whole)
-    whole = one.core.board.sharing.look()
-    untold = replace(whole, in_flight_at=whole.in_flight_at - whole.in_flight_at)
-    monkeypatch.setattr(one.core.board.sharing, "look", lambda: untold)
+    whole = one.core.live_views.traffic.compute_totals()
+    unreported = replace(whole, in_flight_at=whole.in_flight_at - whole.in_flight_at)
+    monkeypatch.setattr(one.core.live_views.traffic, "compute_totals", lambda: unreported)
     assert (await one.call("GET", "/api/nodes/gpu-a"))[1]["in_flight_count"] == 0, "as the leases say"
 
 
-@pytest.mark.behaviour("PAGE-39")
-async def test_a_frontend_that_is_gone_leaves_the_sum_and_without_a_bus_each_has_its_own(
+async def test_live_numbers_exclude_a_stopped_frontend_and_are_local_without_a_bus(
     pair: Pair, nats: NatsServer
 ) -> None:
     one, other = pair
@@ -141,6 +141,6 @@ async def test_a_frontend_that_is_gone_leaves_the_sum_and_without_a_bus_each_has
         return [(await live(frontend))["frontends"] for frontend in pair] == [1, 1]
 
     await eventually(is_alone)
-    assert sum(one.core.board.sharing.look().total.first_byte) == 30
-    assert sum(other.core.board.sharing.look().total.first_byte) == 12
+    assert sum(one.core.live_views.traffic.compute_totals().total.first_byte) == 30
+    assert sum(other.core.live_views.traffic.compute_totals().total.first_byte) == 12
     assert any("bus" in sentence.lower() or "nats" in sentence.lower() for sentence in (await live(one))["degraded"])

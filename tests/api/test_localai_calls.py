@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.models.listing import ITEMS_MAX
+from corral.models.gallery import ITEMS_MAX
 from tests.support.frontends import RunningFrontend
 
 CONTEXTS = "contexts=8192%2C16384%2C32768%2C65536%2C131072%2C262144"
@@ -49,7 +49,7 @@ async def test_every_reading_call_of_localai_is_answered(frontend: RunningFronte
 
 @pytest.mark.behaviour("API-28")
 @pytest.mark.parametrize(("path", "entries"), [("/api/backends", "backends"), ("/api/models", "models")])
-async def test_list_gives_its_largest_page_when_more_items_are_asked_for(
+async def test_list_gives_its_largest_page_when_more_items_are_requested(
     frontend: RunningFrontend, path: str, entries: str
 ) -> None:
     _, most = await frontend.call("GET", f"{path}?items={ITEMS_MAX}")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.openai import body as bodies
 from corral.domain.errors import InvalidRequest
+from corral.gateway.request import request_body as bodies
 from corral.policy.serving.json_scan import MemberSpan
 from corral.policy.serving.long_strings import LONG_BYTES, LongStrings
-from corral.runtime.slices import SliceRunner
+from corral.runtime.slice_runner import SliceRunner
 
 MIB = 1024 * 1024
 _PIECES = st.sampled_from(['"', "\\", '\\"', "\n", "\u00e9", "\U0001f600", "@", "a", "\\u0001", "{", "[", "\x01"])
@@ -32,25 +33,28 @@ _VALUES = st.recursive(
 
 def _taken_out(raw: bytes) -> tuple[LongStrings, Any]:
     strings = LongStrings("0123abcd")
-    steps = strings.take_out(raw, MemberSpan(0, len(raw)))
+    return strings, json.loads(_run(strings.take_out(raw, MemberSpan(0, len(raw)))))
+
+
+def _run(steps: Generator[int, None, bytes]) -> bytes:
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            return strings, json.loads(end.value)
+            return bytes(end.value)
 
 
 @given(value=_VALUES, is_ascii=st.booleans())
-def test_long_strings_come_back_as_they_were(value: Any, is_ascii: bool) -> None:
+def test_long_strings_are_restored_unchanged(value: Any, is_ascii: bool) -> None:
     strings, found = _taken_out(json.dumps(value, ensure_ascii=is_ascii).encode())
-    assert json.loads(strings.put_back(json.dumps(found, ensure_ascii=False).encode())) == value
+    assert json.loads(_run(strings.put_back(json.dumps(found, ensure_ascii=False).encode()))) == value
 
 
 @given(value=_VALUES)
-def test_long_strings_come_back_into_json_that_stands_in_a_string(value: Any) -> None:
+def test_long_strings_are_restored_in_json_inside_a_string(value: Any) -> None:
     strings, found = _taken_out(json.dumps(value).encode())
     written = json.dumps({"arguments": json.dumps({"again": json.dumps(found)}, ensure_ascii=False)})
-    back = json.loads(strings.put_back(written.encode()))
+    back = json.loads(_run(strings.put_back(written.encode())))
     assert json.loads(json.loads(back["arguments"])["again"]) == value
 
 
@@ -70,21 +74,21 @@ async def _decoded(body: dict[str, Any]) -> tuple[dict[str, Any], LongStrings, i
             turns += 1
 
     slices = SliceRunner()
-    sent = await bodies.read_in_slices(json.dumps(body).encode(), slices)
+    sent = await bodies.parse_body_in_slices(json.dumps(body).encode(), slices)
     counting = asyncio.create_task(count())
     strings = LongStrings("0123abcd")
-    found = await sent.decode_in_slices(slices, strings)
+    found = json.loads(await sent.shorten_in_slices(slices, strings))
     counting.cancel()
     return found, strings, turns
 
 
 @pytest.mark.parametrize("name", ["messages", "input", "prompt", "images", "system"])
-async def test_others_have_turns_while_a_body_of_one_long_string_is_decoded(name: str) -> None:
+async def test_event_loop_serves_others_while_one_long_string_is_decoded(name: str) -> None:
     text = 'a "quoted" word\n' * (MIB // 4)
     found, strings, turns = await _decoded({"model": "chat", name: [{"content": text}]})
     assert turns > 10
     assert len(json.dumps(found)) < 1024
-    assert json.loads(strings.put_back(json.dumps(found).encode()))[name] == [{"content": text}]
+    assert json.loads(_run(strings.put_back(json.dumps(found).encode())))[name] == [{"content": text}]
 
 
 async def test_a_large_member_that_is_no_prompt_is_refused() -> None:

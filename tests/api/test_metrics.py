@@ -15,8 +15,8 @@ from tests.api.backends import install, until_state
 from tests.api.engines import on_the_bus
 from tests.bus.nats_server import NatsServer
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ async def numbers(frontend: RunningFrontend) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-async def has(frontend: RunningFrontend, **wanted: float) -> bool:
+async def has(frontend: RunningFrontend, **expected: float) -> bool:
     """`state__running` stands for `{state="running"}`."""
-    frontend.core.count_loop.wake()
+    frontend.core.metrics_loop.wake()
     found = await numbers(frontend)
-    return all(found.get(_series(name)) == value for name, value in wanted.items())
+    return all(found.get(_series(name)) == value for name, value in expected.items())
 
 
 def _series(name: str) -> str:
@@ -46,10 +46,9 @@ def _series(name: str) -> str:
     return f"{metric}{{{','.join(pairs)}}}" if pairs else metric
 
 
-@pytest.mark.behaviour("API-27")
-async def test_operations_commands_events_and_debts_are_counted(nats: NatsServer, database_url: str) -> None:
+async def test_metrics_count_operations_commands_events_and_assignments(nats: NatsServer, database_url: str) -> None:
     async with running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as frontend:
-        node = await joined(frontend, "a")
+        node = await join_node(frontend, "a")
 
         async def is_connected() -> bool:
             return frontend.bus.is_connected
@@ -58,10 +57,10 @@ async def test_operations_commands_events_and_debts_are_counted(nats: NatsServer
         async with on_the_bus(nats, node) as engines:
             operation = (await install(frontend))["id"]
 
-            async def is_told() -> bool:
+            async def is_commanded() -> bool:
                 return bool(engines.jobs)
 
-            await eventually(is_told)
+            await eventually(is_commanded)
             await eventually(
                 partial(
                     has,
@@ -96,8 +95,9 @@ async def test_operations_commands_events_and_debts_are_counted(nats: NatsServer
         assert 'corral_loop_failures{loop="numbers"}' in found
 
 
-@pytest.mark.behaviour("API-27")
-async def test_numbers_are_told_while_postgresql_is_away(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_keep_their_last_values_while_postgresql_is_away(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away() -> None:
         raise StoreUnavailable("The database is away.")
 
@@ -107,16 +107,15 @@ async def test_numbers_are_told_while_postgresql_is_away(database_url: str, monk
             outage.setattr(frontend.database, "transaction", away)
 
             async def is_noticed() -> bool:
-                frontend.core.count_loop.wake()
-                return frontend.core.count_loop.counts.failures > 0
+                frontend.core.metrics_loop.wake()
+                return frontend.core.metrics_loop.counts.failures > 0
 
             await eventually(is_noticed)
-            frontend.core.metrics.counted({"running": 3}, {})
+            frontend.core.metrics.set_counts({"running": 3}, {})
             assert (await numbers(frontend))['corral_operations{state="running"}'] == 3
         await eventually(partial(has, frontend, corral_operations__state__running=0))
 
 
-@pytest.mark.behaviour("KEY-7")
 async def test_metrics_take_the_key_of_the_setting_and_no_other(database_url: str) -> None:
     async with running_frontend(database_url, metrics_key="for-prometheus") as frontend:
         assert (await frontend.call("GET", "/metrics", key=None))[0] == 401

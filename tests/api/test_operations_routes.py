@@ -11,47 +11,47 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.client import CorralClient
 from corral.domain.errors import Conflict, StoreUnavailable
 from corral.store.database import Transaction, count_statements
-from corral.wire.backends import InstallIn
+from corral.wire.backends import InstallBackendIn
 from tests.api.backends import BACKEND, ask, has_it_now, held, install, live, report, shown, until_state
 from tests.api.operations import SOME_ID, assert_envelope
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 ACTIONS = ("cancel", "pause", "resume", "retry", "dismiss", "undismiss")
 
 
 async def _failed(frontend: RunningFrontend, name: str = "gone") -> str:
     """An operation that failed because its node was removed."""
-    node = await joined(frontend, name)
-    asked = await ask(frontend, f"/api/nodes/{name}/backends/install", {"backend": BACKEND})
-    await until_state(frontend, asked["id"], "completed_with_pending")
-    assert (await node.admin("DELETE", ""))[0] == 200
-    await until_state(frontend, asked["id"], "failed")
-    return str(asked["id"])
+    node = await join_node(frontend, name)
+    operation = await ask(frontend, f"/api/nodes/{name}/backends/install", {"backend": BACKEND})
+    await until_state(frontend, operation["id"], "completed_with_pending")
+    assert (await node.call_as_admin("DELETE", ""))[0] == 200
+    await until_state(frontend, operation["id"], "failed")
+    return str(operation["id"])
 
 
 async def _completed(frontend: RunningFrontend, name: str) -> str:
-    node = await joined(frontend, name)
-    asked = await ask(frontend, f"/api/nodes/{name}/backends/install", {"backend": BACKEND})
-    await until_state(frontend, asked["id"], "completed_with_pending")
+    node = await join_node(frontend, name)
+    operation = await ask(frontend, f"/api/nodes/{name}/backends/install", {"backend": BACKEND})
+    await until_state(frontend, operation["id"], "completed_with_pending")
     await has_it_now(frontend, node)
-    await until_state(frontend, asked["id"], "completed")
-    return str(asked["id"])
+    await until_state(frontend, operation["id"], "completed")
+    return str(operation["id"])
 
 
 @pytest.mark.behaviour("OPS-1")
 @pytest.mark.behaviour("OPS-10")
-async def test_an_operation_is_found_at_once_on_every_frontend_whichever_way_it_was_asked_for(
+async def test_operation_is_visible_on_every_frontend_at_once_whichever_route_created_it(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     for name in ("a", "b", "c", "d"):
-        await report(await joined(frontend, name), "installed-before")
-    await report(await joined(frontend, "e"), {"name": BACKEND, "version": "1.0.0", "gallery": "corral"})
+        await report(await join_node(frontend, name), "installed-before")
+    await report(await join_node(frontend, "e"), {"name": BACKEND, "version": "1.0.0", "gallery": "corral"})
     ways: list[tuple[str, Any]] = [
         ("/api/backends/install/llama-cpp", None),
         ("/backends/apply", {"id": "corral@piper"}),
@@ -67,12 +67,12 @@ async def test_an_operation_is_found_at_once_on_every_frontend_whichever_way_it_
         await held(frontend, other)
         made = []
         for path, body in ways:
-            asked = await ask(frontend, path, body)
-            assert asked["state"] == "queued", path
-            assert (await shown(other, asked["id"]))["state"] == "queued"
-            status, job = await other.call("GET", asked["statusUrl"])
+            admitted = await ask(frontend, path, body)
+            assert admitted["state"] == "queued", path
+            assert (await shown(other, admitted["id"]))["state"] == "queued"
+            status, job = await other.call("GET", admitted["statusUrl"])
             assert (status, job["queued"], job["processed"]) == (200, True, False)
-            made.append(asked["id"])
+            made.append(admitted["id"])
         listed = {one["id"]: one["createdBy"] for one in await live(other)}
     assert len(set(made)) == len(ways)
     assert listed == dict.fromkeys(made, "admin")
@@ -94,7 +94,7 @@ async def test_an_unknown_operation_is_404_on_every_route(frontend: RunningFront
 async def test_the_same_request_again_is_the_same_operation_and_says_so(
     frontend: RunningFrontend, database_url: str
 ) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     async with running_frontend(database_url) as other:
         await held(frontend, other)
         status, first = await frontend.call("POST", "/api/nodes/a/backends/install", {"backend": BACKEND})
@@ -106,7 +106,7 @@ async def test_the_same_request_again_is_the_same_operation_and_says_so(
 
 @pytest.mark.behaviour("OPS-31")
 @pytest.mark.behaviour("OPS-18")
-async def test_what_is_completed_left_the_list_by_itself_and_cannot_be_cancelled(frontend: RunningFrontend) -> None:
+async def test_completed_operation_leaves_the_live_list_and_cannot_be_cancelled(frontend: RunningFrontend) -> None:
     done = await _completed(frontend, "a")
     assert await live(frontend) == []
     before = await shown(frontend, done)
@@ -143,47 +143,47 @@ async def test_a_failure_stays_listed_until_it_is_dismissed_and_then_stays_in_th
 
 @pytest.mark.behaviour("OPS-26")
 async def test_name_and_node_are_the_same_live_and_recorded_also_with_colons(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
+    node = await join_node(frontend, "a")
     await report(node, "odd:name:2")
     await held(frontend)
-    asked = await ask(frontend, "/api/nodes/a/backends/delete", {"backend": "odd:name:2"})
+    operation = await ask(frontend, "/api/nodes/a/backends/delete", {"backend": "odd:name:2"})
     fleet = await install(frontend, "corral@piper")
     before = {one["id"]: one for one in await live(frontend)}
-    for one in (asked, fleet):
+    for one in (operation, fleet):
         assert (await frontend.call("POST", f"/api/operations/{one['id']}/cancel"))[0] == 200
     after = {one["id"]: one for one in (await frontend.call("GET", "/api/operations/history"))[1]["operations"]}
     same = ("name", "fullName", "nodeID", "nodeName", "taskType", "isDeletion", "isBackend", "kind", "createdBy")
-    for one in (asked, fleet):
+    for one in (operation, fleet):
         assert {key: before[one["id"]].get(key) for key in same} == {key: after[one["id"]].get(key) for key in same}
-    assert before[asked["id"]]["name"] == "odd:name:2"
-    assert before[asked["id"]]["fullName"] == f"node:{node.id}:odd:name:2"
-    assert before[asked["id"]]["nodeID"] == node.id
+    assert before[operation["id"]]["name"] == "odd:name:2"
+    assert before[operation["id"]]["fullName"] == f"node:{node.id}:odd:name:2"
+    assert before[operation["id"]]["nodeID"] == node.id
     assert before[fleet["id"]]["name"] == "piper"
     assert "nodeID" not in before[fleet["id"]]
 
 
 @pytest.mark.behaviour("API-20")
-async def test_the_live_list_has_the_fields_of_the_ancestor_in_its_order(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "b-node")
-    await joined(frontend, "a-node")
+async def test_live_operations_have_the_fields_and_order_of_localai(frontend: RunningFrontend) -> None:
+    node = await join_node(frontend, "b-node")
+    await join_node(frontend, "a-node")
     # The older one is the less advanced one: the order is not simply that of their age.
     behind = await install(frontend, "piper")
-    owed = await install(frontend)
-    await until_state(frontend, owed["id"], "completed_with_pending")
+    pending = await install(frontend)
+    await until_state(frontend, pending["id"], "completed_with_pending")
     await has_it_now(frontend, node)
 
     async def half() -> Any:
-        found = next((one for one in await live(frontend) if one["id"] == owed["id"]), None)
+        found = next((one for one in await live(frontend) if one["id"] == pending["id"]), None)
         return found if found and found["progress"] > 0 else None
 
     first = await eventually(half)
     listed = await live(frontend)
-    assert [one["id"] for one in listed] == [behind["id"], owed["id"]]
-    ancestor = {
+    assert [one["id"] for one in listed] == [behind["id"], pending["id"]]
+    localai_fields = {
         "id", "name", "fullName", "jobID", "progress", "taskType", "isDeletion", "isBackend", "isQueued",
         "cancellable", "message", "nodes",
     }  # fmt: skip
-    assert ancestor <= first.keys()
+    assert localai_fields <= first.keys()
     assert first["jobID"] == first["id"]
     assert first["taskType"] == "installation"
     assert [one["node_name"] for one in first["nodes"]] == ["a-node", "b-node"]
@@ -194,47 +194,47 @@ async def test_the_live_list_has_the_fields_of_the_ancestor_in_its_order(fronten
 
 
 async def test_one_in_full_has_its_builds_its_request_and_its_log(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
-    asked = await install(frontend, "llama-cpp", strategy={"waves": [1], "deadline": "1h"})
-    whole = await until_state(frontend, asked["id"], "completed_with_pending")
+    await join_node(frontend, "a")
+    operation = await install(frontend, "llama-cpp", strategy={"waves": [1], "deadline": "1h"})
+    whole = await until_state(frontend, operation["id"], "completed_with_pending")
     assert whole["request"]["strategy"]["waves"] == [1]
     assert whole["deadlineAt"] > whole["createdAt"]
     build = whole["nodes"][0]["build"]
     assert (build["name"], build["meta"]) == ("cpu-llama-cpp", "llama-cpp")
     assert build["version"] == whole["nodes"][0]["version"]
-    status, log = await frontend.call("GET", f"/api/operations/{asked['id']}/events")
+    status, log = await frontend.call("GET", f"/api/operations/{operation['id']}/events")
     assert status == 200
-    assert "Asked for by admin." in [line["text"] for line in log]
+    assert "Requested by admin." in [line["text"] for line in log]
 
 
 async def test_cancel_pause_resume_and_retry_answer_with_the_operation(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     await held(frontend)
-    asked = (await install(frontend))["id"]
-    status, paused = await frontend.call("POST", f"/api/operations/{asked}/pause")
+    operation_id = (await install(frontend))["id"]
+    status, paused = await frontend.call("POST", f"/api/operations/{operation_id}/pause")
     assert (status, paused["operation"]["state"]) == (200, "paused")
     assert [one["state"] for one in await live(frontend)] == ["paused"]
-    status, resumed = await frontend.call("POST", f"/api/operations/{asked}/resume")
-    assert (status, resumed["operation"]["id"], resumed["operation"]["state"]) == (200, asked, "queued")
-    status, cancelled = await frontend.call("POST", f"/api/operations/{asked}/cancel")
+    status, resumed = await frontend.call("POST", f"/api/operations/{operation_id}/resume")
+    assert (status, resumed["operation"]["id"], resumed["operation"]["state"]) == (200, operation_id, "queued")
+    status, cancelled = await frontend.call("POST", f"/api/operations/{operation_id}/cancel")
     assert (status, cancelled["operation"]["state"]) == (200, "cancelled")
     assert (await frontend.call("GET", "/api/backend-intents"))[1] == []
-    status, retried = await frontend.call("POST", f"/api/operations/{asked}/retry")
+    status, retried = await frontend.call("POST", f"/api/operations/{operation_id}/retry")
     assert status == 200, retried
-    assert retried["id"] != asked
-    assert retried["operation"]["retryOf"] == asked
+    assert retried["id"] != operation_id
+    assert retried["operation"]["retryOf"] == operation_id
     again = await shown(frontend, retried["id"])
-    assert again["request"] == (await shown(frontend, asked))["request"]
+    assert again["request"] == (await shown(frontend, operation_id))["request"]
 
 
 @pytest.mark.behaviour("OPS-24")
 async def test_the_record_is_read_in_pages_without_gaps_by_one_statement_each(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     made = []
     for _ in range(7):
-        asked = await install(frontend)
-        assert (await frontend.call("POST", f"/api/operations/{asked['id']}/cancel"))[0] == 200
-        made.append(asked["id"])
+        operation = await install(frontend)
+        assert (await frontend.call("POST", f"/api/operations/{operation['id']}/cancel"))[0] == 200
+        made.append(operation["id"])
     seen: list[str] = []
     cursor = ""
     while True:
@@ -272,11 +272,10 @@ async def test_a_page_that_makes_no_sense_is_400(frontend: RunningFrontend, quer
     assert_envelope(answer)
 
 
-@pytest.mark.behaviour("OP-3")
-async def test_the_record_of_one_node_is_asked_for_by_its_name_or_id_and_names_the_nodes(
+async def test_operation_history_is_filtered_by_node_name_or_id_and_names_the_nodes(
     frontend: RunningFrontend,
 ) -> None:
-    first, second = await joined(frontend, "a"), await joined(frontend, "b")
+    first, second = await join_node(frontend, "a"), await join_node(frontend, "b")
     both = (await install(frontend))["id"]
     alone = (await ask(frontend, "/api/nodes/b/backends/install", {"backend": "piper"}))["id"]
     for one in (both, alone):
@@ -312,7 +311,7 @@ async def test_undismiss_lists_a_dismissed_failure_again(frontend: RunningFronte
 async def test_history_finds_a_failure_behind_a_page_of_other_operations(frontend: RunningFrontend) -> None:
     failed = await _failed(frontend)
     assert (await frontend.call("POST", f"/api/operations/{failed}/dismiss"))[0] == 200
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     for _ in range(3):
         cancelled = (await install(frontend))["id"]
         assert (await frontend.call("POST", f"/api/operations/{cancelled}/cancel"))[0] == 200
@@ -338,7 +337,7 @@ async def test_history_finds_a_failure_behind_a_page_of_other_operations(fronten
 
 
 @pytest.mark.behaviour("OPS-23")
-async def test_clearing_forgets_what_has_ended_and_says_how_much(frontend: RunningFrontend) -> None:
+async def test_clear_history_deletes_ended_operations_and_returns_their_number(frontend: RunningFrontend) -> None:
     done = await _completed(frontend, "a")
     failed = await _failed(frontend)
     assert (await frontend.call("DELETE", "/api/operations/history"))[1] == {"success": True, "removed": 1}
@@ -356,7 +355,7 @@ async def test_while_the_registry_is_away_the_record_that_was_read_last_is_shown
 
     @asynccontextmanager
     async def away() -> AsyncIterator[Transaction]:
-        raise StoreUnavailable("PostgreSQL does not answer.")
+        raise StoreUnavailable("PostgreSQL does not respond.")
         yield  # type: ignore[unreachable]
 
     monkeypatch.setattr(frontend.database, "transaction", away)
@@ -372,8 +371,8 @@ async def test_while_the_registry_is_away_the_record_that_was_read_last_is_shown
 
 @pytest.mark.behaviour("OPS-43")
 async def test_many_readers_during_many_endings_get_whole_answers(frontend: RunningFrontend) -> None:
-    nodes = [await joined(frontend, f"n{number}") for number in range(4)]
-    asked = [
+    nodes = [await join_node(frontend, f"n{number}") for number in range(4)]
+    operation_ids = [
         (await ask(frontend, f"/api/nodes/{node.name}/backends/install", {"backend": name}))["id"]
         for node in nodes
         for name in ("fake", "piper", "llama-cpp")
@@ -382,28 +381,28 @@ async def test_many_readers_during_many_endings_get_whole_answers(frontend: Runn
     async def read() -> None:
         for _ in range(12):
             for one in await live(frontend):
-                assert one["id"] in asked
+                assert one["id"] in operation_ids
                 assert one["state"] not in ("completed", "cancelled")
                 assert len(one["nodes"]) <= 1
 
     async with asyncio.TaskGroup() as together:
         for _ in range(10):
             together.create_task(read())
-        for one in asked:
+        for one in operation_ids:
             together.create_task(frontend.call("POST", f"/api/operations/{one}/cancel"))
     assert await live(frontend) == []
 
 
-async def test_what_is_owed_is_listed_and_can_be_dropped(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
-    asked = await ask(frontend, "/api/nodes/a/backends/install", {"backend": BACKEND})
-    await until_state(frontend, asked["id"], "completed_with_pending")
-    status, owed = await frontend.call("GET", "/api/backend-intents")
+async def test_pending_change_is_listed_and_can_be_discarded(frontend: RunningFrontend) -> None:
+    await join_node(frontend, "a")
+    operation = await ask(frontend, "/api/nodes/a/backends/install", {"backend": BACKEND})
+    await until_state(frontend, operation["id"], "completed_with_pending")
+    status, pending = await frontend.call("GET", "/api/backend-intents")
     assert status == 200
-    assert [(one["node_name"], one["backend"], one["desired"], one["state"]) for one in owed] == [
+    assert [(one["node_name"], one["backend"], one["desired"], one["state"]) for one in pending] == [
         ("a", BACKEND, "present", "open")
     ]
-    assert owed[0]["operation_id"] == asked["id"]
+    assert pending[0]["operation_id"] == operation["id"]
     status, answer = await frontend.call("POST", f"/api/backend-intents/a/{BACKEND}/revive")
     assert status == 409, answer
     assert_envelope(answer, code="assignment_open")
@@ -412,39 +411,38 @@ async def test_what_is_owed_is_listed_and_can_be_dropped(frontend: RunningFronte
     status, answer = await frontend.call("DELETE", f"/api/backend-intents/a/{BACKEND}")
     assert status == 404
     assert_envelope(answer, code="assignment_not_found")
-    await until_state(frontend, asked["id"], "cancelled", "failed", "completed", "superseded")
+    await until_state(frontend, operation["id"], "cancelled", "failed", "completed", "superseded")
 
 
-async def test_what_was_given_up_can_be_revived(frontend: RunningFrontend) -> None:
-    await joined(frontend, "a")
-    asked = await ask(frontend, "/api/nodes/a/backends/install", {"backend": BACKEND})
-    await until_state(frontend, asked["id"], "completed_with_pending")
+async def test_failed_assignment_can_be_retried(frontend: RunningFrontend) -> None:
+    await join_node(frontend, "a")
+    operation = await ask(frontend, "/api/nodes/a/backends/install", {"backend": BACKEND})
+    await until_state(frontend, operation["id"], "completed_with_pending")
     async with frontend.database.transaction() as tx:
         await tx.execute(text("UPDATE assignments SET state = 'dead', attempts = 10"))
     status, revived = await frontend.call("POST", f"/api/backend-intents/a/{BACKEND}/revive")
     assert status == 200, revived
-    assert revived["operation"]["retryOf"] == asked["id"]
+    assert revived["operation"]["retryOf"] == operation["id"]
     assert revived["operation"]["nodeName"] == "a"
 
 
-@pytest.mark.behaviour("CLI-9")
 async def test_the_client_reads_what_the_frontend_writes(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
-    async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIds()) as client:
-        plan = await client.backends.plan("install", BACKEND, InstallIn())
+    node = await join_node(frontend, "a")
+    async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
+        plan = await client.backends.plan_change("install", BACKEND, InstallBackendIn())
         assert [one.node_name for one in plan.nodes] == ["a"]
-        asked = await client.backends.ask("install", BACKEND, InstallIn())
-        states = [step.state async for step in client.operations.follow(asked.id)]
+        operation = await client.backends.request_change("install", BACKEND, InstallBackendIn())
+        states = [step.state async for step in client.operations.follow(operation.id)]
         assert states[-1] == "completed_with_pending"
-        assert (await client.operations.list())[0].id == asked.id
-        assert (await client.intents.list())[0].node_name == "a"
+        assert (await client.operations.list())[0].id == operation.id
+        assert (await client.assignments.list())[0].node_name == "a"
         await has_it_now(frontend, node)
-        await until_state(frontend, asked.id, "completed")
+        await until_state(frontend, operation.id, "completed")
         assert (await client.backends.list())[0].nodes[0].node_name == "a"
-        assert (await client.backends.on_node("a"))[0].name == BACKEND
-        assert [one.id for one in (await client.operations.history()).operations] == [asked.id]
-        assert [note.text for note in await client.operations.notes(asked.id)]
+        assert (await client.backends.list_on_node("a"))[0].name == BACKEND
+        assert [one.id for one in (await client.operations.list_history()).operations] == [operation.id]
+        assert [note.text for note in await client.operations.list_notes(operation.id)]
         with pytest.raises(Conflict) as refused:
-            await client.operations.cancel(asked.id)
+            await client.operations.cancel(operation.id)
         assert refused.value.slug == "operation_ended"
         assert await client.operations.clear_history() == 1

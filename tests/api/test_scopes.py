@@ -9,7 +9,7 @@ import pytest
 from starlette.routing import BaseRoute, Route
 
 from corral.api.application import create_app
-from corral.api.metrics import Metrics
+from corral.api.metrics import FrontendMetrics
 from corral.domain.access import Scope
 from tests.api.operations import FOR_EVERYBODY, SOME_ID, assert_envelope
 from tests.api.test_authentication import make_key
@@ -57,7 +57,7 @@ def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(one if one.endswith("/") else f"{one}/") for one in beginnings)
 
 
-def _wanted(path: str) -> Scope:
+def _get_required_scope(path: str) -> Scope:
     if path in FOR_EVERYBODY or _begins(path, FOR_ASKING):
         return Scope.INFER
     if _begins(path, FOR_ADMINS):
@@ -77,14 +77,14 @@ def _routes(routes: Iterable[BaseRoute]) -> Iterator[Route]:
 
 def _calls() -> Iterator[tuple[str, str, Scope]]:
     """Method, path and scope of everything that takes a key."""
-    for route in _routes(create_app(None, Metrics()).routes):
+    for route in _routes(create_app(None, FrontendMetrics()).routes):
         if route.path == "/" or _begins(route.path, OPEN) or _begins(route.path, OTHERS):
             continue
         # What stands in braces; a converter such as `:path` has no place in an address.
         path = re.sub(r"\{\w+(:\w+)?\}", SOME_ID, route.path)
         for method in sorted(route.methods or ()):
             if method not in ("HEAD", "OPTIONS"):
-                yield method, path, _wanted(re.sub(r":\w+\}", "}", route.path))
+                yield method, path, _get_required_scope(re.sub(r":\w+\}", "}", route.path))
 
 
 async def _status(frontend: RunningFrontend, method: str, path: str, key: str | None) -> int:
@@ -99,11 +99,11 @@ async def _status(frontend: RunningFrontend, method: str, path: str, key: str | 
 async def test_a_key_may_call_what_its_scope_covers_and_nothing_else(frontend: RunningFrontend, held: Scope) -> None:
     key = (await make_key(frontend, scope=held))["key"]
     calls = list(_calls())
-    assert {wanted for _, _, wanted in calls} == set(Scope)
+    assert {required for _, _, required in calls} == set(Scope)
     assert len(calls) > 100
-    for method, path, wanted in calls:
+    for method, path, required in calls:
         status = await _status(frontend, method, path, key)
-        if held.covers(wanted):
+        if held.covers(required):
             assert status not in (401, 403), f"{method} {path} with {held}: {status}"
         else:
             assert status == 403, f"{method} {path} with {held}: {status}"
@@ -116,7 +116,7 @@ async def test_without_a_key_nothing_of_it_is_answered(frontend: RunningFrontend
 
 
 @pytest.mark.behaviour("GW-111")
-async def test_a_refusal_says_what_the_key_may_and_what_it_would_take(frontend: RunningFrontend) -> None:
+async def test_refusal_names_the_scope_of_the_key_and_the_required_one(frontend: RunningFrontend) -> None:
     key = (await make_key(frontend, name="shop", scope="infer"))["key"]
     status, answer = await frontend.call("GET", "/api/nodes", key=key)
     assert status == 403
@@ -131,5 +131,5 @@ def test_a_wider_scope_covers_the_narrower_ones_and_not_the_other_way_round() ->
         [False, True, True],
         [False, False, True],
     ]
-    assert Scope.ADMIN.within(Scope.INFER) is Scope.INFER
-    assert Scope.INFER.within(Scope.ADMIN) is Scope.INFER
+    assert Scope.ADMIN.narrow_to(Scope.INFER) is Scope.INFER
+    assert Scope.INFER.narrow_to(Scope.ADMIN) is Scope.INFER

@@ -1,4 +1,4 @@
-"""A secret is told once, to whom it was made for, and stands nowhere else."""
+"""A secret is shown once, to the one it was made for, and is stored nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from corral.store.schema import metadata
 from tests.api.operations import STREAMS, operations
 from tests.api.test_authentication import make_key
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import PretendNode, join_token
+from tests.support.nodes import PretendNode, create_join_token
 
 # They ask the worker itself, and here is none: what they say about that holds no secret either.
 ASKING_WORKERS = ("/processes", "/backend-logs", "/backend-logs/{key}")
@@ -31,7 +31,7 @@ READING = [operation for operation in operations() if operation.method == "GET" 
 
 async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
     """One of each, every one used once."""
-    token = await join_token(frontend, approves=True, max_uses=5)
+    token = await create_join_token(frontend, approves=True, max_uses=5)
     worker, agent = PretendNode(frontend, "worker"), PretendNode(frontend, "agent")
     assert (await worker.register(token))[0] == 201
     status, answer = await agent.register(token, node_type="agent", address="")
@@ -43,12 +43,12 @@ async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
         cookie = session.cookies["corral_session"].value
     frontend.http.cookie_jar.clear()
     await worker.heartbeat()
-    status, admitted = await worker.admin("POST", "/backends/install", {"backend": "fake"})
+    status, admitted = await worker.call_as_admin("POST", "/backends/install", {"backend": "fake"})
     assert status == 202, admitted
     for path in (f"/api/models/install/{MODEL}", f"/api/rules/{MODEL}"):
-        status, told = await frontend.call("PUT" if "rules" in path else "POST", path, {})
-        assert status in (200, 202), told
-    await worker.admin("POST", "/drain")
+        status, admission = await frontend.call("PUT" if "rules" in path else "POST", path, {})
+        assert status in (200, 202), admission
+    await worker.call_as_admin("POST", "/drain")
     return {
         "operation": admitted["jobID"],
         "join token": token,

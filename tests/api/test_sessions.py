@@ -15,7 +15,7 @@ from corral.access.sessions import SESSIONS_OF_USER_MAX, WRONG_PASSWORDS_OF_ADDR
 from tests.api.operations import assert_envelope
 from tests.api.test_users import PASSWORD, make_user
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 OWN = {"x-corral-request": "1"}
 
@@ -74,7 +74,7 @@ async def test_scripts_cannot_read_the_cookie_and_other_sites_cannot_send_it(fro
 @pytest.mark.behaviour("GW-124")
 async def test_over_https_the_cookie_stays_on_https(frontend: RunningFrontend) -> None:
     await make_user(frontend)
-    frontend.core.parts.public_url = "https://corral.example.com"
+    frontend.core.api_deps.public_url = "https://corral.example.com"
     assert "; Secure" in (await log_in(frontend))[2]
 
 
@@ -149,7 +149,7 @@ async def test_right_passwords_are_never_throttled(frontend: RunningFrontend) ->
 
 
 @pytest.mark.behaviour("GW-124")
-async def test_who_logs_out_is_out_here_at_once_and_soon_everywhere(
+async def test_sign_out_ends_the_session_here_at_once_and_elsewhere_soon(
     frontend: RunningFrontend, database_url: str, cookie: str
 ) -> None:
     async with running_frontend(database_url) as other:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.types import Receive, Scope, Send
 
-from corral.app.listening.port import listen
-from corral.app.listening.server import HttpServer
+from corral.app.http_server import HttpServer
+from corral.app.process_group import listen
 from tests.gateway.conftest import engine, frontend
 from tests.gateway.scene import AUTHORISED, wire
 from tests.support.frontends import RunningFrontend

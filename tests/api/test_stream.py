@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from corral.api.events import QUIET_S
-from corral.api.stream import board as boards
-from corral.api.stream import watching
-from corral.api.stream.board import Board
-from corral.api.stream.frames import Frames
-from corral.api.stream.watching import QUEUE_LIMIT
+from corral.api import live_views as boards
+from corral.api import stream as event_stream
+from corral.api.live_views import LiveViews
+from corral.api.stream import KEEPALIVE_S, QUEUE_LIMIT, FrameCache
 from corral.bus.messages import OperationDelta
 from corral.domain.errors import StoreUnavailable
 from corral.store import nodes as node_store
@@ -25,8 +23,8 @@ from tests.api.test_authentication import make_key
 from tests.operations.scene import sql
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import GIB, PretendNode, joined
-from tests.support.waiting import eventually
+from tests.support.nodes import GIB, PretendNode, join_node
+from tests.support.polling import eventually
 
 PATH = "/api/stream"
 
@@ -40,7 +38,7 @@ async def quiet(frontend: RunningFrontend) -> RunningFrontend:
 
 @pytest.fixture
 async def node(quiet: RunningFrontend) -> PretendNode:
-    return await joined(quiet, "gpu-a")
+    return await join_node(quiet, "gpu-a")
 
 
 async def append(frontend: RunningFrontend, count: int, kind: str = "model.changed") -> None:
@@ -58,12 +56,10 @@ async def next_of(stream: Stream, *kinds: str) -> Any:
             return json.loads(frame.data)
 
 
-def refresh_now(board: Board) -> None:
+def refresh_now(board: LiveViews) -> None:
     board.live._least_s = board.nodes._least_s = 0.0
 
 
-@pytest.mark.behaviour("PAGE-30")
-@pytest.mark.behaviour("PAGE-34")
 async def test_one_stream_has_changes_progress_the_live_view_and_the_numbers_of_nodes(
     quiet: RunningFrontend, node: PretendNode
 ) -> None:
@@ -73,12 +69,12 @@ async def test_one_stream_has_changes_progress_the_live_view_and_the_numbers_of_
     async with open_stream(quiet.url, path=PATH) as stream:
         assert (await stream.next()).event == "hello"
         first = [await stream.next(), await stream.next()]
-        told = {frame.event: json.loads(frame.data) for frame in first}
+        by_event = {frame.event: json.loads(frame.data) for frame in first}
         assert {frame.id for frame in first} == {str(quiet.core.feed.position)}, "numbers have no place of their own"
-        assert [model["name"] for model in told["live"]["models"]] == ["chat"]
-        assert told["live"]["answered_by"] == quiet.core.parts.frontend_id
-        (shown,) = told["nodes"]["nodes"]
-        whole = await node.shown()
+        assert [model["name"] for model in by_event["live"]["models"]] == ["chat"]
+        assert by_event["live"]["answered_by"] == quiet.core.api_deps.frontend_id
+        (shown,) = by_event["nodes"]["nodes"]
+        whole = await node.read_as_admin()
         assert {name: whole[name] for name in shown} == shown
         assert {"status", "schedulable", "available_vram", "available_disk", "in_flight_count"} <= shown.keys()
         await append(quiet, 1, "node.drained")
@@ -91,12 +87,9 @@ async def test_one_stream_has_changes_progress_the_live_view_and_the_numbers_of_
         assert by_kind["node.drained"]["id"] == str(quiet.core.feed.position)
 
 
-@pytest.mark.behaviour("PAGE-30")
-async def test_a_quiet_stream_says_now_and_then_that_it_is_there(
-    quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert QUIET_S == 4.0
-    monkeypatch.setattr(watching, "QUIET_S", 0.01)
+async def test_quiet_stream_sends_keepalive_events(quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KEEPALIVE_S == 4.0
+    monkeypatch.setattr(event_stream, "KEEPALIVE_S", 0.01)
     async with open_stream(quiet.url, path=PATH) as stream:
         seen = b""
         async with asyncio.timeout(30):
@@ -121,7 +114,7 @@ async def test_a_stream_goes_on_where_it_was_on_another_frontend(
 
 
 @pytest.mark.behaviour("PAGE-31")
-async def test_a_place_that_nobody_knows_is_a_reset_and_one_that_is_none_is_an_error(quiet: RunningFrontend) -> None:
+async def test_unknown_position_is_a_reset_and_an_invalid_one_an_error(quiet: RunningFrontend) -> None:
     async with open_stream(quiet.url, path=f"{PATH}?after=99999999999-1") as stream:
         await next_of(stream, "reset")
     status, answer = await quiet.call("GET", f"{PATH}?after=yesterday")
@@ -129,12 +122,11 @@ async def test_a_place_that_nobody_knows_is_a_reset_and_one_that_is_none_is_an_e
     assert_envelope(answer)
 
 
-@pytest.mark.behaviour("PAGE-34")
-async def test_of_nodes_only_what_has_changed_is_told_and_a_heartbeat_alone_is_nothing(
+async def test_stream_sends_only_changed_nodes_and_ignores_mere_heartbeats(
     quiet: RunningFrontend, node: PretendNode
 ) -> None:
-    other = await joined(quiet, "gpu-b")
-    board = quiet.core.board
+    other = await join_node(quiet, "gpu-b")
+    board = quiet.core.live_views
     refresh_now(board)
     await other.heartbeat(available_ram=5 * GIB)
     async with open_stream(quiet.url, path=PATH) as stream:
@@ -147,19 +139,19 @@ async def test_of_nodes_only_what_has_changed_is_told_and_a_heartbeat_alone_is_n
         await board.tick_nodes()
         (changed,) = (await next_of(stream, "nodes"))["nodes"]
         assert (changed["id"], changed["available_ram"]) == (other.id, 4 * GIB)
-        await node.admin("POST", "/drain")
+        await node.call_as_admin("POST", "/drain")
         await board.tick_nodes()
         (changed,) = (await next_of(stream, "nodes"))["nodes"]
         assert (changed["id"], changed["status"], changed["schedulable"]) == (node.id, "draining", False)
 
 
 @pytest.mark.behaviour("TRUST-5")
-async def test_node_that_has_been_joining_for_too_long_is_told_as_unhealthy(
+async def test_stream_shows_a_node_as_unhealthy_when_it_has_been_joining_for_too_long(
     quiet: RunningFrontend, node: PretendNode
 ) -> None:
-    """Nothing of its row changes then but the time of its heartbeats, which alone is told to nobody."""
+    """Then only the time of the heartbeats changes in its row, and that change alone sends no event."""
     await node.heartbeat(bus_ok=False)
-    board = quiet.core.board
+    board = quiet.core.live_views
     refresh_now(board)
     async with open_stream(quiet.url, path=PATH) as stream:
         assert [one["status"] for one in (await next_of(stream, "nodes"))["nodes"]] == ["joining"]
@@ -170,12 +162,9 @@ async def test_node_that_has_been_joining_for_too_long_is_told_as_unhealthy(
         assert [one["status"] for one in (await next_of(stream, "nodes"))["nodes"]] == ["unhealthy"]
 
 
-@pytest.mark.behaviour("PAGE-32")
-async def test_who_is_behind_gets_the_newest_number_of_every_node_and_skips_what_was_between(
-    quiet: RunningFrontend, node: PretendNode
-) -> None:
-    other = await joined(quiet, "gpu-b")
-    nodes = quiet.core.board.nodes
+async def test_slow_watcher_gets_the_newest_number_of_every_node(quiet: RunningFrontend, node: PretendNode) -> None:
+    other = await join_node(quiet, "gpu-b")
+    nodes = quiet.core.live_views.nodes
     nodes._least_s = 0.0
     slow = nodes.watch()
     await anext(slow)
@@ -184,21 +173,21 @@ async def test_who_is_behind_gets_the_newest_number_of_every_node_and_skips_what
         await nodes.refresh()
     await other.heartbeat(available_ram=9 * GIB)
     await nodes.refresh()
-    told = json.loads((await anext(slow)).split(b"data: ")[1])["nodes"]
-    assert {one["id"]: one["available_ram"] for one in told} == {node.id: 3 * GIB, other.id: 9 * GIB}
+    numbers = json.loads((await anext(slow)).split(b"data: ")[1])["nodes"]
+    assert {one["id"]: one["available_ram"] for one in numbers} == {node.id: 3 * GIB, other.id: 9 * GIB}
     await slow.aclose()
 
 
-class Slow:
+class SlowWatcher:
     """A watcher that takes nothing for a while."""
 
     def __init__(self, frontend: RunningFrontend) -> None:
         async def may() -> None:
             return
 
-        watch = watching.Watch(after=None, may=may, has_numbers=True)
-        frames = Frames(frontend.core.parts.clock)
-        self.frames = watching.stream(frontend.core.parts, frames, watch)
+        watch = event_stream.WatchOptions(after=None, check_permission=may, has_numbers=True)
+        frames = FrameCache(frontend.core.api_deps.clock)
+        self.frames = event_stream.stream_frames(frontend.core.api_deps, frames, watch)
         self.seen = b""
 
     async def read_until(self, text: bytes) -> None:
@@ -207,13 +196,10 @@ class Slow:
                 self.seen += await anext(self.frames)
 
 
-@pytest.mark.behaviour("PAGE-32")
-async def test_a_slow_reader_makes_nobody_wait_misses_no_change_and_gets_the_newest_of_the_rest(
-    quiet: RunningFrontend, node: PretendNode
-) -> None:
-    board, count = quiet.core.board, QUEUE_LIMIT * 3
+async def test_slow_reader_delays_no_other_and_misses_no_change(quiet: RunningFrontend, node: PretendNode) -> None:
+    board, count = quiet.core.live_views, QUEUE_LIMIT * 3
     refresh_now(board)
-    slow = Slow(quiet)
+    slow = SlowWatcher(quiet)
     await slow.read_until(b"event: nodes")
     async with open_stream(quiet.url, path=PATH) as quick:
         await append(quiet, count)
@@ -234,11 +220,10 @@ async def test_a_slow_reader_makes_nobody_wait_misses_no_change_and_gets_the_new
     await slow.frames.aclose()  # type: ignore[attr-defined] # it is a generator
 
 
-@pytest.mark.behaviour("PAGE-30")
-async def test_numbers_that_cannot_be_read_come_when_they_can_and_changes_go_on(
+async def test_stream_sends_changes_while_numbers_cannot_be_read(
     quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "RETRY_MS", 20)
+    monkeypatch.setattr(event_stream, "RETRY_MS", 20)
     with monkeypatch.context() as outage:
 
         async def away(_: Any) -> Any:
@@ -253,8 +238,7 @@ async def test_numbers_that_cannot_be_read_come_when_they_can_and_changes_go_on(
             assert (await next_of(stream, "nodes")) == {"nodes": []}
 
 
-@pytest.mark.behaviour("PAGE-35")
-async def test_one_watcher_too_many_is_told_to_go_elsewhere_and_a_place_that_is_free_is_given(
+async def test_stream_refuses_a_watcher_above_the_limit_and_accepts_one_when_a_slot_is_free(
     quiet: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boards, "WATCHERS_MAX", 2)
@@ -265,10 +249,10 @@ async def test_one_watcher_too_many_is_told_to_go_elsewhere_and_a_place_that_is_
             status, answer = await quiet.call("GET", path)
             assert status == 503
             error = assert_envelope(answer, code="too_many_watchers")
-            assert error["message"] == "This frontend has 2 watchers, and takes no more."
+            assert error["message"] == "This frontend already has 2 watchers, which is its limit."
 
     async def is_free() -> bool:
-        return quiet.core.board.watchers == 0
+        return quiet.core.live_views.watchers == 0
 
     await eventually(is_free)
     async with open_stream(quiet.url, path=PATH) as stream:
@@ -289,7 +273,6 @@ async def _ends(stream: Stream) -> None:
         pass
 
 
-@pytest.mark.behaviour("PAGE-36")
 async def test_the_stream_of_a_key_that_is_revoked_ends_and_others_go_on(
     quiet: RunningFrontend, watched_by_key: tuple[Stream, str]
 ) -> None:
@@ -302,7 +285,6 @@ async def test_the_stream_of_a_key_that_is_revoked_ends_and_others_go_on(
         await next_of(other, "model.changed")
 
 
-@pytest.mark.behaviour("PAGE-36")
 async def test_the_stream_of_a_key_that_may_less_ends(
     quiet: RunningFrontend, watched_by_key: tuple[Stream, str]
 ) -> None:

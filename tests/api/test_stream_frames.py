@@ -6,19 +6,17 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from corral.api.stream import watching
-from corral.api.stream.frames import BIG_FRAMES_MAX, FRAMES_MAX, Frames
-from corral.api.stream.routes import OPERATION_TOPICS
-from corral.api.stream.watching import rendered, take
+from corral.api import stream as event_stream
+from corral.api.stream import BIG_FRAMES_MAX, FRAMES_MAX, OPERATION_TOPICS, FrameCache, render_items, take_items
 from corral.bus.messages import OperationDelta, TargetDelta
-from corral.domain.cluster import Event, Position
+from corral.domain.cluster import OutboxEvent, OutboxPosition
 from tests.support.hand_clock import HandClock
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def event(number: int, kind: str = "operation.changed") -> Event:
-    return Event(position=Position(1, number), kind=kind, key="k", at=AT, data={"id": "k"})
+def event(number: int, kind: str = "operation.changed") -> OutboxEvent:
+    return OutboxEvent(position=OutboxPosition(1, number), kind=kind, key="k", at=AT, data={"id": "k"})
 
 
 def delta(rev: int) -> OperationDelta:
@@ -27,36 +25,36 @@ def delta(rev: int) -> OperationDelta:
 
 
 def test_a_frame_is_made_once_however_many_read_it() -> None:
-    frames, changed, told = Frames(HandClock()), event(1), delta(1)
-    assert frames.change(changed) is frames.change(changed)
-    assert frames.progress(told) is frames.progress(told)
-    assert b"id: 1-1\nevent: operation.changed\n" in frames.change(changed)
-    assert b'"rev":2' in frames.progress(delta(2))
-    assert b'"rev":1' in frames.progress(told)
+    frames, changed, progress = FrameCache(HandClock()), event(1), delta(1)
+    assert frames.render_change(changed) is frames.render_change(changed)
+    assert frames.render_progress(progress) is frames.render_progress(progress)
+    assert b"id: 1-1\nevent: operation.changed\n" in frames.render_change(changed)
+    assert b'"rev":2' in frames.render_progress(delta(2))
+    assert b'"rev":1' in frames.render_progress(progress)
 
 
 def test_frames_are_kept_in_a_bounded_number_and_never_mistaken() -> None:
-    frames = Frames(HandClock())
+    frames = FrameCache(HandClock())
     for number in range(FRAMES_MAX * 2):
-        assert f"id: 1-{number}\n".encode() in frames.change(event(number))
+        assert f"id: 1-{number}\n".encode() in frames.render_change(event(number))
     for rev in range(BIG_FRAMES_MAX * 20):
-        assert f'"rev":{rev},'.encode() in frames.progress(delta(rev))
+        assert f'"rev":{rev},'.encode() in frames.render_progress(delta(rev))
     assert (len(frames._changes), len(frames._progress)) == (FRAMES_MAX, BIG_FRAMES_MAX)
 
 
-async def test_what_waits_goes_out_together_up_to_the_first_progress_and_the_end_comes_last() -> None:
-    queue: asyncio.Queue[Any] = asyncio.Queue(maxsize=watching.QUEUE_LIMIT)
+async def test_waiting_frames_are_sent_together_up_to_the_first_progress() -> None:
+    queue: asyncio.Queue[Any] = asyncio.Queue(maxsize=event_stream.QUEUE_LIMIT)
     items = [event(1), event(2), delta(1), event(3), None]
     for item in items:
         queue.put_nowait(item)
-    assert await take(queue) == items[:3]
-    assert await take(queue) == [items[3]]
-    assert await take(queue) == []
+    assert await take_items(queue) == items[:3]
+    assert await take_items(queue) == [items[3]]
+    assert await take_items(queue) == []
 
 
-def test_of_events_for_others_only_the_last_place_is_told_and_only_if_nothing_came_after() -> None:
-    def ids(*items: Event) -> list[bytes]:
-        return [frame.split(b"\n")[0] for frame in rendered(Frames(HandClock()), list(items), OPERATION_TOPICS)]
+def test_filtered_events_send_only_their_last_position_and_only_if_no_event_follows() -> None:
+    def ids(*items: OutboxEvent) -> list[bytes]:
+        return [frame.split(b"\n")[0] for frame in render_items(FrameCache(HandClock()), list(items), OPERATION_TOPICS)]
 
     other = "node.backends_changed"
     assert ids(event(1, other), event(2, other), event(3)) == [b"id: 1-3"]

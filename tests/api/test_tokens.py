@@ -9,8 +9,8 @@ import pytest
 
 from tests.api.operations import assert_envelope
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import PretendNode, join_token, joined
-from tests.support.waiting import eventually
+from tests.support.nodes import PretendNode, create_join_token, join_node
+from tests.support.polling import eventually
 
 
 async def _tokens(frontend: RunningFrontend) -> list[Any]:
@@ -34,7 +34,7 @@ async def test_two_machines_race_for_the_last_use_of_a_token_and_exactly_one_joi
 ) -> None:
     async with running_frontend(database_url) as other:
         for round_number in range(4):
-            token = await join_token(frontend, max_uses=3)
+            token = await create_join_token(frontend, max_uses=3)
             racers = [PretendNode((frontend, other)[n % 2], f"r{round_number}-{n}") for n in range(8)]
             async with asyncio.TaskGroup() as together:
                 started = [together.create_task(racer.register(token)) for racer in racers]
@@ -47,13 +47,13 @@ async def test_two_machines_race_for_the_last_use_of_a_token_and_exactly_one_joi
 
 @pytest.mark.behaviour("API-9")
 async def test_each_refusal_of_a_token_has_its_own_sentence(frontend: RunningFrontend) -> None:
-    used = await join_token(frontend)
+    used = await create_join_token(frontend)
     assert (await PretendNode(frontend, "first").register(used))[0] == 201
-    revoked = await join_token(frontend)
+    revoked = await create_join_token(frontend)
     revoked_id = (await _tokens(frontend))[-1]["id"]
     status, answer = await frontend.call("DELETE", f"/api/tokens/{revoked_id}")
     assert (status, answer["state"]) == (200, "revoked")
-    expired = await join_token(frontend, expires_in_s=0.05)
+    expired = await create_join_token(frontend, expires_in_s=0.05)
 
     async def has_expired() -> bool:
         return bool((await _tokens(frontend))[-1]["state"] == "expired")
@@ -73,8 +73,8 @@ async def test_each_refusal_of_a_token_has_its_own_sentence(frontend: RunningFro
 
 @pytest.mark.behaviour("API-9")
 async def test_a_registration_that_is_refused_for_another_reason_costs_no_use(frontend: RunningFrontend) -> None:
-    await joined(frontend, "taken")
-    token = await join_token(frontend)
+    await join_node(frontend, "taken")
+    token = await create_join_token(frontend)
     status, answer = await PretendNode(frontend, "taken").register(token)
     assert (status, answer["error"]["code"]) == (409, "name_taken")
     for wrong in ({"labels": {"": "x"}}, {"node_type": "toaster"}, {"bus_public_key": "not a key"}):
@@ -86,7 +86,7 @@ async def test_a_registration_that_is_refused_for_another_reason_costs_no_use(fr
 
 @pytest.mark.behaviour("API-9")
 async def test_a_node_that_comes_back_needs_no_token_and_spends_none(frontend: RunningFrontend) -> None:
-    token = await join_token(frontend, max_uses=2)
+    token = await create_join_token(frontend, max_uses=2)
     node = PretendNode(frontend, "n")
     assert (await node.register(token))[0] == 201
     for again in (token, None, "cj_gone"):
@@ -98,8 +98,8 @@ async def test_a_node_that_comes_back_needs_no_token_and_spends_none(frontend: R
 
 
 @pytest.mark.behaviour("API-9")
-async def test_a_token_may_come_in_the_body_and_may_approve(frontend: RunningFrontend) -> None:
-    token = await join_token(frontend, approves=True, max_uses=None, expires_in_s=None)
+async def test_join_token_in_the_body_registers_and_approves(frontend: RunningFrontend) -> None:
+    token = await create_join_token(frontend, approves=True, max_uses=None, expires_in_s=None)
     for name in ("a", "b", "c"):
         node = PretendNode(frontend, name)
         body = {"name": name, "credential": node.credential, "boot_id": node.boot_id, "address": "h:1", "token": token}
@@ -128,7 +128,6 @@ WRONG: list[Any] = [
 ]
 
 
-@pytest.mark.behaviour("API-10")
 async def test_a_token_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
     for body in WRONG:
         status, answer = await frontend.call("POST", "/api/tokens", body, Content_Type="application/json")

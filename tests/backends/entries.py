@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corral.backends.catalog import Catalog
-from corral.backends.index import Index, parse_index
+from corral.backends.catalog import BackendCatalog
+from corral.backends.index import BackendIndex, parse_index
 from corral.domain.backend import GalleryEntry
 from corral.store.database import Database
 
@@ -61,12 +61,12 @@ INDEX = """
 """.format(zeros="0" * 64)
 
 
-def parsed(text: str = INDEX, gallery: str = "corral") -> Index:
+def parsed(text: str = INDEX, gallery: str = "corral") -> BackendIndex:
     return parse_index(text, gallery)
 
 
-def catalog(text: str = INDEX, *, prefers_development: bool = False) -> Catalog:
-    return Catalog(_NOWHERE, built_in=parsed(text), prefers_development=prefers_development)
+def catalog(text: str = INDEX, *, prefers_development: bool = False) -> BackendCatalog:
+    return BackendCatalog(_NOWHERE, built_in=parsed(text), prefers_development=prefers_development)
 
 
 def entry(name: str, text: str = INDEX) -> GalleryEntry:

@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback whose answers a test sets, and which remembers what it was asked."""
+"""A real HTTP server on the loopback whose answers a test sets, and which records its requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Site:
 
     url: str
     answers: dict[str, Answer] = field(default_factory=dict)
-    asked: list[web.BaseRequest] = field(default_factory=list)
+    requests: list[web.BaseRequest] = field(default_factory=list)
 
     def text(self, path: str, text: str, *, status: int = 200, **headers: str) -> str:
         """Answer a path with a text; its address."""
@@ -34,13 +34,13 @@ class Site:
         return f"{self.url}{path}"
 
     def paths(self) -> list[str]:
-        return [request.path for request in self.asked]
+        return [request.path for request in self.requests]
 
 
 @asynccontextmanager
 async def site() -> AsyncIterator[Site]:
     async def handle(request: web.Request) -> web.StreamResponse:
-        made.asked.append(request)
+        made.requests.append(request)
         answer = made.answers.get(request.path)
         return await answer(request) if answer is not None else web.Response(status=404, text="nothing here")
 

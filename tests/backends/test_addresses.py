@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.adapters.http import HttpFetcher
-from corral.backends.outside import refuse_private
+from corral.backends.sources import refuse_private
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.policy.addresses import is_private_address
 
@@ -61,7 +61,7 @@ OPEN = [
 class Names(HttpFetcher):
     """A name service with one name in it."""
 
-    async def addresses(self, host: str) -> tuple[str, ...]:
+    async def look_up_addresses(self, host: str) -> tuple[str, ...]:
         return ("93.184.216.34", "10.0.0.7") if host == "inner.example" else ("93.184.216.34",)
 
 
@@ -116,6 +116,6 @@ async def test_an_address_that_is_none_is_refused() -> None:
         await refuse_private("http://[x", Names())
 
 
-async def test_the_name_service_is_really_asked() -> None:
-    assert "127.0.0.1" in await HttpFetcher().addresses("localhost")
-    assert await HttpFetcher().addresses("no-such-name.invalid") == ()
+async def test_fetcher_resolves_names_with_the_system_resolver() -> None:
+    assert "127.0.0.1" in await HttpFetcher().look_up_addresses("localhost")
+    assert await HttpFetcher().look_up_addresses("no-such-name.invalid") == ()

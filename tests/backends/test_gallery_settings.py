@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.app.settings import FrontendSettings, load, redacted
+from corral.app.settings import FrontendSettings, load_settings, redact_settings
 from corral.domain.backend import Gallery
 from corral.domain.errors import InvalidRequest
 
@@ -20,10 +20,9 @@ MINE = {"name": "mine", "url": "https://u:hunter22@files.example/index.yaml", "m
 
 
 def settings(**variables: str) -> FrontendSettings:
-    return load(FrontendSettings, environ=NEEDED | variables).settings
+    return load_settings(FrontendSettings, environ=NEEDED | variables).settings
 
 
-@pytest.mark.behaviour("GAL-1")
 def test_galleries_come_from_json_in_a_variable() -> None:
     read = settings(CORRAL_BACKEND_GALLERIES=json.dumps([MINE, {"name": "other", "url": "http://localhost/i"}]))
     assert read.backend_galleries == (
@@ -34,15 +33,13 @@ def test_galleries_come_from_json_in_a_variable() -> None:
     assert (settings().prefer_development, settings().auto_upgrade_backends) == (False, False)
 
 
-@pytest.mark.behaviour("GAL-1")
 def test_galleries_come_from_tables_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "corral.toml"
     file.write_text('[[frontend.backend_galleries]]\nname = "mine"\nurl = "https://files.example/i"\n')
-    read = load(FrontendSettings, environ=NEEDED, config=file).settings
+    read = load_settings(FrontendSettings, environ=NEEDED, config=file).settings
     assert read.backend_galleries == (Gallery(name="mine", url="https://files.example/i"),)
 
 
-@pytest.mark.behaviour("GAL-1")
 @pytest.mark.parametrize(
     "text",
     [
@@ -66,10 +63,9 @@ def test_a_gallery_that_makes_no_sense_is_refused_by_the_name_of_its_variable(te
     assert caught.value.message.startswith("CORRAL_BACKEND_GALLERIES ")
 
 
-@pytest.mark.behaviour("GAL-1")
 def test_a_password_in_the_address_of_a_gallery_is_never_shown() -> None:
-    loaded = load(FrontendSettings, environ=NEEDED | {"CORRAL_BACKEND_GALLERIES": json.dumps([MINE])})
-    shown = next(one.value for one in redacted(loaded) if one.key == "backend_galleries")
+    loaded = load_settings(FrontendSettings, environ=NEEDED | {"CORRAL_BACKEND_GALLERIES": json.dumps([MINE])})
+    shown = next(one.value for one in redact_settings(loaded) if one.key == "backend_galleries")
     assert shown is not None
     assert json.loads(shown)[0]["url"] == "https://u:••••@files.example/index.yaml"
     assert "hunter22" not in shown + repr(loaded.settings)

@@ -26,7 +26,6 @@ def refusal(text: str) -> str:
     return caught.value.message
 
 
-@pytest.mark.behaviour("GAL-2")
 def test_merge_keys_explicit_or_not_fill_in_what_an_entry_leaves_out() -> None:
     meta, cpu, metal = entry("brain"), entry("cpu-brain"), entry("metal-brain")
     assert meta.is_meta
@@ -37,7 +36,6 @@ def test_merge_keys_explicit_or_not_fill_in_what_an_entry_leaves_out() -> None:
     assert entry("cpu-brain-development").is_development
 
 
-@pytest.mark.behaviour("GAL-2")
 def test_the_older_dialect_becomes_sources_of_the_right_kind() -> None:
     cpu, cuda, metal = (entry(name).versions[0].source for name in ("cpu-brain", "cuda12-brain", "metal-brain"))
     assert (cpu.kind, cpu.uri) == (SourceKind.OCI, "registry.example/brains:latest-cpu")
@@ -49,7 +47,6 @@ def test_the_older_dialect_becomes_sources_of_the_right_kind() -> None:
     assert {one.versions[0].source.kind for one in folder} == {SourceKind.DIRECTORY}
 
 
-@pytest.mark.behaviour("GAL-2")
 def test_versions_are_newest_first_and_take_over_the_fields_of_the_manifest_that_they_leave_out() -> None:
     ear = entry("ear")
     assert [one.version for one in ear.versions] == ["2.0.0rc1", "1.10.0", "1.9.0"]
@@ -62,7 +59,6 @@ def test_versions_are_newest_first_and_take_over_the_fields_of_the_manifest_that
     assert {one.manifest.ready.path for one in ear.versions} == {"/up"}
 
 
-@pytest.mark.behaviour("GAL-2")
 def test_path_separators_in_names_are_replaced() -> None:
     index = parse_index("- {name: a/b, alias: 'c\\d', uri: /x}\n- {name: m, capabilities: {default: a/b}}", "mine")
     assert [one.name for one in index.entries] == ["a__b", "m"]
@@ -82,7 +78,7 @@ def test_path_separators_in_names_are_replaced() -> None:
         ("{name: bad, uri: ftp://x/y}", "neither an image of a registry"),
         ("{name: bad, uri: bare-word}", "neither an image of a registry"),
         ("{name: bad, uri: 'https://'}", "no host"),
-        ("{name: bad, uri: /a/../../etc}", "goes nowhere up"),
+        ("{name: bad, uri: /a/../../etc}", "must be absolute"),
         ("{name: bad, uri: 'https://h/x', sha256: abc}", "64 hexadecimal"),
         ("{name: bad, uri: 'https://h/x', mirrors: [/x]}", "another kind"),
         ("{name: bad, uri: 'https://h/x', mirrors: {a: b}}", "mirrors is not a list"),
@@ -126,7 +122,7 @@ def test_a_text_without_a_good_entry_is_refused(text: str) -> None:
 
 
 @pytest.mark.behaviour("GAL-3")
-def test_one_broken_line_is_told_by_its_number() -> None:
+def test_broken_gallery_index_is_refused_with_the_line_number() -> None:
     assert "in line 3" in refusal("- name: a\n  uri: /x\n - name: b\n")
 
 
@@ -163,7 +159,7 @@ def test_a_text_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.behaviour("GAL-4")
-def test_nothing_in_a_text_is_run(tmp_path: Path) -> None:
+def test_index_text_runs_no_code(tmp_path: Path) -> None:
     made = tmp_path / "made"
     for tag in ("!!python/object/apply:os.system", "!!python/object/new:os.system"):
         refusal(f"- {tag} ['touch {made}']")
@@ -178,9 +174,8 @@ made = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.behaviour("GAL-2")
 @given(st.lists(made, min_size=1, max_size=6, unique_by=lambda one: str(one["name"]).lower()))
-def test_what_is_written_as_yaml_is_read_back(listed: list[dict[str, object]]) -> None:
+def test_yaml_of_an_index_is_parsed_to_the_same_entries(listed: list[dict[str, object]]) -> None:
     index = parse_index(yaml.safe_dump(listed, allow_unicode=True), "mine")
     assert index.warnings == ()
     read = [

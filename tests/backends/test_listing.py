@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from corral.backends.listing import InstalledByNode, Listing, Query, healthy_capabilities, listing
+from corral.backends.listing import (
+    BackendListing,
+    BackendListingQuery,
+    InstalledByNode,
+    build_listing,
+    list_healthy_capabilities,
+)
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import InvalidRequest
 from corral.domain.node import Hardware, Liveness, Node, NodeId, NodeType
@@ -33,11 +39,11 @@ def node(name: str, capability: str = "default", **changes: Any) -> Node:
     return Node(**(fields | changes))
 
 
-def page(*nodes: Node, installed: InstalledByNode | None = None, **query: Any) -> Listing:
-    return listing(catalog(), nodes, installed or {}, Query(**{"items": 100, **query}))
+def page(*nodes: Node, installed: InstalledByNode | None = None, **query: Any) -> BackendListing:
+    return build_listing(catalog(), nodes, installed or {}, BackendListingQuery(**{"items": 100, **query}))
 
 
-def names(found: Listing) -> list[str]:
+def names(found: BackendListing) -> list[str]:
     return [row.entry.name for row in found.items]
 
 
@@ -54,7 +60,7 @@ def test_the_catalog_tells_what_any_healthy_worker_can_run() -> None:
 
 
 @pytest.mark.behaviour("OPS-95")
-def test_only_what_can_be_run_is_listed_when_that_is_asked_for() -> None:
+def test_backend_list_contains_only_runnable_backends_when_filtered() -> None:
     found = page(node("gpu", "nvidia"), only_runnable=True)
     assert names(found) == [
         "brain",
@@ -82,7 +88,7 @@ def test_without_a_healthy_worker_nothing_can_be_run_and_everything_is_listed() 
         node("off", bus_ok=False),
         node("agent", type=NodeType.AGENT),
     ]
-    assert healthy_capabilities(unfit) == ()
+    assert list_healthy_capabilities(unfit) == ()
     assert page(*unfit, only_runnable=True).items == ()
     assert page(*unfit).total == 8
     assert all(row.capabilities == () for row in page(*unfit).items)
@@ -132,7 +138,7 @@ def test_the_catalog_is_searched_filtered_sorted_and_paged(query: dict[str, Any]
 
 
 @pytest.mark.behaviour("GAL-17")
-def test_what_is_installed_comes_first_by_status_and_pages_are_counted() -> None:
+def test_catalog_lists_installed_entries_first_and_counts_pages() -> None:
     here = node("a")
     found = page(here, installed={here.id: [InstalledBackend(name="ear")]}, sort="status", items=3)
     assert names(found)[0] == "ear"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corral.domain.backend import GalleryEntry, InstalledBackend
 from corral.domain.node import NodeId
-from corral.policy.upgrades import NodeHas, NodeUpgrade, UpgradeFound, find_upgrades, tags_in_use
+from corral.policy.upgrades import BackendUpgrade, NodeBackend, NodeUpgrade, find_upgrades, list_tags_in_use
 from tests.backends.entries import parsed
 
 pytestmark = pytest.mark.behaviour("OPS-98")
@@ -38,18 +38,18 @@ def entries() -> tuple[GalleryEntry, ...]:
     return parsed(INDEX).entries
 
 
-def has(node: str, name: str, **fields: Any) -> NodeHas:
+def has(node: str, name: str, **fields: Any) -> NodeBackend:
     installed = InstalledBackend(**{"name": name, "gallery": "corral", **fields})
-    return NodeHas(node_id=NodeId(f"id-{node}"), node_name=node, installed=installed)
+    return NodeBackend(node_id=NodeId(f"id-{node}"), node_name=node, installed=installed)
 
 
-def found(*rows: NodeHas, digests: dict[str, str] | None = None) -> tuple[UpgradeFound, ...]:
+def found(*rows: NodeBackend, digests: dict[str, str] | None = None) -> tuple[BackendUpgrade, ...]:
     return find_upgrades(rows, entries(), {} if digests is None else digests)
 
 
 def test_a_newer_release_in_the_gallery_is_found() -> None:
     assert found(has("a", "ear", version="1.0", digest="d")) == (
-        UpgradeFound(
+        BackendUpgrade(
             backend="ear",
             installed_version="1.0",
             available_version="2.0",
@@ -60,11 +60,11 @@ def test_a_newer_release_in_the_gallery_is_found() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "v2.0.0", "2.1rc1", "3"])
-def test_what_is_as_new_or_newer_is_left_alone(version: str) -> None:
+def test_backend_as_new_or_newer_than_the_gallery_has_no_upgrade(version: str) -> None:
     assert found(has("a", "ear", version=version)) == ()
 
 
-def test_what_has_no_version_while_the_gallery_has_one_is_from_before() -> None:
+def test_backend_without_a_version_is_older_than_a_versioned_gallery_entry() -> None:
     (one,) = found(has("a", "ear"))
     assert (one.installed_version, one.available_version) == ("", "2.0")
 
@@ -83,7 +83,7 @@ def test_an_image_without_a_recorded_digest_counts_as_old() -> None:
     assert (one.installed_digest, one.available_digest) == ("", NEW)
 
 
-def test_a_pinned_image_needs_nobody_to_tell_its_digest() -> None:
+def test_pinned_image_needs_no_query_for_its_digest() -> None:
     assert [one.backend for one in found(has("a", "pinned", digest=OLD))] == ["pinned"]
     assert found(has("a", "pinned", digest=NEW)) == ()
 
@@ -129,7 +129,7 @@ def test_summary_of_an_image_without_versions_says_that_it_is_older() -> None:
     assert one.summary == "There is a newer image. a has an older one."
 
 
-def test_of_two_halves_the_newer_one_counts() -> None:
+def test_newer_version_counts_as_installed_when_nodes_are_split_evenly() -> None:
     (one,) = found(has("a", "ear", version="1.10"), has("b", "ear", version="1.9"))
     assert one.installed_version == "1.10"
     assert [drift.node_name for drift in one.node_drift] == ["b"]
@@ -152,7 +152,7 @@ def test_digests_of_packages_for_other_processors_are_no_drift_but_those_of_imag
     ],
     ids=["system", "alias", "no gallery has it", "of another gallery"],
 )
-def test_a_row_that_is_not_ours_to_upgrade_is_ignored(row: NodeHas) -> None:
+def test_a_row_that_is_not_ours_to_upgrade_is_ignored(row: NodeBackend) -> None:
     assert found(row, digests={TAG: NEW}) == ()
 
 
@@ -175,7 +175,7 @@ def test_only_tags_of_what_is_installed_are_worth_asking_for() -> None:
         has("a", "ear"),
         has("a", "boxed", is_system=True),
     ]
-    assert tags_in_use(rows, entries()) == (TAG,)
+    assert list_tags_in_use(rows, entries()) == (TAG,)
 
 
 rows_of_ear = st.lists(

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from corral.policy.versions import is_before_release, is_newer, version_key
-
-pytestmark = pytest.mark.behaviour("GAL-5")
+from corral.policy.catalog import is_newer, is_prerelease, make_version_key
 
 numbers = st.integers(0, 99)
 releases = st.lists(numbers, min_size=1, max_size=4).map(lambda parts: ".".join(map(str, parts)))
@@ -22,21 +20,21 @@ anything = st.text(st.sampled_from("0123456789.abcrv-_+ devpost"), max_size=20)
 
 @given(pythonic, pythonic)
 def test_the_order_agrees_with_that_of_python(one: str, other: str) -> None:
-    ours = (version_key(one) > version_key(other)) - (version_key(one) < version_key(other))
+    ours = (make_version_key(one) > make_version_key(other)) - (make_version_key(one) < make_version_key(other))
     theirs = (Version(one) > Version(other)) - (Version(one) < Version(other))
     assert ours == theirs
 
 
 @given(pythonic)
 def test_a_build_before_a_release_is_known_as_such(one: str) -> None:
-    assert is_before_release(one) == Version(one).is_prerelease
+    assert is_prerelease(one) == Version(one).is_prerelease
 
 
 @given(st.lists(anything, max_size=6))
 def test_any_texts_have_one_order_whatever_the_order_they_come_in(texts: list[str]) -> None:
     backwards = list(reversed(texts))
-    keys = [version_key(text) for text in sorted(texts, key=version_key)]
-    assert keys == [version_key(text) for text in sorted(backwards, key=version_key)]
+    keys = [make_version_key(text) for text in sorted(texts, key=make_version_key)]
+    assert keys == [make_version_key(text) for text in sorted(backwards, key=make_version_key)]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +52,11 @@ def test_any_texts_have_one_order_whatever_the_order_they_come_in(texts: list[st
         ("1.0.1", "1.0-cu124"),
     ],
 )
-def test_one_is_newer_than_the_other(newer: str, older: str) -> None:
+def test_newer_version_compares_greater(newer: str, older: str) -> None:
     assert is_newer(newer, older)
     assert not is_newer(older, newer)
 
 
 @pytest.mark.parametrize("spelling", ["1.0", "v1.0.0", "1", " 1.0 ", "V1"])
 def test_spellings_of_one_version_are_the_same(spelling: str) -> None:
-    assert version_key(spelling) == version_key("1.0")
+    assert make_version_key(spelling) == make_version_key("1.0")

@@ -1,4 +1,4 @@
-"""Galleries in whole frontends: fetched by the leader without being asked, seen by all."""
+"""Galleries in whole frontends: fetched by the leader on its own, seen by all."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from corral.app.core import World
+from corral.app.core import CoreDeps
 from corral.domain.backend import Gallery
 from tests.backends.sites import Site, fetcher, site
 from tests.support import frontends
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 INDEX = "- {name: one, uri: 'https://files.example/one.zip', tags: [fresh]}\n"
 
 
-@pytest.mark.behaviour("GAL-12", "GAL-13")
 async def test_the_leader_fetches_a_gallery_by_itself_and_every_frontend_shows_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site() as place, fetcher() as http:
         url = place.text("/index", INDEX)
-        monkeypatch.setattr(frontends, "World", partial(World, fetcher=http))
+        monkeypatch.setattr(frontends, "CoreDeps", partial(CoreDeps, fetcher=http))
         options: dict[str, Any] = {"galleries": (Gallery(name="mine", url=url),), "leader_lease_s": 1.0}
         async with running_frontend(database_url, **options) as one, running_frontend(database_url, **options) as other:
             for running in (one, other):
@@ -41,19 +40,18 @@ async def _shows(running: RunningFrontend) -> bool:
     return [entry["id"] for entry in page["backends"]] == ["mine@one"]
 
 
-@pytest.mark.behaviour("API-26")
-async def test_any_frontend_fetches_the_galleries_when_it_is_asked_and_tells_what_came_of_it(
+async def test_any_frontend_refreshes_galleries_on_request_and_reports_the_result(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site() as place, fetcher() as http:
         url = place.text("/index", "it is broken", status=500).replace("http://", "http://me:hunter22@")
-        monkeypatch.setattr(frontends, "World", partial(World, fetcher=http))
+        monkeypatch.setattr(frontends, "CoreDeps", partial(CoreDeps, fetcher=http))
         options: dict[str, Any] = {"galleries": (Gallery(name="mine", url=url),)}
         async with running_frontend(database_url, **options) as leader:
-            await eventually(partial(_says, leader, "answered 500"))
+            await eventually(partial(_says, leader, "returned 500"))
             async with running_frontend(database_url, **options) as follower:
                 assert not follower.core.leader.is_leader()
-                assert await _says(follower, "answered 500")
+                assert await _says(follower, "returned 500")
                 place.text("/index", INDEX)
                 status, answer = await follower.call("POST", "/api/backends/galleries/refresh")
                 assert (status, [one["name"] for one in answer["galleries"]]) == (202, ["corral", "mine"])
@@ -80,7 +78,6 @@ async def _has_one(running: RunningFrontend) -> bool:
     return mine["entries"] == 1 and mine["problem"] == "" and mine["fetched_at"] is not None
 
 
-@pytest.mark.behaviour("API-26")
 async def test_galleries_are_fetched_by_one_round_at_a_time(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = asyncio.Event()
 
@@ -90,22 +87,22 @@ async def test_galleries_are_fetched_by_one_round_at_a_time(database_url: str, m
 
     async with site() as place, fetcher() as http:
         url = place.text("/index", INDEX)
-        monkeypatch.setattr(frontends, "World", partial(World, fetcher=http))
+        monkeypatch.setattr(frontends, "CoreDeps", partial(CoreDeps, fetcher=http))
         async with running_frontend(database_url, galleries=(Gallery(name="mine", url=url),)) as running:
             await eventually(partial(_has_one, running))
             place.answers["/index"] = wait
-            before = len(place.asked)
+            before = len(place.requests)
             refresh = running.core.refresher.refresh_once
             async with asyncio.TaskGroup() as group:
                 first = group.create_task(refresh())
-                await eventually(partial(_is_asked, place, before + 1))
+                await eventually(partial(_has_requests, place, before + 1))
                 answer = (await running.call("POST", "/api/backends/galleries/refresh"))[1]
                 assert "already" in answer["message"]
                 assert await refresh() == ()
                 go_on.set()
             assert [one.name for one in first.result()] == ["mine"]
-            assert len(place.asked) == before + 1
+            assert len(place.requests) == before + 1
 
 
-async def _is_asked(place: Site, times: int) -> bool:
-    return len(place.asked) >= times
+async def _has_requests(place: Site, times: int) -> bool:
+    return len(place.requests) >= times

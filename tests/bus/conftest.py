@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.nats.client import NatsBus
-from corral.adapters.nats.connection import Connection
-from corral.adapters.nats.credentials import Credential, CredentialProvider
-from corral.adapters.nats.reporter import Reporter
-from corral.bus.subjects import Role
+from corral.adapters.nats.connection import BusWarningLog, NatsConnection
+from corral.adapters.nats.credentials import CredentialProvider, NatsCredential
+from corral.bus.subjects import BusRole
 from tests.bus.nats_server import NatsServer, eventually
 
 OpenBus = Callable[..., Awaitable[NatsBus]]
-OpenConnection = Callable[[Credential], Awaitable[Connection]]
+OpenConnection = Callable[[NatsCredential], Awaitable[NatsConnection]]
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ async def open_bus(server: NatsServer) -> AsyncIterator[OpenBus]:
     """`await open_bus(Role.WORKER, "n1")`: a started and connected client."""
     opened: list[NatsBus] = []
 
-    async def open_one(role: Role, owner_id: str, *, credentials: CredentialProvider | None = None) -> NatsBus:
+    async def open_one(role: BusRole, owner_id: str, *, credentials: CredentialProvider | None = None) -> NatsBus:
         bus = server.bus(role, owner_id, credentials=credentials)
         opened.append(bus)
         await bus.start()
@@ -44,10 +43,12 @@ async def open_bus(server: NatsServer) -> AsyncIterator[OpenBus]:
 @pytest.fixture
 async def open_connection(server: NatsServer) -> AsyncIterator[OpenConnection]:
     """One raw connection with one credential, for what the client would not let a test do."""
-    opened: list[Connection] = []
+    opened: list[NatsConnection] = []
 
-    async def open_one(credential: Credential) -> Connection:
-        connection = Connection(server.endpoint("raw"), credential, reporter=Reporter("raw"), on_lost=lambda: None)
+    async def open_one(credential: NatsCredential) -> NatsConnection:
+        connection = NatsConnection(
+            server.endpoint("raw"), credential, reporter=BusWarningLog("raw"), on_lost=lambda: None
+        )
         opened.append(connection)
         await connection.open()
         return connection

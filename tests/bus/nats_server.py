@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-import socket
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
-from corral.adapters.nats.authority import Authority, ServerTls
-from corral.adapters.nats.client import NatsBus, Timing
-from corral.adapters.nats.connection import Endpoint
-from corral.adapters.nats.credentials import CredentialProvider, UserMinter
+from corral.adapters.nats.authority import NatsAuthority, NatsServerTls
+from corral.adapters.nats.client import NatsBus, ReconnectTiming
+from corral.adapters.nats.connection import NatsEndpoint
+from corral.adapters.nats.credentials import CredentialProvider, UserTokenIssuer
 from corral.adapters.system import SystemClock
-from corral.bus.subjects import Role
-from corral.runtime.tasks import Tasks
-from tests.support import waiting
+from corral.bus.subjects import BusRole
+from corral.runtime.tasks import TaskSet
+from tests.support import polling
+from tests.support.ports import find_free_port
 
 START_LIMIT_S = 20.0
 # Tests do not want to wait a second for every attempt.
-QUICK = Timing(retry_s=0.05)
+QUICK = ReconnectTiming(retry_s=0.05)
 
 
 class NatsServer:
@@ -32,19 +32,19 @@ class NatsServer:
     def __init__(
         self,
         directory: Path,
-        authority: Authority | None = None,
+        authority: NatsAuthority | None = None,
         *,
-        tls: ServerTls | None = None,
+        tls: NatsServerTls | None = None,
         is_started: bool = True,
     ) -> None:
-        self.authority = authority or Authority.create()
-        self.port = free_port()
+        self.authority = authority or NatsAuthority.create()
+        self.port = find_free_port()
         self.directory = directory / f"nats-{self.port}"
         self._tls = tls
         self._is_started = is_started
         self._process: asyncio.subprocess.Process | None = None
         self._lines: list[str] = []
-        self._readers = Tasks("nats-server log")
+        self._readers = TaskSet("nats-server log")
 
     @property
     def url(self) -> str:
@@ -55,8 +55,8 @@ class NatsServer:
         return "\n".join(self._lines)
 
     @property
-    def minter(self) -> UserMinter:
-        return UserMinter(self.authority.account_seed)
+    def minter(self) -> UserTokenIssuer:
+        return UserTokenIssuer(self.authority.account_seed)
 
     async def __aenter__(self) -> NatsServer:
         if self._is_started:
@@ -73,7 +73,9 @@ class NatsServer:
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "nats.conf"
         config.write_text(
-            self.authority.server_config(host="127.0.0.1", port=self.port, directory=self.directory, tls=self._tls)
+            self.authority.render_server_config(
+                host="127.0.0.1", port=self.port, directory=self.directory, tls=self._tls
+            )
         )
         self._process = await asyncio.create_subprocess_exec(
             _binary(), "-c", str(config), stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
@@ -97,13 +99,13 @@ class NatsServer:
         await self.kill()
         await self.start()
 
-    def endpoint(self, name: str = "test") -> Endpoint:
-        return Endpoint(urls=(self.url,), client_name=name)
+    def endpoint(self, name: str = "test") -> NatsEndpoint:
+        return NatsEndpoint(urls=(self.url,), client_name=name)
 
-    def provider(self, role: Role, owner_id: str, *, ttl_s: float = 3600.0) -> CredentialProvider:
-        return self.minter.provider(role, subject_id=owner_id, name=owner_id, ttl_s=ttl_s, clock=SystemClock())
+    def provider(self, role: BusRole, owner_id: str, *, ttl_s: float = 3600.0) -> CredentialProvider:
+        return self.minter.make_provider(role, subject_id=owner_id, name=owner_id, ttl_s=ttl_s, clock=SystemClock())
 
-    def bus(self, role: Role, owner_id: str, *, credentials: CredentialProvider | None = None) -> NatsBus:
+    def bus(self, role: BusRole, owner_id: str, *, credentials: CredentialProvider | None = None) -> NatsBus:
         """A client that is not started yet."""
         return NatsBus(
             self.endpoint(owner_id),
@@ -134,13 +136,6 @@ class ShiftedClock(SystemClock):
         return super().wall() + self.ahead
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 async def eventually(is_true: Callable[[], bool], what: str, *, limit_s: float = 20.0) -> None:
     """Wait until something that cannot be awaited has become true."""
 
@@ -148,7 +143,7 @@ async def eventually(is_true: Callable[[], bool], what: str, *, limit_s: float =
         return is_true()
 
     try:
-        await waiting.eventually(look, within_s=limit_s)
+        await polling.eventually(look, within_s=limit_s)
     except AssertionError:
         raise AssertionError(f"this did not become true: {what}") from None
 

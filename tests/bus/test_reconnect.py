@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from corral.adapters.nats.authority import Authority
+from corral.adapters.nats.authority import NatsAuthority
 from corral.adapters.nats.client import NatsBus
-from corral.adapters.nats.credentials import Credential, UserMinter, credential, new_user_key
+from corral.adapters.nats.credentials import NatsCredential, UserTokenIssuer, make_credential, new_user_key
 from corral.adapters.system import SystemClock
-from corral.bus.messages import Describe, NodeDescription, WakeFrontends
-from corral.bus.subjects import FRONTENDS_WAKE, NODE_DESCRIBE, NODE_WAKE, Role
+from corral.bus.messages import DescribeNode, NodeDescription, WakeFrontends
+from corral.bus.subjects import FRONTENDS_WAKE, NODE_DESCRIBE, NODE_WAKE, BusRole
 from corral.domain.errors import BusUnavailable, NotAuthenticated
 from corral.ports.bus import Delivery
 from tests.bus.conftest import OpenBus, OpenConnection
@@ -25,11 +25,11 @@ from tests.bus.nats_server import QUICK, NatsServer, ShiftedClock, eventually
 DESCRIPTION = NodeDescription(node_id="n1", boot_id="b1", name="rack", version="1", uptime_s=1)
 
 
-async def describe(delivery: Delivery[Describe]) -> NodeDescription:
+async def describe(delivery: Delivery[DescribeNode]) -> NodeDescription:
     return DESCRIPTION
 
 
-class Counted:
+class CallCounter:
     """A callback that counts its runs."""
 
     def __init__(self) -> None:
@@ -39,12 +39,11 @@ class Counted:
         self.runs += 1
 
 
-@pytest.mark.behaviour("BUS-10")
 async def test_after_kill_9_and_a_restart_everything_works_again_and_the_state_is_read_again(
     server: NatsServer, open_bus: OpenBus
 ) -> None:
-    frontend, worker = await open_bus(Role.FRONTEND, "f1"), await open_bus(Role.WORKER, "n1")
-    rereads = [Counted(), Counted()]
+    frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
+    rereads = [CallCounter(), CallCounter()]
     subscription = await worker.subscribe(NODE_DESCRIBE, describe, node="n1")
     for reread in rereads:
         worker.on_reconnect(reread)
@@ -54,14 +53,13 @@ async def test_after_kill_9_and_a_restart_everything_works_again_and_the_state_i
         assert not subscription.is_confirmed
         await server.start()
         await eventually(lambda: subscription.is_confirmed and frontend.is_connected, "both are back")
-        assert await frontend.request(NODE_DESCRIBE, Describe(), node="n1") == DESCRIPTION
+        assert await frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1") == DESCRIPTION
         await eventually(lambda n=outage: all(reread.runs >= n for reread in rereads), "callbacks ran")  # type: ignore[misc]
 
 
-@pytest.mark.behaviour("BUS-10")
 async def test_a_failing_callback_does_not_keep_the_others_from_running(server: NatsServer) -> None:
-    worker = server.bus(Role.WORKER, "n1")
-    counted = Counted()
+    worker = server.bus(BusRole.WORKER, "n1")
+    counted = CallCounter()
 
     async def fail() -> None:
         raise ValueError("no registry")
@@ -73,18 +71,17 @@ async def test_a_failing_callback_does_not_keep_the_others_from_running(server: 
     await worker.stop()
 
 
-@pytest.mark.behaviour("BUS-11")
 async def test_a_client_may_start_before_the_server_and_loses_no_subscription(tmp_path: Path) -> None:
     async with NatsServer(tmp_path, is_started=False) as server:
         tried: list[str] = []
-        mint = server.provider(Role.WORKER, "n1")
+        mint = server.provider(BusRole.WORKER, "n1")
 
-        def provide() -> Credential:
+        def provide() -> NatsCredential:
             tried.append("once more")
             return mint()
 
-        frontend, worker = server.bus(Role.FRONTEND, "f1"), server.bus(Role.WORKER, "n1", credentials=provide)
-        first = Counted()
+        frontend, worker = server.bus(BusRole.FRONTEND, "f1"), server.bus(BusRole.WORKER, "n1", credentials=provide)
+        first = CallCounter()
         worker.on_reconnect(first)
         with capture_logs() as logs:
             await worker.start()
@@ -97,7 +94,7 @@ async def test_a_client_may_start_before_the_server_and_loses_no_subscription(tm
         assert first.runs == 0
         await server.start()
         await eventually(lambda: subscription.is_confirmed and frontend.is_connected, "both have connected")
-        assert await frontend.request(NODE_DESCRIBE, Describe(), node="n1") == DESCRIPTION
+        assert await frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1") == DESCRIPTION
         await eventually(lambda: first.runs == 1, "the callback ran for the first connect")
         await worker.stop()
         await frontend.stop()
@@ -105,7 +102,7 @@ async def test_a_client_may_start_before_the_server_and_loses_no_subscription(tm
 
 async def test_a_subscription_that_is_refused_at_a_later_connect_does_not_keep_the_others_away(tmp_path: Path) -> None:
     async with NatsServer(tmp_path, is_started=False) as server:
-        worker = server.bus(Role.WORKER, "n1")
+        worker = server.bus(BusRole.WORKER, "n1")
         await worker.start()
 
         async def wake(delivery: Delivery[Any]) -> None:
@@ -121,15 +118,14 @@ async def test_a_subscription_that_is_refused_at_a_later_connect_does_not_keep_t
         await worker.stop()
 
 
-@pytest.mark.behaviour("BUS-12")
 async def test_a_request_under_way_fails_at_once_when_the_connection_ends(
     server: NatsServer, open_bus: OpenBus
 ) -> None:
-    frontend, worker = await open_bus(Role.FRONTEND, "f1"), await open_bus(Role.WORKER, "n1")
-    asked, never = asyncio.Event(), asyncio.Event()
+    frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
+    received, never = asyncio.Event(), asyncio.Event()
 
-    async def hang(delivery: Delivery[Describe]) -> NodeDescription:
-        asked.set()
+    async def hang(delivery: Delivery[DescribeNode]) -> NodeDescription:
+        received.set()
         await never.wait()
         return DESCRIPTION
 
@@ -137,21 +133,21 @@ async def test_a_request_under_way_fails_at_once_when_the_connection_ends(
 
     async def ask() -> None:
         with pytest.raises(BusUnavailable):
-            await frontend.request(NODE_DESCRIBE, Describe(), node="n1", timeout_s=3600)
+            await frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1", timeout_s=3600)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(ask())
-        await asked.wait()
+        await received.wait()
         await server.kill()
     never.set()
     await subscription.cancel()
 
 
-def minted(minter: UserMinter, *, age_s: float = 0.0, ttl_s: float = 3600.0) -> Credential:
+def minted(minter: UserTokenIssuer, *, age_s: float = 0.0, ttl_s: float = 3600.0) -> NatsCredential:
     seed, public = new_user_key()
     then = SystemClock().wall() - timedelta(seconds=age_s)
-    token = minter.mint(Role.FRONTEND, public, subject_id="f1", name="f1", ttl_s=ttl_s, now=then)
-    return credential(token, seed, subject_id="f1")
+    token = minter.mint(BusRole.FRONTEND, public, subject_id="f1", name="f1", ttl_s=ttl_s, now=then)
+    return make_credential(token, seed, subject_id="f1")
 
 
 @pytest.mark.behaviour("BUS-13")
@@ -161,10 +157,8 @@ async def test_a_credential_that_has_run_out_is_refused(server: NatsServer, open
 
 
 @pytest.mark.behaviour("BUS-13")
-async def test_a_credential_minted_by_a_stranger_is_refused(
-    server: NatsServer, open_connection: OpenConnection
-) -> None:
-    stranger = UserMinter(Authority.create().account_seed)
+async def test_credential_of_another_account_is_refused(server: NatsServer, open_connection: OpenConnection) -> None:
+    stranger = UserTokenIssuer(NatsAuthority.create().account_seed)
     with pytest.raises(NotAuthenticated):
         await open_connection(minted(stranger))
 
@@ -185,29 +179,28 @@ async def test_a_client_whose_credential_ran_out_comes_back_with_the_next_one(se
     slow = ShiftedClock()
     slow.ahead = -timedelta(days=1)  # so that it does not think of rotating in time
 
-    def provide() -> Credential:
+    def provide() -> NatsCredential:
         return minted(server.minter, ttl_s=2)
 
     bus = NatsBus(server.endpoint("f1"), provide, clock=slow, rng=random.Random(1), timing=QUICK)
-    connects = Counted()
-    heard: asyncio.Queue[Any] = asyncio.Queue()
+    connects = CallCounter()
+    received: asyncio.Queue[Any] = asyncio.Queue()
     bus.on_reconnect(connects)
     await bus.start()
-    subscription = await bus.subscribe(FRONTENDS_WAKE, heard.put)
+    subscription = await bus.subscribe(FRONTENDS_WAKE, received.put)
     with capture_logs() as logs:
         await eventually(lambda: connects.runs >= 2, "the server ended the connection and the next credential is used")
     assert "expired" in str(logs)
     await eventually(lambda: subscription.is_confirmed, "the subscription is back")
     await bus.publish(FRONTENDS_WAKE, WakeFrontends())
-    await heard.get()
+    await received.get()
     await bus.stop()
 
 
-@pytest.mark.behaviour("BUS-9")
 async def test_a_client_can_be_stopped_at_any_moment_of_its_attempts_to_connect(tmp_path: Path) -> None:
     async with NatsServer(tmp_path, is_started=False) as server:
         for turns in range(30):
-            bus = server.bus(Role.FRONTEND, "f1")
+            bus = server.bus(BusRole.FRONTEND, "f1")
             await bus.start()
             for _ in range(turns):
                 await SystemClock().sleep(0)
@@ -215,18 +208,18 @@ async def test_a_client_can_be_stopped_at_any_moment_of_its_attempts_to_connect(
                 await bus.stop()
 
 
-async def test_a_provider_that_has_no_credential_yet_is_asked_again(server: NatsServer) -> None:
-    given: list[Credential] = []
+async def test_bus_retries_a_credential_provider_that_has_no_credential_yet(server: NatsServer) -> None:
+    given: list[NatsCredential] = []
 
-    def provide() -> Credential:
+    def provide() -> NatsCredential:
         if not given:
             raise NotAuthenticated("This node is not approved yet.")
         return given[0]
 
-    bus = server.bus(Role.FRONTEND, "f1", credentials=provide)
+    bus = server.bus(BusRole.FRONTEND, "f1", credentials=provide)
     with capture_logs() as logs:
         await bus.start()
-        await eventually(lambda: bool(logs), "it has been asked once")
+        await eventually(lambda: bool(logs), "the provider was called once")
     given.append(minted(server.minter))
     await eventually(lambda: bus.is_connected, "it is connected")
     assert "not approved yet" in str(logs)

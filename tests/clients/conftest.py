@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.asking import TRANSLATED
+from tests.clients.prompts import TRANSLATED
 from tests.clients.stage import Stage, smollm2_with_tools, stage
-from tests.engines.running import LLAMA, Engine, running
+from tests.engines.engine_processes import LLAMA, Engine, running
 from tests.support.models import MINILM, VOICE, WHISPER
 from tests.support.tiny_gguf import write_tiny_gguf
 
@@ -36,7 +36,7 @@ def smol(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def encoder(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
-    with running("onnx-embeddings", tmp_path_factory.mktemp("encoder"), model=MINILM.folder()) as engine:
+    with running("onnx-embeddings", tmp_path_factory.mktemp("encoder"), model=MINILM.ensure_folder()) as engine:
         scene.serve("minilm", engine, "onnx-embeddings", serves=["embeddings"])
         yield engine
 
@@ -52,7 +52,7 @@ def reranker(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def piper(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
-    with running("piper", tmp_path_factory.mktemp("piper"), model=VOICE.folder()) as engine:
+    with running("piper", tmp_path_factory.mktemp("piper"), model=VOICE.ensure_folder()) as engine:
         scene.serve("piper-en-us-joe", engine, "piper", aliases=("piper-joe",), serves=["speech"])
         yield engine
 
@@ -60,6 +60,6 @@ def piper(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def whisper(scene: Stage, tmp_path_factory: Paths) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("whisper")
-    with running("faster-whisper", folder, model=WHISPER.folder(), compute_type="int8", beam_size=1) as engine:
+    with running("faster-whisper", folder, model=WHISPER.ensure_folder(), compute_type="int8", beam_size=1) as engine:
         scene.serve("whisper-base", engine, "faster-whisper", aliases=("whisper-1",), serves=["transcriptions"])
         yield engine

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.engines.running import Engine
+from tests.engines.engine_processes import Engine
 from tests.serving.scene import address_of, keep_only_the_feed, put_model, put_replica, settled
-from tests.support.cached import kept
+from tests.support.cache_folder import ensure_cached_folder
 from tests.support.databases import fresh_database
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.models import SMOLLM2
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 T = TypeVar("T")
 TEMPLATE = Path(__file__).with_name("tools.jinja")
@@ -52,7 +52,7 @@ class Stage:
         await settled(self.frontend)
 
     def in_flight(self) -> int:
-        return len(self.frontend.core.gateway.open)
+        return len(self.frontend.core.gateway.open_exchanges)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def stage(postgres: str) -> Iterator[Stage]:
     async def play() -> None:
         async with fresh_database(postgres) as url, running_frontend(url) as frontend:
             await keep_only_the_feed(frontend)
-            node = await joined(frontend, "stage")
+            node = await join_node(frontend, "stage")
             made.append(Stage(frontend.url, frontend, node.id, asyncio.get_running_loop()))
             is_there.set()
             await stop.wait()
@@ -92,8 +92,8 @@ def stage(postgres: str) -> Iterator[Stage]:
 
 def smollm2_with_tools() -> Path:
     """The small real model with a template that knows tools; its own does not."""
-    source, template = SMOLLM2.folder() / "model.gguf", TEMPLATE.read_text(encoding="utf-8")
-    return kept("models", "smollm2-tools", template, partial(_write, source, template)) / "model.gguf"
+    source, template = SMOLLM2.ensure_folder() / "model.gguf", TEMPLATE.read_text(encoding="utf-8")
+    return ensure_cached_folder("models", "smollm2-tools", template, partial(_write, source, template)) / "model.gguf"
 
 
 def _write(source: Path, template: str, folder: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam, ToolParam
 
-from tests.clients.asking import AT_A_TIME, CALL_IT, MODEL, PARAMETERS, QUESTION, SCHEMA, TRANSLATED
+from tests.clients.prompts import AT_A_TIME, CALL_IT, MODEL, PARAMETERS, QUESTION, SCHEMA, TRANSLATED
 from tests.clients.stage import Stage
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.behaviour("GW-95"), pytest.mark.usefixtures("smol")]
-ASKED: list[MessageParam] = [{"role": "user", "content": QUESTION}]
+MESSAGES: list[MessageParam] = [{"role": "user", "content": QUESTION}]
 TOOL: ToolParam = {"name": "weather", "description": "Of a city", "input_schema": PARAMETERS}
 # The client has no parameter for it any more.
 COLD = {"temperature": 0}
@@ -32,14 +32,14 @@ async def client(scene: Stage) -> AsyncIterator[AsyncAnthropic]:
 @both_ways
 async def test_a_message_whole_and_in_pieces(client: AsyncAnthropic, model: str) -> None:
     whole = await client.messages.create(
-        model=model, max_tokens=12, system="Be short.", messages=ASKED, extra_body=COLD
+        model=model, max_tokens=12, system="Be short.", messages=MESSAGES, extra_body=COLD
     )
     assert whole.stop_reason == "max_tokens"
     assert whole.usage.output_tokens == 12
     assert whole._request_id
     assert whole.content[0].type == "text"
     async with client.messages.stream(
-        model=model, max_tokens=12, system="Be short.", messages=ASKED, extra_body=COLD
+        model=model, max_tokens=12, system="Be short.", messages=MESSAGES, extra_body=COLD
     ) as stream:
         said = "".join([text async for text in stream.text_stream])
         final = await stream.get_final_message()
@@ -49,20 +49,20 @@ async def test_a_message_whole_and_in_pieces(client: AsyncAnthropic, model: str)
 
 @both_ways
 async def test_a_tool_is_used_and_its_result_is_taken(client: AsyncAnthropic, model: str) -> None:
-    asked: list[MessageParam] = [{"role": "user", "content": CALL_IT}]
+    messages: list[MessageParam] = [{"role": "user", "content": CALL_IT}]
     async with client.messages.stream(
-        model=model, max_tokens=60, tools=[TOOL], messages=asked, extra_body=COLD
+        model=model, max_tokens=60, tools=[TOOL], messages=messages, extra_body=COLD
     ) as stream:
         final = await stream.get_final_message()
     assert final.stop_reason == "tool_use"
     used = [block for block in final.content if block.type == "tool_use"]
     assert [(block.name, block.input) for block in used] == [("weather", {"city": "Paris"})]
-    told = await client.messages.create(
+    final_answer = await client.messages.create(
         model=model,
         max_tokens=8,
         tools=[TOOL],
         messages=[
-            *asked,
+            *messages,
             {
                 "role": "assistant",
                 "content": [{"type": "tool_use", "id": used[0].id, "name": "weather", "input": {"city": "Paris"}}],
@@ -73,14 +73,14 @@ async def test_a_tool_is_used_and_its_result_is_taken(client: AsyncAnthropic, mo
             },
         ],
     )
-    assert told.content
+    assert final_answer.content
 
 
 async def test_a_json_schema_holds(client: AsyncAnthropic) -> None:
     answer = await client.messages.create(
         model=TRANSLATED,
         max_tokens=60,
-        messages=ASKED,
+        messages=MESSAGES,
         output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
         extra_body=COLD,
     )
@@ -89,8 +89,8 @@ async def test_a_json_schema_holds(client: AsyncAnthropic) -> None:
 
 
 async def test_tokens_are_counted_where_the_engine_counts(client: AsyncAnthropic) -> None:
-    counted = await client.messages.count_tokens(model=MODEL, messages=ASKED)
-    answer = await client.messages.create(model=MODEL, max_tokens=1, messages=ASKED)
+    counted = await client.messages.count_tokens(model=MODEL, messages=MESSAGES)
+    answer = await client.messages.create(model=MODEL, max_tokens=1, messages=MESSAGES)
     cached = answer.usage.cache_read_input_tokens or 0
     assert counted.input_tokens == answer.usage.input_tokens + cached
 
@@ -107,10 +107,10 @@ async def test_models_are_listed_and_shown(client: AsyncAnthropic) -> None:
 @both_ways
 async def test_errors_have_the_classes_that_programs_expect(client: AsyncAnthropic, model: str) -> None:
     with pytest.raises(anthropic.NotFoundError) as unknown:
-        await client.messages.create(model="smollm", max_tokens=1, messages=ASKED)
+        await client.messages.create(model="smollm", max_tokens=1, messages=MESSAGES)
     assert unknown.value.type == "not_found_error"
     with pytest.raises(anthropic.AuthenticationError) as stranger:
-        await client.with_options(api_key="ck_wrong").messages.create(model=model, max_tokens=1, messages=ASKED)
+        await client.with_options(api_key="ck_wrong").messages.create(model=model, max_tokens=1, messages=MESSAGES)
     assert stranger.value.type == "authentication_error"
     # The engine's own refusal: more than its context holds.
     with pytest.raises(anthropic.BadRequestError, match="context") as long:
@@ -119,19 +119,19 @@ async def test_errors_have_the_classes_that_programs_expect(client: AsyncAnthrop
     assert long.value.request_id
 
 
-async def test_what_cannot_be_said_is_refused(client: AsyncAnthropic) -> None:
+async def test_fields_that_cannot_be_translated_are_refused(client: AsyncAnthropic) -> None:
     with pytest.raises(anthropic.BadRequestError, match="web_search"):
         await client.messages.create(
             model=TRANSLATED,
             max_tokens=1,
-            messages=ASKED,
+            messages=MESSAGES,
             tools=[{"type": "web_search_20250305", "name": "web_search"}],
         )
 
 
 @both_ways
 async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncAnthropic, scene: Stage, model: str) -> None:
-    async with client.messages.stream(model=model, max_tokens=500, messages=ASKED) as stream:
+    async with client.messages.stream(model=model, max_tokens=500, messages=MESSAGES) as stream:
         async for _ in stream.text_stream:
             break
 
@@ -144,7 +144,7 @@ async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncAnthropic, s
 async def test_64_at_a_time_are_all_answered(client: AsyncAnthropic) -> None:
     async def one(number: int) -> str:
         model = (MODEL, TRANSLATED)[number % 2]
-        answer = await client.messages.create(model=model, max_tokens=2, messages=ASKED, extra_body=COLD)
+        answer = await client.messages.create(model=model, max_tokens=2, messages=MESSAGES, extra_body=COLD)
         assert answer.content[0].type == "text"
         return answer.content[0].text
 

@@ -10,12 +10,12 @@ import ollama
 import pytest
 from ollama import AsyncClient
 
-from tests.clients.asking import AT_A_TIME, CALL_IT, MODEL, PARAMETERS, QUESTION, SCHEMA
+from tests.clients.prompts import AT_A_TIME, CALL_IT, MODEL, PARAMETERS, QUESTION, SCHEMA
 from tests.clients.stage import Stage
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.behaviour("GW-96"), pytest.mark.usefixtures("smol")]
-ASKED = [{"role": "user", "content": QUESTION}]
+MESSAGES = [{"role": "user", "content": QUESTION}]
 TOOL = {"type": "function", "function": {"name": "weather", "description": "Of a city", "parameters": PARAMETERS}}
 SHORT = {"temperature": 0, "num_predict": 12}
 
@@ -28,12 +28,12 @@ async def client(scene: Stage) -> AsyncIterator[AsyncClient]:
 
 
 async def test_a_chat_whole_and_in_pieces(client: AsyncClient) -> None:
-    whole = await client.chat(model=MODEL, messages=ASKED, options=SHORT)
+    whole = await client.chat(model=MODEL, messages=MESSAGES, options=SHORT)
     assert whole.message.content
     assert (whole.done, whole.done_reason, whole.eval_count) == (True, "length", 12)
     assert whole.total_duration
     said, last = "", None
-    async for part in await client.chat(model=f"{MODEL}:latest", messages=ASKED, options=SHORT, stream=True):
+    async for part in await client.chat(model=f"{MODEL}:latest", messages=MESSAGES, options=SHORT, stream=True):
         said += part.message.content or ""
         last = part
     assert said == whole.message.content
@@ -52,25 +52,25 @@ async def test_a_text_whole_in_pieces_and_raw(client: AsyncClient) -> None:
 
 
 async def test_a_tool_is_called_and_its_result_is_taken(client: AsyncClient) -> None:
-    asked = [{"role": "user", "content": CALL_IT}]
+    messages = [{"role": "user", "content": CALL_IT}]
     options = {"temperature": 0, "num_predict": 60}
     calls: list[ollama.Message.ToolCall] = []
-    async for part in await client.chat(model=MODEL, messages=asked, tools=[TOOL], options=options, stream=True):
+    async for part in await client.chat(model=MODEL, messages=messages, tools=[TOOL], options=options, stream=True):
         calls += part.message.tool_calls or []
     assert [(call.function.name, call.function.arguments) for call in calls] == [("weather", {"city": "Paris"})]
-    answer = await client.chat(model=MODEL, messages=asked, tools=[TOOL], options=options)
-    told = await client.chat(
+    answer = await client.chat(model=MODEL, messages=messages, tools=[TOOL], options=options)
+    final_answer = await client.chat(
         model=MODEL,
-        messages=[*asked, answer.message, {"role": "tool", "tool_name": "weather", "content": "It rains."}],
+        messages=[*messages, answer.message, {"role": "tool", "tool_name": "weather", "content": "It rains."}],
         tools=[TOOL],
         options=SHORT,
     )
-    assert told.message.content
+    assert final_answer.message.content
 
 
 async def test_a_json_schema_holds(client: AsyncClient) -> None:
     options = {"temperature": 0, "num_predict": 60}
-    answer = await client.chat(model=MODEL, messages=ASKED, format=SCHEMA, options=options)
+    answer = await client.chat(model=MODEL, messages=MESSAGES, format=SCHEMA, options=options)
     assert set(json.loads(answer.message.content or "")) == {"name", "age"}
 
 
@@ -98,12 +98,12 @@ async def test_model_is_loaded_by_a_request_without_a_prompt(client: AsyncClient
     assert penalised.response
 
 
-async def test_errors_are_told_as_the_client_expects(client: AsyncClient, scene: Stage) -> None:
+async def test_ollama_client_gets_errors_in_the_form_that_it_expects(client: AsyncClient, scene: Stage) -> None:
     with pytest.raises(ollama.ResponseError) as unknown:
-        await client.chat(model="smollm", messages=ASKED)
+        await client.chat(model="smollm", messages=MESSAGES)
     assert unknown.value.status_code == 404
     with pytest.raises(ollama.ResponseError) as refused:
-        await client.chat(model=MODEL, messages=ASKED, options={"mirostat": 1})
+        await client.chat(model=MODEL, messages=MESSAGES, options={"mirostat": 1})
     assert (refused.value.status_code, "options.mirostat" in refused.value.error) == (400, True)
     with pytest.raises(ollama.ResponseError) as stream:
         async for _ in await client.chat(
@@ -122,7 +122,7 @@ async def test_errors_are_told_as_the_client_expects(client: AsyncClient, scene:
 
 
 async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncClient, scene: Stage) -> None:
-    stream = await client.chat(model=MODEL, messages=ASKED, options={"num_predict": 500}, stream=True)
+    stream = await client.chat(model=MODEL, messages=MESSAGES, options={"num_predict": 500}, stream=True)
     async for _ in stream:
         break
     await stream.aclose()  # type: ignore[attr-defined]
@@ -135,6 +135,6 @@ async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncClient, scen
 
 async def test_64_at_a_time_are_all_answered(client: AsyncClient) -> None:
     options = {"temperature": 0, "num_predict": 2}
-    calls = [client.chat(model=MODEL, messages=ASKED, options=options) for _ in range(AT_A_TIME)]
+    calls = [client.chat(model=MODEL, messages=MESSAGES, options=options) for _ in range(AT_A_TIME)]
     answers = await asyncio.gather(*calls)
     assert all(answer.message.content for answer in answers)

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.npm import NODE, NPM, install_locked
 from tests.clients.stage import Stage
-from tests.clients.test_node import NODE, NPM, installed
+from tests.clients.test_node import HERE
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/clients.md"
-SNIPPETS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+# What is TOML configures Codex, and test_codex.py runs that.
+SNIPPETS = re.findall(r"^```(?!toml)(\w+)\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 PROGRAMS = {
     "python": ("snippet.py", [sys.executable]),
     "js": ("snippet.mjs", [NODE or ""]),
@@ -36,7 +38,7 @@ def test_a_snippet_runs_and_says_something(
     if language == "js":
         if NODE is None or NPM is None:
             pytest.skip("there is no Node on this machine")
-        (tmp_path / "node_modules").symlink_to(installed() / "node_modules")
+        (tmp_path / "node_modules").symlink_to(install_locked(HERE) / "node_modules")
     if language == "sh" and shutil.which("curl") is None:
         pytest.skip("there is no curl on this machine")
     name, command = PROGRAMS[language]

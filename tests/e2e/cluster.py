@@ -13,10 +13,11 @@ from typing import Any
 
 import aiohttp
 
-from tests.bus.nats_server import NatsServer, free_port
+from tests.bus.nats_server import NatsServer
 from tests.e2e.processes import PostgresServer, Program, corral
 from tests.support.frontends import ADMIN_KEY
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
+from tests.support.ports import find_free_port
 
 # A loaded machine may stand still for seconds; shorter leases would test its scheduler.
 TIMES = {
@@ -64,7 +65,7 @@ class FrontendProcess:
             return False
 
     async def statuses(self) -> dict[str, str]:
-        """Status by name; empty while it cannot be told."""
+        """Return the status of each node by name; empty while no frontend answers."""
         try:
             status, nodes = await self.call("GET", "/api/nodes")
         except aiohttp.ClientError:
@@ -90,7 +91,7 @@ class Cluster:
 
     def new_frontend(self) -> FrontendProcess:
         """Not started yet."""
-        number, port = len(self.frontends) + 1, free_port()
+        number, port = len(self.frontends) + 1, find_free_port()
         authority = self.nats.authority
         environment = TIMES | {
             "CORRAL_DATABASE_URL": self.postgres.url,
@@ -151,18 +152,18 @@ class Cluster:
             await self.new_worker(name, token, ahead_s=ahead_s, command=command).start()
         await self.become(dict.fromkeys(names, "healthy"), on_bus=True)
 
-    async def become(self, wanted: dict[str, str], *, on_bus: bool = False) -> None:
+    async def become(self, expected: dict[str, str], *, on_bus: bool = False) -> None:
         """Wait until every frontend that runs shows these statuses."""
         for frontend in self.running():
-            await eventually(lambda f=frontend: self._shows(f, wanted, on_bus=on_bus), within_s=60)  # type: ignore[misc]
+            await eventually(lambda f=frontend: self._shows(f, expected, on_bus=on_bus), within_s=60)  # type: ignore[misc]
 
-    async def _shows(self, frontend: FrontendProcess, wanted: dict[str, str], *, on_bus: bool) -> bool:
+    async def _shows(self, frontend: FrontendProcess, expected: dict[str, str], *, on_bus: bool) -> bool:
         shown = await frontend.statuses()
-        if not wanted.items() <= shown.items():
+        if not expected.items() <= shown.items():
             return False
         if not on_bus:
             return True
-        nodes = [await frontend.node(name) for name in wanted]
+        nodes = [await frontend.node(name) for name in expected]
         return all(fact["holds"] for node in nodes for fact in node["conditions"] if fact["name"] == "on_bus")
 
     async def all_statuses(self) -> dict[str, str]:
@@ -174,7 +175,7 @@ class Cluster:
         }
 
     async def later(self, seconds: float) -> Callable[[], Awaitable[bool]]:
-        """Whether the registry's own time has moved on so far since now, told by the heartbeats that reached it."""
+        """Whether the registry's own time has moved on so far since now, judged by the heartbeats that reached it."""
         begin = await self._newest_heartbeat()
 
         async def has_passed() -> bool:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.bus.nats_server import free_port
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
+from tests.support.ports import find_free_port
 
 END_LIMIT_S = 30.0
 
@@ -86,7 +86,7 @@ class PostgresServer:
     """A server that can be killed and started again on the same data and port."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = free_port()
+        self.port = find_free_port()
         self._data = folder / "pgdata"
         self._folder = folder
         options = ["fsync=off", "max_connections=60", "listen_addresses=127.0.0.1", "unix_socket_directories="]

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.bus.nats_server import free_port
 from tests.e2e.processes import Program
+from tests.support.ports import find_free_port
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,8 +19,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.behaviour("FLT-10")
 async def test_the_script_of_several_frontends_runs_and_leaves_nothing_running(tmp_path: Path) -> None:
     environment = {
-        "FIRST_PORT": str(free_port()),
-        "SECOND_PORT": str(free_port()),
+        "FIRST_PORT": str(find_free_port()),
+        "SECOND_PORT": str(find_free_port()),
         # `corral` is the one beside the Python that runs the tests.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}",
     }

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.streams import open_stream
 from tests.e2e.cluster import Cluster, FrontendProcess, Record, cluster_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 TWO = ("worker-1", "worker-2")
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.streams import open_stream
 from tests.e2e.cluster import Record, cluster_of, empty_cluster
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 THREE = ("worker-1", "worker-2", "worker-3")
 
@@ -76,8 +76,7 @@ async def test_when_the_leader_is_killed_another_takes_over_with_a_higher_term_a
             assert "node.lost" not in kinds
 
 
-@pytest.mark.behaviour("FLT-3")
-async def test_a_frontend_told_to_stop_with_open_streams_and_calls_in_flight_ends_with_0(tmp_path: Path) -> None:
+async def test_frontend_stopped_with_open_streams_and_calls_in_flight_exits_with_0(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         leader, term = await cluster.leader()
         async with open_stream(leader.url) as first, open_stream(leader.url) as second:
@@ -148,7 +147,7 @@ async def test_a_frontend_without_postgresql_says_so_and_becomes_ready_by_itself
 
 
 @pytest.mark.behaviour("API-17")
-async def test_a_frontend_that_waits_for_postgresql_can_be_told_to_stop(tmp_path: Path) -> None:
+async def test_frontend_waiting_for_postgresql_can_be_stopped(tmp_path: Path) -> None:
     async with empty_cluster(tmp_path) as cluster:
         frontend = cluster.new_frontend()
         await frontend.program.start()

@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 
 import psutil
 
-from corral.embedded.home import Home
-from corral.embedded.leftovers import find_leftovers
+from corral.embedded.home import HomeLayout
+from corral.embedded.owned_processes import MARKER_HOME, find_leftovers
 from corral.embedded.postgres import find_bin_folder
-from corral.embedded.processes import MARKER_HOME
-from corral.embedded.state import ChildState, Phase, Snapshot, read_snapshot
+from corral.embedded.supervisor_state import ChildState, SupervisorPhase, SupervisorSnapshot, read_snapshot
 
 T = TypeVar("T")
 PROGRAM = Path(__file__).parent / "programs" / "up.py"
@@ -59,14 +58,14 @@ class Cluster:
     starts: int = 0
 
     @property
-    def home(self) -> Home:
-        return Home(self.root)
+    def home(self) -> HomeLayout:
+        return HomeLayout(self.root)
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SupervisorSnapshot:
         return read_snapshot(self.home.state)
 
-    def phase(self) -> Phase:
+    def phase(self) -> SupervisorPhase:
         return self.snapshot.phase
 
     @property
@@ -144,7 +143,7 @@ class Cluster:
             return record.state is ChildState.READY and record.pid not in {before, None}
 
         eventually(is_back)
-        eventually(lambda: self.phase() == Phase.READY)
+        eventually(lambda: self.phase() == SupervisorPhase.READY)
 
     def sql(self, statement: str) -> str:
         done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.embedded.probe import get
+from corral.embedded.frontend_probe import fetch_response
 from tests.embedded.cluster import Cluster, eventually
 
 
@@ -26,7 +26,7 @@ def _key(cluster: Cluster) -> str:
 
 
 def _status_of(cluster: Cluster, key: str) -> int | None:
-    answer = get(cluster.snapshot.url, "/api/me", key=key)
+    answer = fetch_response(cluster.snapshot.url, "/api/me", key=key)
     return None if answer is None else answer.status
 
 
@@ -49,7 +49,6 @@ def test_file_follows_rotation_and_restart_does_not_bring_the_old_key_back(real:
     assert real.status()[0] == 0
 
 
-@pytest.mark.behaviour("KEY-3")
 @pytest.mark.behaviour("KEY-4")
 def test_up_with_revoked_key_gets_ready_and_says_so_and_recover_makes_a_new_key(real: Cluster) -> None:
     real.up()
@@ -60,9 +59,9 @@ def test_up_with_revoked_key_gets_ready_and_says_so_and_recover_makes_a_new_key(
     revoked = real.run("keys", "revoke", "admin", "--last")
     assert revoked.returncode == 0, revoked.stderr
 
-    code, told = real.status()
-    assert (code, told["state"]) == (1, "degraded")
-    assert told["reason"].startswith("Key refused")
+    code, status = real.status()
+    assert (code, status["state"]) == (1, "degraded")
+    assert status["reason"].startswith("Key refused")
     opened = real.run("open", "--no-browser")
     assert (opened.returncode, opened.stdout) == (1, "")
     assert real.stop() == 0

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.embedded.errors import HomeLost
-from corral.embedded.home import hold_lock, open_home
-from corral.embedded.state import Phase, StateFile
+from corral.embedded.home import HomeLost, hold_lock, open_home
+from corral.embedded.supervisor_state import SupervisorPhase, SupervisorStateFile
 from tests.embedded.cluster import Cluster, eventually, lives
 
 
@@ -109,13 +108,13 @@ def test_lock_is_lost_when_its_file_is_deleted_or_replaced(tmp_path: Path) -> No
 def test_state_file_is_not_written_into_a_home_that_is_lost(tmp_path: Path) -> None:
     home = open_home(tmp_path / "home")
     with hold_lock(home) as lock:
-        state = StateFile(home.state, may_write=lock.is_held)
-        state.enter(Phase.READY)
+        state = SupervisorStateFile(home.state, can_write=lock.is_held)
+        state.enter_phase(SupervisorPhase.READY)
         shutil.rmtree(home.root)
-        state.enter(Phase.STOPPED)
+        state.enter_phase(SupervisorPhase.STOPPED)
         assert not home.root.exists()
         open_home(home.root)
-        state.enter(Phase.STOPPED)
+        state.enter_phase(SupervisorPhase.STOPPED)
         assert list(home.run.iterdir()) == []
 
 

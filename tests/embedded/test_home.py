@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.embedded.errors import HomeBusy, HomeUnusable
-from corral.embedded.files import ensure_secret, read_secret, write_private
-from corral.embedded.home import find_holder, hold_lock, locate_home, open_home
-from corral.embedded.logs import open_log, shorten_log, tail_log
-from corral.embedded.state import Phase, Snapshot, StateFile, read_snapshot
+from corral.embedded.child_process import open_log, shorten_log, tail_log
+from corral.embedded.home import HomeBusy, HomeUnusable, find_lock_holder, hold_lock, locate_home, open_home
+from corral.embedded.private_files import ensure_secret, read_secret, write_private
+from corral.embedded.supervisor_state import SupervisorPhase, SupervisorSnapshot, SupervisorStateFile, read_snapshot
 
 
-@pytest.mark.behaviour("UP-15")
 def test_a_file_where_the_home_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     with pytest.raises(HomeUnusable, match="is a file") as caught:
@@ -23,7 +21,6 @@ def test_a_file_where_the_home_should_be_is_refused(tmp_path: Path) -> None:
     assert "--home" in (caught.value.hint or "")
 
 
-@pytest.mark.behaviour("UP-15")
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
@@ -39,9 +36,8 @@ def test_a_path_that_cannot_be_used_is_refused_with_a_hint(path: str, sentence: 
     assert caught.value.hint
 
 
-@pytest.mark.behaviour("UP-15")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_home_of_somebody_else_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_home_of_another_user_is_refused_and_not_changed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     os.chown(home, 65534, 65534)
@@ -51,7 +47,6 @@ def test_a_home_of_somebody_else_is_refused_and_not_changed(tmp_path: Path) -> N
     assert stat.S_IMODE(home.stat().st_mode) == 0o755
 
 
-@pytest.mark.behaviour("UP-15")
 def test_home_that_is_write_protected_is_refused_and_not_changed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -63,7 +58,6 @@ def test_home_that_is_write_protected_is_refused_and_not_changed(tmp_path: Path)
     home.chmod(0o755)
 
 
-@pytest.mark.behaviour("UP-15")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_home_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
@@ -86,19 +80,19 @@ def test_a_home_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
 @pytest.mark.behaviour("UP-3")
 def test_the_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
     home = open_home(tmp_path / "home")
-    assert find_holder(home) is None
+    assert find_lock_holder(home) is None
     with hold_lock(home):
-        holder = find_holder(home)
+        holder = find_lock_holder(home)
         assert holder is not None
         assert holder.pid == os.getpid()
         with pytest.raises(HomeBusy, match=f"process {os.getpid()}"), hold_lock(home):
             pass
-    assert find_holder(home) is None
+    assert find_lock_holder(home) is None
 
 
 def test_looking_at_a_home_does_not_make_it(tmp_path: Path) -> None:
     home = locate_home(tmp_path / "home")
-    assert find_holder(home) is None
+    assert find_lock_holder(home) is None
     assert not home.root.exists()
 
 
@@ -111,7 +105,7 @@ def test_a_secret_is_made_once(tmp_path: Path) -> None:
     assert ensure_secret(path, "ck_") == made
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next_holder(tmp_path: Path) -> None:
+def test_unfinished_files_of_a_killed_writer_are_removed_by_the_next_holder(tmp_path: Path) -> None:
     home = open_home(tmp_path / "home")
     half = home.secrets / "nats-account.seed.new-1234abcd"
     half.write_text("SA")
@@ -124,21 +118,20 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_holder(tmp_path: Path)
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": "ready"}', '{"phase":"odd","children":{}}'])
 def test_a_state_file_that_cannot_be_read_is_the_same_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
-    assert read_snapshot(tmp_path / "state.json") == Snapshot()
+    assert read_snapshot(tmp_path / "state.json") == SupervisorSnapshot()
 
 
 def test_the_state_remembers_ports_and_forgets_children(tmp_path: Path) -> None:
-    first = StateFile(tmp_path / "state.json")
+    first = SupervisorStateFile(tmp_path / "state.json")
     first.begin(url="http://127.0.0.1:1", external={})
     first.set_port("nats", 4222)
-    first.enter(Phase.READY)
-    assert read_snapshot(tmp_path / "state.json") == first.now
-    again = StateFile(tmp_path / "state.json")
-    assert again.port("nats") == 4222
-    assert again.now.children == {}
+    first.enter_phase(SupervisorPhase.READY)
+    assert read_snapshot(tmp_path / "state.json") == first.snapshot
+    again = SupervisorStateFile(tmp_path / "state.json")
+    assert again.find_port("nats") == 4222
+    assert again.snapshot.children == {}
 
 
-@pytest.mark.behaviour("UP-16")
 def test_a_log_that_has_grown_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     with open_log(path, 1000) as log:
@@ -155,7 +148,6 @@ def test_a_log_that_has_grown_is_set_aside_while_its_writer_goes_on(tmp_path: Pa
     assert not shorten_log(path, 1000)
 
 
-@pytest.mark.behaviour("UP-16")
 def test_a_log_that_is_too_large_is_set_aside_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     path.write_text("x" * 2000)

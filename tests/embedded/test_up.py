@@ -18,11 +18,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from corral.embedded.nats import find_nats, greeting
+from corral.embedded.frontend_probe import fetch_response
+from corral.embedded.nats import find_nats, read_server_name
+from corral.embedded.owned_processes import MARKER_HOME, MARKER_NAME
 from corral.embedded.postgres import find_bin_folder
-from corral.embedded.probe import get
-from corral.embedded.processes import MARKER_HOME, MARKER_NAME
-from corral.embedded.state import Phase
+from corral.embedded.supervisor_state import SupervisorPhase
 from tests.embedded.cluster import Cluster, eventually, lives, running
 
 
@@ -37,15 +37,15 @@ def test_up_starts_everything_and_a_signal_ends_everything(cluster: Cluster) -> 
     cluster.up()
     pids = cluster.pids()
     assert set(cluster.snapshot.children) == {"postgres", "nats", "frontend", "worker"}
-    assert cluster.phase() == Phase.READY
+    assert cluster.phase() == SupervisorPhase.READY
     assert cluster.sql("select 1") == "1"
-    assert asyncio.run(greeting("127.0.0.1", cluster.snapshot.ports["nats"]))
+    assert asyncio.run(read_server_name("127.0.0.1", cluster.snapshot.ports["nats"]))
 
     assert cluster.stop() == 0
 
     assert not any(lives(pid) for pid in pids)
     assert cluster.living() == []
-    assert cluster.phase() == Phase.STOPPED
+    assert cluster.phase() == SupervisorPhase.STOPPED
     stopped = [line.split()[0] for line in cluster.talk.splitlines() if "stopped (" in line]
     assert stopped == ["worker", "frontend", "NATS", "PostgreSQL"]
 
@@ -92,7 +92,7 @@ def test_a_second_up_on_the_same_home_is_refused_and_names_the_first(cluster: Cl
 
 
 @pytest.mark.behaviour("UP-4")
-def test_whatever_is_killed_comes_back_and_no_commit_is_lost(cluster: Cluster) -> None:
+def test_killed_child_is_restarted_and_no_commit_is_lost(cluster: Cluster) -> None:
     cluster.up()
     cluster.sql("create table kept (value int)")
     for number, name in enumerate(("postgres", "nats", "frontend", "worker")):
@@ -100,7 +100,7 @@ def test_whatever_is_killed_comes_back_and_no_commit_is_lost(cluster: Cluster) -
         cluster.kill(name)
     assert cluster.sql("select count(*) from kept") == "4"
     assert [one.restarts for one in cluster.snapshot.children.values()] == [1, 1, 1, 1]
-    assert "Postgres was ended by SIGKILL. It is started again in 0.2 s" in cluster.talk
+    assert "Postgres was ended by SIGKILL, perhaps because memory ran out. Restarting in 0.2 s" in cluster.talk
     assert "PostgreSQL is back" in cluster.talk
     assert cluster.stop() == 0
     assert cluster.living() == []
@@ -140,9 +140,9 @@ def test_after_a_killed_supervisor_the_next_up_ends_its_processes_and_no_others(
 def test_after_a_killed_supervisor_down_ends_what_it_left(cluster: Cluster) -> None:
     cluster.up()
     cluster.kill_supervisor()
-    code, told = cluster.status()
-    assert (code, told["state"]) == (1, "degraded")
-    assert set(told["leftovers"]) >= cluster.pids()
+    code, status = cluster.status()
+    assert (code, status["state"]) == (1, "degraded")
+    assert set(status["leftovers"]) >= cluster.pids()
 
     done = cluster.run("down")
 
@@ -159,8 +159,8 @@ def test_a_stale_pid_file_that_names_a_foreign_process_does_not_block(cluster: C
         lock = cluster.home.postgres_data / "postmaster.pid"
         lock.write_text(f"{innocent.pid}\n{cluster.home.postgres_data}\n1\n5432\n\n127.0.0.1\n 1 1\nready\n")
         record = {"pid": innocent.pid, "born_s": 1.0, "state": "ready", "restarts": 0}
-        told = f'{{"phase":"ready","url":"","external":{{}},"ports":{{}},"children":{{"postgres":{record}}}}}'
-        cluster.home.state.write_text(told.replace("'", '"'))
+        state_text = f'{{"phase":"ready","url":"","external":{{}},"ports":{{}},"children":{{"postgres":{record}}}}}'
+        cluster.home.state.write_text(state_text.replace("'", '"'))
 
         cluster.up()
 
@@ -168,8 +168,6 @@ def test_a_stale_pid_file_that_names_a_foreign_process_does_not_block(cluster: C
         assert cluster.sql("select 1") == "1"
 
 
-@pytest.mark.behaviour("UP-6")
-@pytest.mark.behaviour("UP-12")
 def test_a_database_that_was_half_made_is_made_anew(cluster: Cluster, tmp_path: Path) -> None:
     broken = tmp_path / "bin"
     broken.mkdir()
@@ -235,8 +233,8 @@ def test_a_port_lost_while_postgres_was_down_reaches_the_frontend(cluster: Clust
         eventually(lambda: cluster.snapshot.ports["postgres"] != before)
         eventually(lambda: cluster.snapshot.children["frontend"].pid not in {frontend, None})
         key = cluster.home.admin_key.read_text().strip()
-        told = eventually(lambda: get(cluster.snapshot.url, "/env", key=key))
-        assert told.json()["CORRAL_DATABASE_URL_FILE"] == str(cluster.home.database_url)
+        answer = eventually(lambda: fetch_response(cluster.snapshot.url, "/env", key=key))
+        assert answer.parse_json()["CORRAL_DATABASE_URL_FILE"] == str(cluster.home.database_url)
         assert f":{cluster.snapshot.ports['postgres']}/" in cluster.home.database_url.read_text()
         eventually(lambda: cluster.status()[1]["state"] == "ready")
         assert cluster.snapshot.children["frontend"].restarts == 0
@@ -265,9 +263,9 @@ def test_secrets_are_private_and_neither_in_arguments_nor_in_logs(cluster: Clust
         assert secret not in arguments, name
         assert secret not in environments, name
         assert secret not in logs, name
-    told = (home.worker / "environment").read_text().split()
-    assert {"CORRAL_JOIN", "CORRAL_TOKEN_FILE", "CORRAL_WORKER_HOME"} <= set(told)
-    assert not [name for name in told if "DATABASE" in name or "ADMIN_KEY" in name or "SEED" in name]
+    variables = (home.worker / "environment").read_text().split()
+    assert {"CORRAL_JOIN", "CORRAL_TOKEN_FILE", "CORRAL_WORKER_HOME"} <= set(variables)
+    assert not [name for name in variables if "DATABASE" in name or "ADMIN_KEY" in name or "SEED" in name]
 
 
 @pytest.mark.behaviour("UP-9")
@@ -283,14 +281,14 @@ def test_parts_given_by_address_are_used_and_left_alone(cluster: Cluster, tmp_pa
         second.up(CORRAL_DATABASE_URL_FILE=str(tmp_path / "database-url"), CORRAL_NATS_URL=bus)
         assert set(second.snapshot.children) == {"frontend", "worker"}
         key = second.home.admin_key.read_text().strip()
-        answer = get(second.snapshot.url, "/env", key=key)
+        answer = fetch_response(second.snapshot.url, "/env", key=key)
         assert answer is not None
         assert second.home.database_url.read_text().strip() == database
-        assert "CORRAL_DATABASE_URL" not in answer.json()
-        assert answer.json()["CORRAL_NATS_URL"] == bus
+        assert "CORRAL_DATABASE_URL" not in answer.parse_json()
+        assert answer.parse_json()["CORRAL_NATS_URL"] == bus
         assert password not in second.home.state.read_text()
-        code, told = second.status()
-        assert (code, told["postgres"]["external"], told["nats"]["state"]) == (0, True, "ready")
+        code, status = second.status()
+        assert (code, status["postgres"]["external"], status["nats"]["state"]) == (0, True, "ready")
         assert not list(second.home.postgres.iterdir())
         second.stop()
     finally:
@@ -299,7 +297,6 @@ def test_parts_given_by_address_are_used_and_left_alone(cluster: Cluster, tmp_pa
     assert cluster.status()[0] == 0
 
 
-@pytest.mark.behaviour("UP-10")
 def test_named_binaries_are_the_ones_that_run(cluster: Cluster, tmp_path: Path) -> None:
     older = find_bin_folder(None).parent.parent / "pginstall" / "bin"
     bus = tmp_path / "my-nats"
@@ -316,8 +313,7 @@ def test_named_binaries_are_the_ones_that_run(cluster: Cluster, tmp_path: Path) 
     assert "--postgres-bin" in cluster.talk
 
 
-@pytest.mark.behaviour("UP-12")
-def test_what_never_comes_up_is_shown_with_its_last_lines(cluster: Cluster, tmp_path: Path) -> None:
+def test_child_that_never_becomes_ready_is_reported_with_its_last_log_lines(cluster: Cluster, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("import sys; print('the frontend is unwell'); sys.exit(3)")
 
@@ -326,12 +322,11 @@ def test_what_never_comes_up_is_shown_with_its_last_lines(cluster: Cluster, tmp_
     assert cluster.wait() == 1
     assert "error: frontend ended with exit code 3." in cluster.talk
     assert "    the frontend is unwell" in cluster.talk
-    assert f"hint: Its log is {cluster.home.log_of('frontend')}" in cluster.talk
+    assert f"hint: Its log is {cluster.home.get_log_path('frontend')}" in cluster.talk
     assert cluster.living() == []
-    assert cluster.phase() == Phase.FAILED
+    assert cluster.phase() == SupervisorPhase.FAILED
 
 
-@pytest.mark.behaviour("UP-12")
 @pytest.mark.parametrize(("flag", "hint"), [("--postgres-bin", "`bin` folder"), ("--nats-bin", "nats-server")])
 def test_a_missing_binary_is_named(cluster: Cluster, flag: str, hint: str) -> None:
     done = cluster.run("up", flag, "/nonexistent/place")
@@ -364,7 +359,7 @@ def test_detach_returns_when_ready_and_down_stops_and_waits(cluster: Cluster) ->
     assert (ended.returncode, ended.stderr) == (0, "Corral has stopped.\n")
     assert not any(lives(pid) for pid in pids)
     assert cluster.living() == []
-    assert "PostgreSQL  stopped" in cluster.home.log_of("up").read_text()
+    assert "PostgreSQL  stopped" in cluster.home.get_log_path("up").read_text()
     again = cluster.run("down")
     assert (again.returncode, again.stderr) == (0, "Nothing runs.\n")
 
@@ -403,42 +398,40 @@ def test_down_stops_a_cluster_in_the_foreground(cluster: Cluster) -> None:
     assert cluster.wait() == 0
 
 
-@pytest.mark.behaviour("UP-14")
 def test_status_tells_stopped_ready_and_degraded_apart(cluster: Cluster) -> None:
     assert cluster.run("status").returncode == 3
     assert not cluster.root.exists()
     with a_listener() as port:
         cluster.up("--nats-url", f"nats://127.0.0.1:{port}")
-        code, told = cluster.status()
-        assert (code, told["state"], told["url"]) == (0, "ready", cluster.snapshot.url)
-        assert told["postgres"] == {
+        code, status = cluster.status()
+        assert (code, status["state"], status["url"]) == (0, "ready", cluster.snapshot.url)
+        assert status["postgres"] == {
             "state": "ready",
             "pid": cluster.pid("postgres"),
             "restarts": 0,
             "port": cluster.snapshot.ports["postgres"],
         }
-        assert told["frontends"][0]["id"] == "one"
-        assert told["nodes"][0]["status"] == "healthy"
+        assert status["frontends"][0]["id"] == "one"
+        assert status["nodes"][0]["status"] == "healthy"
         shown = cluster.run("status")
         assert "here (healthy)" in shown.stdout
-    code, told = cluster.status()
-    assert (code, told["state"], told["nats"]["state"]) == (1, "degraded", "unreachable")
+    code, status = cluster.status()
+    assert (code, status["state"], status["nats"]["state"]) == (1, "degraded", "unreachable")
     cluster.stop()
-    code, told = cluster.status()
-    assert (code, told["state"], told["nodes"]) == (3, "stopped", [])
+    code, status = cluster.status()
+    assert (code, status["state"], status["nodes"]) == (3, "stopped", [])
 
 
-@pytest.mark.behaviour("UP-14")
 def test_status_and_down_find_the_home_that_a_settings_file_names(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "corral.toml").write_text(f'[up]\nhome = "{tmp_path}/elsewhere"\nport = 0\n')
-    told = json.loads(cluster.run("status", "--json", CORRAL_HOME="", CORRAL_CONFIG=f"{tmp_path}/corral.toml").stdout)
-    assert told["home"] == f"{tmp_path}/elsewhere"
+    status = json.loads(cluster.run("status", "--json", CORRAL_HOME="", CORRAL_CONFIG=f"{tmp_path}/corral.toml").stdout)
+    assert status["home"] == f"{tmp_path}/elsewhere"
     down = cluster.run("down", CORRAL_HOME="", CORRAL_CONFIG=f"{tmp_path}/corral.toml")
     assert down.stderr == f"Nothing runs: there is no cluster in {tmp_path}/elsewhere.\n"
 
 
 @pytest.mark.behaviour("UP-1")
-def test_nothing_heavy_is_imported_before_the_children_start() -> None:
+def test_up_starts_its_children_before_heavy_imports() -> None:
     heavy = "{'fastapi', 'sqlalchemy', 'aiohttp', 'asyncpg', 'pydantic', 'structlog', 'nacl', 'uvicorn'}"
     look = f"import sys, corral.app.up, corral.cli.cluster; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

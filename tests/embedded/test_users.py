@@ -14,11 +14,9 @@ import psutil
 import pytest
 
 import corral
-from corral.embedded.errors import StartFailed
-from corral.embedded.home import open_home
+from corral.embedded.home import ChildStartFailed, open_home
 from corral.embedded.nats import find_nats
-from corral.embedded.postgres import find_bin_folder
-from corral.embedded.run_as import choose_run_as
+from corral.embedded.postgres import choose_postgres_user, find_bin_folder
 from tests.embedded.cluster import Cluster
 
 NOBODY = 65534
@@ -64,7 +62,7 @@ def test_an_ordinary_user_can_run_it(nobodys: Cluster) -> None:
 @as_root
 @pytest.mark.behaviour("UP-11")
 def test_root_keeps_its_files_with_user_namespaces(cluster: Cluster, tmp_path: Path) -> None:
-    if not choose_run_as(find_bin_folder(None), open_home(tmp_path / "probe")).prefix:
+    if not choose_postgres_user(find_bin_folder(None), open_home(tmp_path / "probe")).prefix:
         pytest.skip("this machine has no user namespaces")
     modes = [stat.S_IMODE(folder.stat().st_mode) for folder in tmp_path.parents]
     cluster.up()
@@ -99,7 +97,7 @@ def test_binaries_out_of_nobodys_reach_are_copied_beside_the_data(open_folder: P
     (tmp_path / "closed").mkdir(mode=0o700)
     original = find_bin_folder(None)
     shutil.copytree(original.parent, package / original.parent.name)
-    chosen = choose_run_as(
+    chosen = choose_postgres_user(
         package / original.parent.name / "bin", open_home(open_folder / "home"), unshare="/nonexistent"
     )
     assert chosen.uid == NOBODY
@@ -109,11 +107,11 @@ def test_binaries_out_of_nobodys_reach_are_copied_beside_the_data(open_folder: P
 
 @as_root
 @pytest.mark.behaviour("UP-11")
-def test_root_is_told_when_there_is_no_way(tmp_path: Path) -> None:
+def test_choosing_a_user_fails_with_a_hint_when_root_has_no_unprivileged_way(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     home = open_home(tmp_path / "closed" / "home")
-    with pytest.raises(StartFailed, match="may not pass through") as caught:
-        choose_run_as(find_bin_folder(None), home, unshare="/nonexistent")
+    with pytest.raises(ChildStartFailed, match="may not pass through") as caught:
+        choose_postgres_user(find_bin_folder(None), home, unshare="/nonexistent")
     assert "CORRAL_HOME" in (caught.value.hint or "")
     assert stat.S_IMODE((tmp_path / "closed").stat().st_mode) == 0o700
 
@@ -121,5 +119,5 @@ def test_root_is_told_when_there_is_no_way(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="about ordinary users")
 @pytest.mark.behaviour("UP-11")
 def test_an_ordinary_user_needs_no_help(tmp_path: Path) -> None:
-    chosen = choose_run_as(find_bin_folder(None), open_home(tmp_path / "home"))
+    chosen = choose_postgres_user(find_bin_folder(None), open_home(tmp_path / "home"))
     assert (chosen.prefix, chosen.uid) == ((), None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.running import Engine, check, running
+from tests.engines.engine_processes import Engine, check, running
 from tests.support.models import MINILM
 
 Vector = list[float]
@@ -20,7 +20,7 @@ Vector = list[float]
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("encoder")
-    with running("onnx-embeddings", folder, model=MINILM.folder(), batch_size=4) as engine:
+    with running("onnx-embeddings", folder, model=MINILM.ensure_folder(), batch_size=4) as engine:
         asyncio.run(engine.ready())
         yield engine
 
@@ -35,7 +35,6 @@ def likeness(one: Vector, two: Vector) -> float:
     return sum(a * b for a, b in zip(one, two, strict=True))
 
 
-@pytest.mark.behaviour("ENG-10")
 async def test_a_kitten_is_nearer_to_a_cat_than_the_stock_market(encoder: Engine):
     cat, kitten, stocks = await vectors(encoder, "a cat", "a kitten", "the stock market fell today")
     assert likeness(cat, kitten) > 0.5
@@ -43,7 +42,6 @@ async def test_a_kitten_is_nearer_to_a_cat_than_the_stock_market(encoder: Engine
     assert all(math.isclose(math.hypot(*vector), 1.0, rel_tol=1e-4) for vector in (cat, kitten, stocks))
 
 
-@pytest.mark.behaviour("ENG-10")
 async def test_a_text_means_the_same_alone_and_among_others(encoder: Engine):
     texts = [f"{'word ' * count}{count}" for count in (9, 1, 5, 30, 2, 7, 3)]
     together = await vectors(encoder, *texts)
@@ -53,7 +51,6 @@ async def test_a_text_means_the_same_alone_and_among_others(encoder: Engine):
         assert likeness(alone, vector) > 0.97
 
 
-@pytest.mark.behaviour("ENG-10")
 async def test_base64_holds_the_same_numbers(encoder: Engine):
     (plain,) = await vectors(encoder, "a horse")
     answer = await encoder.post("/v1/embeddings", {"input": "a horse", "encoding_format": "base64"})
@@ -62,7 +59,6 @@ async def test_base64_holds_the_same_numbers(encoder: Engine):
     assert answer.json()["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
 
 
-@pytest.mark.behaviour("ENG-10")
 async def test_tokens_are_taken_like_the_text_that_they_are(encoder: Engine):
     (text,) = await vectors(encoder, "a horse")
     # [CLS] a horse [SEP]
@@ -70,7 +66,6 @@ async def test_tokens_are_taken_like_the_text_that_they_are(encoder: Engine):
     assert answer.json()["data"][0]["embedding"] == pytest.approx(text)
 
 
-@pytest.mark.behaviour("ENG-11")
 @pytest.mark.parametrize(
     ("body", "status", "sentence", "code"),
     [
@@ -85,7 +80,9 @@ async def test_tokens_are_taken_like_the_text_that_they_are(encoder: Engine):
         (b"{" * (17 << 20), 413, "Too Large", "http"),
     ],
 )
-async def test_a_wrong_wish_is_told(encoder: Engine, body: object, status: int, sentence: str, code: str):
+async def test_invalid_embeddings_request_is_refused_with_a_reason(
+    encoder: Engine, body: object, status: int, sentence: str, code: str
+):
     answer = await encoder.post("/v1/embeddings", body)
     assert answer.status == status
     error = answer.json()["error"]
@@ -95,21 +92,19 @@ async def test_a_wrong_wish_is_told(encoder: Engine, body: object, status: int, 
 
 
 @pytest.mark.behaviour("ENG-5")
-async def test_nobody_is_answered_without_the_key(encoder: Engine):
+async def test_engine_refuses_requests_without_the_key(encoder: Engine):
     assert (await encoder.post("/v1/embeddings", {"input": "a"}, key="")).status == 401
     assert (await encoder.get("/metrics", key="wrong")).status == 401
     assert (await encoder.get("/health", key="")).status == 200
     assert (await encoder.get("/nowhere")).status == 404
 
 
-@pytest.mark.behaviour("ENG-6")
-async def test_it_is_not_ready_while_it_loads_and_ends_in_order(tmp_path: Path):
-    with running("onnx-embeddings", tmp_path / "engine", model=MINILM.folder()) as engine:
+async def test_engine_is_not_ready_while_it_loads_and_stops_cleanly(tmp_path: Path):
+    with running("onnx-embeddings", tmp_path / "engine", model=MINILM.ensure_folder()) as engine:
         await engine.ready()
         assert engine.end() == 0
     assert 503 in engine.healths
 
 
-@pytest.mark.behaviour("ENG-12")
 def test_the_check_tells_the_version(tmp_path: Path):
     assert check("onnx-embeddings", tmp_path) == "1.31.1"

@@ -13,9 +13,9 @@ import aiohttp
 import psutil
 import pytest
 
-from corral.engines import launcher_file
-from tests.engines.running import Call, Engine, check, running
-from tests.support.waiting import eventually
+from corral.engines import read_launcher
+from tests.engines.engine_processes import Call, Engine, check, running
+from tests.support.polling import eventually
 
 LONG = " ".join(f"word{place}" for place in range(100))
 
@@ -31,11 +31,10 @@ def events_of(call: Call) -> list[Any]:
     return [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
 
 
-async def order(engine: Engine, **wish: object) -> None:
-    assert (await engine.post("/_control", wish)).status == 200
+async def order(engine: Engine, **changes: object) -> None:
+    assert (await engine.post("/_control", changes)).status == 200
 
 
-@pytest.mark.behaviour("ENG-13")
 async def test_the_same_call_gets_the_same_answer_and_another_model_another(tmp_path: Path):
     with running("fake", tmp_path / "a", version="1.0.0") as one, running("fake", tmp_path / "b") as two:
         await one.ready()
@@ -51,8 +50,7 @@ async def test_the_same_call_gets_the_same_answer_and_another_model_another(tmp_
         assert text_of(await three.chat("Hello")) != text_of(first)
 
 
-@pytest.mark.behaviour("ENG-13")
-async def test_a_stream_says_the_same_and_tells_its_usage(tmp_path: Path):
+async def test_stream_has_the_text_of_the_whole_response_and_its_usage(tmp_path: Path):
     with running("fake", tmp_path) as engine:
         await engine.ready()
         whole = (await engine.chat("Hello", max_tokens=5)).json()
@@ -67,7 +65,6 @@ async def test_a_stream_says_the_same_and_tells_its_usage(tmp_path: Path):
     assert len(completed["choices"][0]["text"].split()) == 3
 
 
-@pytest.mark.behaviour("ENG-13")
 async def test_embeddings_of_similar_texts_are_similar(tmp_path: Path):
     with running("fake", tmp_path) as engine:
         await engine.ready()
@@ -82,7 +79,6 @@ async def test_embeddings_of_similar_texts_are_similar(tmp_path: Path):
     assert likeness(one, two) > likeness(one, three)
 
 
-@pytest.mark.behaviour("ENG-14")
 async def test_a_known_beginning_is_not_read_again(tmp_path: Path):
     with running("fake", tmp_path, cache_block=10) as engine:
         await engine.ready()
@@ -101,7 +97,6 @@ async def test_a_known_beginning_is_not_read_again(tmp_path: Path):
     assert numbers["prompt_tokens"] == sum(each["usage"]["prompt_tokens"] for each in (first, again, longer, other))
 
 
-@pytest.mark.behaviour("ENG-14")
 async def test_a_conversation_goes_on_from_the_cache(tmp_path: Path):
     with running("fake", tmp_path, cache_block=1) as engine:
         await engine.ready()
@@ -112,15 +107,14 @@ async def test_a_conversation_goes_on_from_the_cache(tmp_path: Path):
     assert second["timings"]["cache_n"] == first.json()["usage"]["total_tokens"]
 
 
-@pytest.mark.behaviour("ENG-14")
-async def test_what_was_not_used_longest_is_forgotten(tmp_path: Path):
+async def test_prompt_cache_evicts_the_least_recently_used_entry(tmp_path: Path):
     with running("fake", tmp_path, cache_block=10, cache_blocks=25, control=True) as engine:
         await engine.ready()
 
         async def cached(start: int) -> int:
             prompt = " ".join(f"word{start + place}" for place in range(100))
-            wish = {"prompt": prompt, "max_tokens": 1}
-            return int((await engine.post("/v1/completions", wish)).json()["timings"]["cache_n"])
+            body = {"prompt": prompt, "max_tokens": 1}
+            return int((await engine.post("/v1/completions", body)).json()["timings"]["cache_n"])
 
         assert [await cached(0), await cached(1000), await cached(0)] == [0, 0, 99]
         # Room for two and a half: the third drives out the end of the one that was not used since.
@@ -131,7 +125,6 @@ async def test_what_was_not_used_longest_is_forgotten(tmp_path: Path):
         assert await cached(0) == 0
 
 
-@pytest.mark.behaviour("ENG-14")
 async def test_time_passes_as_it_was_ordered(tmp_path: Path):
     with running("fake", tmp_path, prompt_s=2, tokens_per_s=50) as engine:
         await engine.ready()
@@ -142,7 +135,6 @@ async def test_time_passes_as_it_was_ordered(tmp_path: Path):
     assert first["predicted_ms"] >= 0.9 * 7 * 20
 
 
-@pytest.mark.behaviour("ENG-15")
 async def test_calls_wait_for_a_slot_and_one_who_leaves_frees_it(tmp_path: Path):
     with running("fake", tmp_path, slots=1, hang=1, control=True) as engine:
         await engine.ready()
@@ -167,8 +159,7 @@ async def test_calls_wait_for_a_slot_and_one_who_leaves_frees_it(tmp_path: Path)
         await eventually(lambda: counts(0, 0))
 
 
-@pytest.mark.behaviour("ENG-16")
-async def test_it_dies_in_the_middle_of_an_answer(tmp_path: Path):
+async def test_fake_engine_dies_in_the_middle_of_a_response(tmp_path: Path):
     with running("fake", tmp_path, crash_after=2) as engine:
         await engine.ready()
         assert text_of(await engine.chat("Hello"))
@@ -177,7 +168,6 @@ async def test_it_dies_in_the_middle_of_an_answer(tmp_path: Path):
         assert await engine.ended() == 70
 
 
-@pytest.mark.behaviour("ENG-16")
 async def test_every_third_call_fails_and_a_wrong_order_changes_nothing(tmp_path: Path):
     with running("fake", tmp_path, fail_every=3, control=True) as engine:
         await engine.ready()
@@ -192,15 +182,13 @@ async def test_every_third_call_fails_and_a_wrong_order_changes_nothing(tmp_path
         assert await engine.ended() == 70
 
 
-@pytest.mark.behaviour("ENG-16")
-async def test_it_refuses_to_start(tmp_path: Path):
+async def test_fake_engine_refuses_to_start(tmp_path: Path):
     with running("fake", tmp_path, refuse_start=True) as engine:
         assert await engine.ended() == 1
-    assert "told not to start" in engine.said()
+    assert "configured not to start" in engine.said()
 
 
-@pytest.mark.behaviour("ENG-16")
-async def test_its_health_is_slow_when_it_was_told(tmp_path: Path):
+async def test_fake_engine_health_is_slow_when_ordered(tmp_path: Path):
     with running("fake", tmp_path, control=True) as engine:
         await engine.ready()
         await order(engine, health_s=3600)
@@ -213,8 +201,7 @@ async def test_its_health_is_slow_when_it_was_told(tmp_path: Path):
             await asking
 
 
-@pytest.mark.behaviour("ENG-16")
-async def test_it_holds_memory(tmp_path: Path):
+async def test_fake_engine_holds_memory(tmp_path: Path):
     with running("fake", tmp_path, memory_mib=64, control=True) as engine:
         await engine.ready()
 
@@ -224,8 +211,7 @@ async def test_it_holds_memory(tmp_path: Path):
         assert before - seen.memory_info().rss > 50 << 20
 
 
-@pytest.mark.behaviour("ENG-6")
-async def test_it_loads_for_a_while_and_ends_in_order(tmp_path: Path):
+async def test_fake_engine_loads_for_a_while_and_stops_cleanly(tmp_path: Path):
     with running("fake", tmp_path, load_s=0.3) as engine:
         await engine.ready()
         assert engine.end() == 0
@@ -233,7 +219,7 @@ async def test_it_loads_for_a_while_and_ends_in_order(tmp_path: Path):
 
 
 @pytest.mark.behaviour("ENG-5")
-async def test_nobody_is_answered_or_obeyed_without_the_key(tmp_path: Path):
+async def test_fake_engine_refuses_calls_and_control_without_the_key(tmp_path: Path):
     with running("fake", tmp_path, control=True) as engine:
         await engine.ready()
         for path in ("/v1/chat/completions", "/_control"):
@@ -241,27 +227,25 @@ async def test_nobody_is_answered_or_obeyed_without_the_key(tmp_path: Path):
             assert (await engine.post(path, {}, key="wrong")).status == 401
 
 
-@pytest.mark.behaviour("ENG-16")
-async def test_nobody_is_obeyed_if_it_was_not_started_for_that(tmp_path: Path):
+async def test_fake_engine_refuses_control_unless_it_is_enabled(tmp_path: Path):
     with running("fake", tmp_path) as engine:
         await engine.ready()
         assert (await engine.post("/_control", {"crash": True})).status == 404
         assert await engine.health() == 200
 
 
-@pytest.mark.behaviour("ENG-11")
 @pytest.mark.parametrize(
     ("path", "body", "code"),
     [
         ("/v1/chat/completions", {"messages": "Hello"}, "invalid_value"),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 0.5}, "invalid_value"),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONG}]}, "context_length_exceeded"),
-        ("/v1/completions", {"prompt": ["one", "two"]}, "invalid_value"),
+        ("/v1/completions", {"prompt": [1, 2]}, "invalid_value"),
         ("/v1/embeddings", {"input": [1, 2]}, "invalid_value"),
         ("/v1/embeddings", b"no json", "invalid_value"),
     ],
 )
-async def test_a_wrong_call_is_told(path: str, body: object, code: str, tmp_path: Path):
+async def test_fake_engine_refuses_an_invalid_call_with_its_code(path: str, body: object, code: str, tmp_path: Path):
     with running("fake", tmp_path, context_size=64) as engine:
         await engine.ready()
         answer = await engine.post(path, body)
@@ -269,7 +253,6 @@ async def test_a_wrong_call_is_told(path: str, body: object, code: str, tmp_path
         assert answer.json()["error"]["code"] == code
 
 
-@pytest.mark.behaviour("ENG-12")
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "2.0.0"])
 def test_the_check_tells_the_version(version: str, tmp_path: Path):
     assert check("fake", tmp_path, version) == version
@@ -279,10 +262,53 @@ async def test_engine_whose_port_is_taken_does_not_say_that_it_is_ready(tmp_path
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = [f"--port={taken.getsockname()[1]}", f"--model={tmp_path / 'm'}", "--name=m"]
         engine = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(launcher_file("fake")), *words),
+            *(sys.executable, "-I", "-c", str(read_launcher("fake")), *words),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
         _, printed = await engine.communicate()
     assert engine.returncode != 0
     assert b"ready:" not in printed
+
+
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+
+
+async def test_fake_engine_calls_a_tool_when_a_line_of_the_prompt_orders_it(tmp_path: Path) -> None:
+    order_line = 'Please.\ncall look {"at": "the sky"}'
+    with running("fake", tmp_path) as engine:
+        await engine.ready()
+        whole = (await engine.chat(order_line, tools=TOOLS)).json()["choices"][0]
+        events = events_of(await engine.chat(order_line, tools=TOOLS, stream=True))
+        without = text_of(await engine.chat(order_line))
+    (call,) = whole["message"]["tool_calls"]
+    assert (call["function"], whole["finish_reason"]) == (
+        {"name": "look", "arguments": '{"at": "the sky"}'},
+        "tool_calls",
+    )
+    pieces = [one for event in events for one in event["choices"][0]["delta"].get("tool_calls", [])]
+    assert "".join(piece["function"]["arguments"] for piece in pieces) == call["function"]["arguments"]
+    assert (pieces[0]["id"], pieces[0]["function"]["name"]) == (call["id"], "look")
+    assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert without
+
+
+async def test_fake_engine_repeats_the_output_of_a_tool(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Look."}, {"role": "tool", "tool_call_id": "1", "content": "It is\nblue. "}]
+    with running("fake", tmp_path) as engine:
+        await engine.ready()
+        assert text_of(await engine.post("/v1/chat/completions", {"messages": messages})) == "It is\nblue. "
+
+
+async def test_fake_engine_tells_usage_of_choices_as_llama_cpp_does(tmp_path: Path) -> None:
+    with running("fake", tmp_path) as engine:
+        await engine.ready()
+        whole = (await engine.chat("Hello", n=2, max_tokens=5)).json()
+        streamed = await engine.chat("Hello", n=2, max_tokens=5, stream=True, stream_options={"include_usage": True})
+        too_many = await engine.chat("Hello", n=5)
+    assert [choice["index"] for choice in whole["choices"]] == [0, 1]
+    assert len({choice["message"]["content"] for choice in whole["choices"]}) == 2
+    assert whole["usage"]["completion_tokens"] == 5
+    counts = [event["usage"]["completion_tokens"] for event in events_of(streamed) if "usage" in event]
+    assert counts == [5, 5]
+    assert too_many.status == 400

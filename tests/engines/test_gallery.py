@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.domain.backend import Build, GalleryEntry, Manifest, SourceKind, Version
-from corral.engines import gallery_files, launcher_file
+from corral.domain.backend import BackendVersion, Build, GalleryEntry, Manifest, SourceKind
+from corral.engines import list_gallery_files, read_launcher
 from corral.policy.gallery import build_from_json, build_to_json
-from tests.engines.running import entries
+from tests.engines.engine_processes import entries
 from tools.source import ROOT
 
 VERSIONS = [
@@ -23,22 +23,20 @@ VERSIONS = [
     for version in entry.versions
 ]
 LAUNCHERS = sorted((ROOT / "src/corral/engines/launchers").glob("[a-z]*.py"))
-SERVING = re.compile(r"^# ---- serving:.*^# ---- end of serving ----$", re.DOTALL | re.MULTILINE)
+SERVER = ROOT / "src/corral/engines/launchers/_engine_server.py"
 PLACEHOLDERS = {"python", "launcher", "host", "port", "model", "name", "threads", "api_key", "options", "dir"}
 
 
-@pytest.mark.behaviour("ENG-1")
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_a_version_survives_the_way_to_the_worker(entry: GalleryEntry, version: Version):
+def test_a_version_survives_the_way_to_the_worker(entry: GalleryEntry, version: BackendVersion):
     build = Build(name=entry.name, version=version.version, source=version.source, manifest=version.manifest)
     assert build_from_json(build_to_json(build)) == build
 
 
-@pytest.mark.behaviour("ENG-1")
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_every_package_is_pinned_with_hashes_and_no_index_is_named(entry: GalleryEntry, version: Version):
+def test_every_package_is_pinned_with_hashes_and_no_index_is_named(entry: GalleryEntry, version: BackendVersion):
     if version.source.kind is SourceKind.BUNDLED:
-        assert launcher_file(version.source.uri) is not None
+        assert read_launcher(version.source.uri) is not None
         return
     assert version.source.python
     assert version.source.size_bytes
@@ -46,9 +44,8 @@ def test_every_package_is_pinned_with_hashes_and_no_index_is_named(entry: Galler
     assert [line for line in version.source.requirements if not pinned.fullmatch(line)] == []
 
 
-@pytest.mark.behaviour("ENG-1")
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_a_manifest_is_complete(entry: GalleryEntry, version: Version):
+def test_a_manifest_is_complete(entry: GalleryEntry, version: BackendVersion):
     manifest = version.manifest
     assert manifest.serves
     assert manifest.formats
@@ -63,18 +60,19 @@ def test_a_manifest_is_complete(entry: GalleryEntry, version: Version):
     assert (manifest.api_key == "environment") == ("{api_key}" in manifest.environment.values())
 
 
-@pytest.mark.behaviour("ENG-1")
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_a_launcher_knows_every_flag_of_its_manifest(entry: GalleryEntry, version: Version):
+def test_a_launcher_knows_every_flag_of_its_manifest(entry: GalleryEntry, version: BackendVersion):
     if not version.manifest.launcher:
         assert entry.is_unverified
         return
-    launcher = launcher_file(version.manifest.launcher)
+    launcher = read_launcher(version.manifest.launcher)
     assert launcher is not None
-    known = set(re.findall(r'"(--[a-z-]+)"', launcher.read_text(encoding="utf-8")))
+    known = set(re.findall(r'"(--[a-z-]+)"', launcher))
     if version.manifest.launcher == "fake":
-        told = subprocess.run([sys.executable, "-I", launcher, "--help"], capture_output=True, text=True, check=True)
-        known = set(re.findall(r"--[a-z-]+", told.stdout))
+        completed = subprocess.run(
+            [sys.executable, "-I", "-c", launcher, "--help"], capture_output=True, text=True, check=True
+        )
+        known = set(re.findall(r"--[a-z-]+", completed.stdout))
     assert flags_of(version.manifest) - known == set()
 
 
@@ -83,7 +81,6 @@ def flags_of(manifest: Manifest) -> set[str]:
     return {part.partition("=")[0] for part in parts if part.startswith("--")}
 
 
-@pytest.mark.behaviour("ENG-1")
 def test_a_meta_points_to_entries_that_are_there():
     found = entries()
     for meta in (entry for entry in found.values() if entry.is_meta):
@@ -93,7 +90,7 @@ def test_a_meta_points_to_entries_that_are_there():
 
 
 @pytest.mark.behaviour("ENG-3")
-def test_what_was_not_run_is_marked_and_licences_are_told():
+def test_gallery_marks_unverified_backends_and_states_their_licences():
     found = entries()
     assert {entry.name for entry in found.values() if entry.is_unverified} == {
         "vllm",
@@ -106,34 +103,51 @@ def test_what_was_not_run_is_marked_and_licences_are_told():
     assert found["piper"].license.startswith("GPL-3.0")
 
 
-@pytest.mark.behaviour("ENG-2")
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda path: path.stem)
-def test_a_launcher_imports_nothing_of_corral(launcher: Path):
+def test_launcher_is_one_file_that_runs_isolated_and_imports_nothing_of_corral(launcher: Path, tmp_path: Path):
+    program = read_launcher(launcher.stem)
+    assert program is not None
     imported = set()
-    for node in ast.walk(ast.parse(launcher.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Import):
             imported |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0
             imported.add((node.module or "").partition(".")[0])
     assert "corral" not in imported
+    written = tmp_path / "launcher.py"
+    written.write_text(program, encoding="utf-8")
+    command = [sys.executable, "-I", str(written), "--help"]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "--api-key-env" in shown.stdout
 
 
-@pytest.mark.behaviour("ENG-2")
 @pytest.mark.parametrize("name", ["", "__init__", "../__init__", "nobody"])
-def test_what_is_no_launcher_is_not_found(name: str):
-    assert launcher_file(name) is None
+def test_unknown_launcher_is_not_found(name: str):
+    assert read_launcher(name) is None
 
 
-@pytest.mark.behaviour("ENG-2")
-def test_the_text_that_launchers_share_is_the_same_in_each():
-    shared = {path.stem: SERVING.findall(path.read_text(encoding="utf-8")) for path in LAUNCHERS}
-    having = {name: texts for name, texts in shared.items() if texts}
-    assert set(having) == {"faster_whisper", "onnx_embeddings", "piper"}
-    assert len({text for texts in having.values() for text in texts}) == 1
+def test_launchers_share_one_server_and_define_no_name_of_it_again():
+    using = set()
+    for launcher in LAUNCHERS:
+        program = read_launcher(launcher.stem)
+        assert program is not None
+        if f"\n{SERVER.read_text(encoding='utf-8').partition('__future__ import annotations')[2].strip()}\n" in program:
+            using.add(launcher.stem)
+        defined = [node.name for node in ast.parse(program).body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+        assigned = [
+            target.id
+            for node in ast.parse(program).body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+        names = defined + assigned
+        assert sorted(names) == sorted(set(names)), launcher.stem
+    assert using == {"fake", "faster_whisper", "onnx_embeddings", "piper"}
 
 
-@pytest.mark.behaviour("ENG-17")
 def test_launchers_and_gallery_are_in_the_wheel(tmp_path: Path):
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -141,5 +155,5 @@ def test_launchers_and_gallery_are_in_the_wheel(tmp_path: Path):
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         inside = set(opened.namelist())
-    ours = [*gallery_files(), *LAUNCHERS]
+    ours = [*list_gallery_files(), *LAUNCHERS, SERVER]
     assert {path.relative_to(ROOT / "src").as_posix() for path in ours} <= inside

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.running import LLAMA, Engine, check, entries, running
+from tests.engines.engine_processes import LLAMA, Engine, check, entries, running
 from tests.support.models import SMOLLM2
 from tests.support.tiny_gguf import write_tiny_gguf
 
@@ -30,7 +30,6 @@ def cached_in(engine: Engine, answer: Any) -> int:
     return int(reduce(lambda value, name: value[name], path, answer))
 
 
-@pytest.mark.behaviour("ENG-4")
 async def test_all_pinned_versions_say_the_same(tmp_path: Path, tiny: Path):
     assert {"2026.10.11549", "2026.9.11063", "2026.7.9873", "2026.4.8929"} <= set(NEW)
     texts = {}
@@ -42,7 +41,6 @@ async def test_all_pinned_versions_say_the_same(tmp_path: Path, tiny: Path):
     assert set(texts.values()) == {texts[NEW[0]]}
 
 
-@pytest.mark.behaviour("ENG-4")
 async def test_another_model_says_something_else(tmp_path: Path, tiny: Path):
     other = write_tiny_gguf(tmp_path / "other.gguf", seed=2)
     texts = []
@@ -53,7 +51,6 @@ async def test_another_model_says_something_else(tmp_path: Path, tiny: Path):
     assert texts[0] != texts[1]
 
 
-@pytest.mark.behaviour("ENG-4")
 @pytest.mark.behaviour("ENG-8")
 @pytest.mark.parametrize("version", PINNED)
 async def test_a_version_tells_the_numbers_of_its_manifest(version: str, tmp_path: Path, tiny: Path):
@@ -71,14 +68,13 @@ async def test_a_version_tells_the_numbers_of_its_manifest(version: str, tmp_pat
     assert [slot["n_ctx"] for slot in slots] == [512, 512]
 
 
-@pytest.mark.behaviour("ENG-12")
 @pytest.mark.parametrize("version", PINNED)
 def test_the_check_tells_the_version(version: str, tmp_path: Path):
     assert check(LLAMA, tmp_path, version) == version
 
 
 @pytest.mark.behaviour("ENG-5")
-async def test_nobody_is_answered_without_the_key(tmp_path: Path, tiny: Path):
+async def test_engine_refuses_requests_without_the_key(tmp_path: Path, tiny: Path):
     with running(LLAMA, tmp_path / "engine", model=tiny) as engine:
         await engine.ready()
         for key in ("", "another-key"):
@@ -87,14 +83,12 @@ async def test_nobody_is_answered_without_the_key(tmp_path: Path, tiny: Path):
         assert (await engine.get("/v1/models")).json()["data"][0]["id"] == "our-model"
 
 
-@pytest.mark.behaviour("ENG-6")
 async def test_sigterm_ends_it_in_order(tmp_path: Path, tiny: Path):
     with running(LLAMA, tmp_path / "engine", model=tiny) as engine:
         await engine.ready()
         assert engine.end() == 0
 
 
-@pytest.mark.behaviour("ENG-7")
 async def test_a_broken_model_ends_it_with_a_sentence(tmp_path: Path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
@@ -113,20 +107,19 @@ async def test_embeddings_have_length_one(tmp_path: Path, tiny: Path):
     assert vectors[0] != vectors[1]
 
 
-@pytest.mark.behaviour("ENG-6")
 @pytest.mark.behaviour("ENG-8")
 async def test_a_real_model_loads_and_knows_the_capital_of_france(tmp_path: Path):
-    model = SMOLLM2.folder() / "model.gguf"
+    model = SMOLLM2.ensure_folder() / "model.gguf"
     with running(LLAMA, tmp_path / "engine", model=model, context_size=1024) as engine:
         await engine.ready()
         messages = [
             {"role": "system", "content": "You are a helpful assistant. Answer in one short sentence."},
             {"role": "user", "content": "What is the capital of France?"},
         ]
-        wish = {"messages": messages, "temperature": 0, "max_tokens": 24}
-        answer = (await engine.post("/v1/chat/completions", wish)).json()
+        body = {"messages": messages, "temperature": 0, "max_tokens": 24}
+        answer = (await engine.post("/v1/chat/completions", body)).json()
         assert "Paris" in text_of(answer)
-        streamed = wish | {"stream": True, "stream_options": {"include_usage": True}}
+        streamed = body | {"stream": True, "stream_options": {"include_usage": True}}
         events = (await engine.post("/v1/chat/completions", streamed)).content.decode().split("\n\n")
     assert 503 in engine.healths
     assert events[-2:] == ["data: [DONE]", ""]

@@ -10,9 +10,9 @@ import uvloop
 
 from tests.gateway.scene import Records
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
-from tests.support.engines import MisbehavingEngine, misbehaving
+from tests.support.engines import MisbehavingEngine, run_misbehaving_engine
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -21,13 +21,13 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.fixture
 async def engine() -> AsyncIterator[MisbehavingEngine]:
-    async with misbehaving() as running:
+    async with run_misbehaving_engine() as running:
         yield running
 
 
 @pytest.fixture
 async def other() -> AsyncIterator[MisbehavingEngine]:
-    async with misbehaving() as running:
+    async with run_misbehaving_engine() as running:
         yield running
 
 
@@ -36,7 +36,7 @@ async def frontend(database_url: str, engine: MisbehavingEngine) -> AsyncIterato
     async with running_frontend(database_url) as running:
         await keep_only_the_feed(running)
         await put_model(running.database)
-        node = await joined(running)
+        node = await join_node(running)
         await put_replica(running.database, node.id, engine.address)
         await settled(running)
         yield running
@@ -44,6 +44,6 @@ async def frontend(database_url: str, engine: MisbehavingEngine) -> AsyncIterato
 
 @pytest.fixture
 def records(frontend: RunningFrontend) -> Records:
-    heard = Records()
-    frontend.core.gateway.listeners.append(heard)
-    return heard
+    recorder = Records()
+    frontend.core.gateway.listeners.append(recorder)
+    return recorder

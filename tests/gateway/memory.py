@@ -19,10 +19,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from corral.adapters.system import SystemClock
-from corral.api.parts import Parts
-from corral.gateway.protocol import GatewayProtocol, Switchboard
-from corral.policy.serving.origins import OriginPolicy
-from corral.runtime.intake import Intake
+from corral.api.deps import ApiDeps
+from corral.gateway.connection.protocol import ConnectionRegistry, GatewayProtocol
+from corral.policy.serving.cors import CorsPolicy
+from corral.runtime.read_batcher import ReadBatcher
 
 # Turns of the loop after which everything that can happen has happened: an ASGI call takes a few of them.
 TURNS = 12
@@ -105,38 +105,40 @@ def _app(outcome: Outcome, waits_for: asyncio.Event | None = None) -> Any:
     return app
 
 
-class Recording(GatewayProtocol):
+class RecordingProtocol(GatewayProtocol):
     """The gateway's protocol, with a note instead of an exchange."""
 
     outcome: Outcome
 
     @override
-    def _answer(self, body: bytes) -> None:
+    def _start_request(self, body: bytes) -> None:
         head = self._head
         assert head is not None
-        request = Request(head.asked.path, body)
+        request = Request(head.request_head.path, body)
         self.outcome.requests.append(request)
         self.outcome.ours.append(request)
-        self._at = 4
+        self._state = 4
         self.begin(200, (), 0)
         self.end()
 
 
-def _board() -> Switchboard:
+def _board() -> ConnectionRegistry:
     class Directory:
-        def known(self, secret: str) -> object:
+        def find_known_principal(self, secret: str) -> object:
             return secret
 
-    gateway = SimpleNamespace(swept=[], intake=Intake(), new_request_id=lambda: "id", turned_away=lambda *_, **__: None)
+    gateway = SimpleNamespace(
+        sweepers=[], read_batcher=ReadBatcher(), new_request_id=lambda: "id", record_rejection=lambda *_, **__: None
+    )
     parts = SimpleNamespace(
         clock=SystemClock(),
-        not_ready=lambda: None,
+        get_not_ready_reason=lambda: None,
         gateway=gateway,
         directory=Directory(),
         health=SimpleNamespace(is_stopping=False),
-        origins=OriginPolicy(()),
+        cors_policy=CorsPolicy(()),
     )
-    return Switchboard(cast("Parts", parts))
+    return ConnectionRegistry(cast("ApiDeps", parts))
 
 
 async def by_uvicorn(pieces: Sequence[bytes]) -> Outcome:
@@ -152,12 +154,12 @@ async def by_gateway(pieces: Sequence[bytes]) -> Outcome:
     return await _fed(gateway_protocol(outcome), outcome, pieces)
 
 
-def gateway_protocol(outcome: Outcome, waits_for: asyncio.Event | None = None) -> Recording:
+def gateway_protocol(outcome: Outcome, waits_for: asyncio.Event | None = None) -> RecordingProtocol:
     """A connection. `waits_for`: the application answers when this is set."""
     shared = _board()
 
-    class Protocol(Recording):
-        board = shared
+    class Protocol(RecordingProtocol):
+        registry = shared
 
     Protocol.outcome = outcome
     protocol = Protocol(_config(outcome, waits_for), ServerState(), {}, asyncio.get_running_loop())

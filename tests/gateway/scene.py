@@ -11,12 +11,12 @@ from typing import Any
 
 import h11
 
-from corral.domain.answered import Answered
+from corral.domain.usage import RequestRecord
 from tests.serving.scene import put_replica, settled
 from tests.support.engines import MisbehavingEngine
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 CHAT: dict[str, Any] = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
 STREAMED = CHAT | {"stream": True}
@@ -28,19 +28,19 @@ AUTHORISED = f"Authorization: Bearer {ADMIN_KEY}"
 class Records:
     """A `ports.answers.Listener`."""
 
-    heard: list[Answered] = field(default_factory=list)
+    received: list[RequestRecord] = field(default_factory=list)
 
-    def answered(self, *records: Answered) -> None:
-        self.heard += records
+    def on_requests_ended(self, *records: RequestRecord) -> None:
+        self.received += records
 
-    async def one(self) -> Answered:
+    async def one(self) -> RequestRecord:
         """The only one there is."""
 
         async def is_there() -> bool:
-            return bool(self.heard)
+            return bool(self.received)
 
         await eventually(is_there)
-        (record,) = self.heard
+        (record,) = self.received
         return record
 
 
@@ -136,7 +136,7 @@ async def ask(frontend: RunningFrontend, body: Any = None, *lines: str, **more: 
 
 
 async def add_replica(frontend: RunningFrontend, engine: MisbehavingEngine, node: str = "node-2") -> None:
-    placed = await joined(frontend, node)
+    placed = await join_node(frontend, node)
     await put_replica(frontend.database, placed.id, engine.address)
     await settled(frontend)
 
@@ -145,6 +145,6 @@ async def idle(frontend: RunningFrontend) -> None:
     """Nothing is under way any more, and no replica is held."""
 
     async def is_idle() -> bool:
-        return not frontend.core.gateway.open and not frontend.core.router.use.busy()
+        return not frontend.core.gateway.open_exchanges and not frontend.core.router.leases.count_own_by_replica()
 
     await eventually(is_idle)

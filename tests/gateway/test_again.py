@@ -18,10 +18,9 @@ def _saying(word: str) -> dict[str, object]:
 
 
 def _words(engine: MisbehavingEngine) -> list[str]:
-    return [json.loads(heard.body)["messages"][0]["content"] for heard in engine.heard]
+    return [json.loads(received.body)["messages"][0]["content"] for received in engine.received]
 
 
-@pytest.mark.behaviour("GW-41")
 async def test_requests_with_the_same_head_have_bodies_of_their_own(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
@@ -32,11 +31,10 @@ async def test_requests_with_the_same_head_have_bodies_of_their_own(
             assert (await opened.answer()).status == 200
     assert _words(engine) == words
     # Every field is set: a record that lacks one could not be told apart field by field.
-    assert [asdict(record)["status"] for record in records.heard] == [200] * len(words)
-    assert len({record.request_id for record in records.heard}) == len(words)
+    assert [asdict(record)["status"] for record in records.received] == [200] * len(words)
+    assert len({record.request_id for record in records.received}) == len(words)
 
 
-@pytest.mark.behaviour("GW-41")
 @pytest.mark.parametrize("cut", [1, 40, -1], ids=["after one byte", "in the head", "before the last byte"])
 async def test_the_same_head_in_pieces_and_ahead_of_its_answer(
     frontend: RunningFrontend, engine: MisbehavingEngine, cut: int
@@ -55,7 +53,6 @@ async def test_the_same_head_in_pieces_and_ahead_of_its_answer(
     assert _words(engine) == ["one", "two", "six"]
 
 
-@pytest.mark.behaviour("GW-41")
 async def test_bodies_of_every_length_under_a_head_that_differs_in_nothing_else(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
@@ -70,7 +67,6 @@ async def test_bodies_of_every_length_under_a_head_that_differs_in_nothing_else(
     assert _words(engine) == [*words, "one"]
 
 
-@pytest.mark.behaviour("GW-41")
 async def test_a_head_that_differs_in_one_letter_is_read(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     other_key = ADMIN_KEY[:-1] + ("x" if ADMIN_KEY[-1] != "x" else "y")
     right = request(CHAT)
@@ -80,10 +76,9 @@ async def test_a_head_that_differs_in_one_letter_is_read(frontend: RunningFronte
         for raw, status in ((right, 200), (wrong, 401), (right, 200)):
             opened.write(raw)
             assert (await opened.answer()).status == status
-    assert len(engine.heard) == 2
+    assert len(engine.received) == 2
 
 
-@pytest.mark.behaviour("GW-41")
 async def test_the_same_head_among_requests_of_other_kinds(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
@@ -98,13 +93,12 @@ async def test_the_same_head_among_requests_of_other_kinds(
     assert _words(engine) == ["one", "one", "two"]
 
 
-@pytest.mark.behaviour("GW-41")
 async def test_a_key_that_is_revoked_is_refused_under_the_same_head(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     made = await make_key(frontend, scope="infer")
     # In memory, where it is looked for first.
-    await frontend.core.parts.directory.load_keys()
+    await frontend.core.api_deps.directory.load_keys()
     raw = request(CHAT).replace(ADMIN_KEY.encode(), made["key"].encode())
     async with wire(frontend) as opened:
         for _ in range(2):
@@ -114,4 +108,4 @@ async def test_a_key_that_is_revoked_is_refused_under_the_same_head(
         assert status < 300, answer
         opened.write(raw)
         assert (await opened.answer()).status == 401
-    assert len(engine.heard) == 2
+    assert len(engine.received) == 2

@@ -8,23 +8,32 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
-from corral.gateway import body_progress, protocol
-from corral.gateway.head import HEAD_BYTES_MAX
-from corral.gateway.protocol import GatewayProtocol
-from corral.serving.gateway import Timeouts
+from corral.gateway.connection import connection_limits, protocol
+from corral.gateway.connection.connection_limits import INFERENCE_BODY_BYTES_MAX
+from corral.gateway.connection.http_messages import HEAD_BYTES_MAX
+from corral.gateway.connection.protocol import GatewayProtocol
+from corral.gateway.exchange.gateway import ExchangeTimeouts
 from tests.gateway.scene import AUTHORISED, CHAT, PATH, STREAMED, Records, ask, get, idle, request, wire
-from tests.support.engines import JSON_ANSWER, STREAM_HEAD, MisbehavingEngine, Mode, Script, Then, chunk, event
+from tests.support.engines import (
+    JSON_ANSWER,
+    STREAM_HEAD,
+    AfterResponse,
+    EngineBehaviour,
+    MisbehavingEngine,
+    ResponseScript,
+    encode_chunk,
+    encode_event,
+)
 from tests.support.frontends import RunningFrontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 MIB = 1024 * 1024
 
 
-def board(frontend: RunningFrontend) -> protocol.Switchboard:
-    (sweep,) = frontend.core.gateway.swept
+def board(frontend: RunningFrontend) -> protocol.ConnectionRegistry:
+    (sweep,) = frontend.core.gateway.sweepers
     shared = sweep.__self__  # type: ignore[attr-defined]
-    assert isinstance(shared, protocol.Switchboard)
+    assert isinstance(shared, protocol.ConnectionRegistry)
     return shared
 
 
@@ -45,7 +54,6 @@ async def swept(frontend: RunningFrontend) -> None:
     await eventually(was_late)
 
 
-@pytest.mark.behaviour("GW-22")
 async def test_requests_of_both_kinds_are_answered_in_order_on_one_connection(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
@@ -63,15 +71,14 @@ async def test_requests_of_both_kinds_are_answered_in_order_on_one_connection(
     assert answers[2].events()[-1] == "[DONE]"
     assert answers[3].json()["error"]["code"] == "malformed_json"
     assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)
-    assert len(engine.heard) == 3
+    assert len(engine.received) == 3
 
 
-@pytest.mark.behaviour("GW-22")
-async def test_what_the_gateway_leaves_to_the_server_is_answered_the_same(
+async def test_request_that_the_gateway_leaves_to_uvicorn_gets_the_same_response(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     raw = json.dumps(CHAT).encode()
-    chunked = chunk(raw[:9]) + chunk(raw[9:]) + chunk(b"")
+    chunked = encode_chunk(raw[:9]) + encode_chunk(raw[9:]) + encode_chunk(b"")
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{AUTHORISED}\r\n"
     async with wire(frontend) as opened:
         opened.write(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked)
@@ -86,14 +93,13 @@ async def test_what_the_gateway_leaves_to_the_server_is_answered_the_same(
         assert (answer.status, answer.body) == (200, JSON_ANSWER)
         assert answer.headers["x-corral-node"] == "node-1"
     assert streamed.events()[-1] == "[DONE]"
-    engine.answer = Mode.HALF_CHUNK
+    engine.answer = EngineBehaviour.HALF_CHUNK
     broken = await ask(frontend, STREAMED, path=f"{PATH}?beta=true")
     assert [list(said)[-1] for said in broken.events()] == ["choices", "error"]
-    assert [record.status for record in records.heard] == [200, 200, 200, 200]
-    assert {one.body for one in engine.heard[:2]} == {raw}
+    assert [record.status for record in records.received] == [200, 200, 200, 200]
+    assert {one.body for one in engine.received[:2]} == {raw}
 
 
-@pytest.mark.behaviour("GW-23")
 async def test_old_clients_and_those_who_say_close_get_their_answer_and_then_the_end(
     frontend: RunningFrontend,
 ) -> None:
@@ -113,13 +119,11 @@ async def test_old_clients_and_those_who_say_close_get_their_answer_and_then_the
             assert await opened.is_closed()
 
 
-@pytest.mark.behaviour("GW-23")
 async def test_other_methods_of_a_hot_path_are_405(frontend: RunningFrontend) -> None:
     for method in ("GET", "PUT", "DELETE"):
         assert (await frontend.call(method, PATH))[0] == 405
 
 
-@pytest.mark.behaviour("GW-24")
 async def test_a_head_may_have_32_kib_and_100_lines(frontend: RunningFrontend) -> None:
     assert (await ask(frontend, CHAT, "X-Long: " + "x" * (HEAD_BYTES_MAX - 1024))).status == 200
     assert (await ask(frontend, CHAT, *(f"X-{n}: x" for n in range(97)))).status == 200
@@ -138,7 +142,6 @@ async def test_a_head_may_have_32_kib_and_100_lines(frontend: RunningFrontend) -
         assert (await opened.answer()).status == 431
 
 
-@pytest.mark.behaviour("GW-24")
 async def test_a_body_that_is_too_large_is_read_and_refused_without_being_kept(frontend: RunningFrontend) -> None:
     async with wire(frontend) as opened:
         opened.write(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{AUTHORISED}\r\n".encode())
@@ -154,8 +157,7 @@ async def test_a_body_that_is_too_large_is_read_and_refused_without_being_kept(f
         assert (await opened.answer()).status == 200
 
 
-@pytest.mark.behaviour("GW-24")
-async def test_a_large_body_of_a_stranger_is_refused_before_it_is_read(frontend: RunningFrontend) -> None:
+async def test_large_body_without_a_valid_key_is_refused_before_it_is_read(frontend: RunningFrontend) -> None:
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ck_stranger\r\nContent-Length: {MIB}\r\n\r\n"
     async with wire(frontend) as opened:
         opened.write(head.encode() + b"{")
@@ -164,11 +166,11 @@ async def test_a_large_body_of_a_stranger_is_refused_before_it_is_read(frontend:
 
 
 @pytest.mark.behaviour("GW-25")
-async def test_who_does_not_come_to_the_end_of_a_head_or_body_is_left(
+async def test_connection_with_an_unfinished_head_or_body_is_closed(
     frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HEAD_S", 0.05)
-    monkeypatch.setattr(body_progress, "BODY_S", 0.05)
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connection_limits, "BODY_WINDOW_S", 0.05)
     whole = request()
     for sent in (b"P", whole[:40], whole[:-1], b"GET /heal"):
         async with wire(frontend) as opened:
@@ -184,7 +186,7 @@ async def test_who_does_not_come_to_the_end_of_a_head_or_body_is_left(
 
 
 @pytest.mark.behaviour("GW-25")
-async def test_a_connection_that_nobody_uses_is_closed_after_the_keep_alive_time(frontend: RunningFrontend) -> None:
+async def test_idle_connection_is_closed_after_the_keep_alive_time(frontend: RunningFrontend) -> None:
     async with wire(frontend) as used, wire(frontend) as fresh:
         used.send()
         assert (await used.answer()).status == 200
@@ -202,12 +204,11 @@ async def test_a_connection_that_nobody_uses_is_closed_after_the_keep_alive_time
         assert await fresh.is_closed()
 
 
-@pytest.mark.behaviour("GW-26")
 async def test_a_client_that_does_not_read_holds_its_engine_back_and_not_our_memory(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    large = chunk(event("x" * 64 * 1024))
-    engine.answer = Script((STREAM_HEAD, *([large] * 1000)), Then.KEEP)
+    large = encode_chunk(encode_event("x" * 64 * 1024))
+    engine.answer = ResponseScript((STREAM_HEAD, *([large] * 1000)), AfterResponse.KEEP)
     async with wire(frontend) as opened:
         plug = opened.writer.get_extra_info("socket")
         plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -219,13 +220,13 @@ async def test_a_client_that_does_not_read_holds_its_engine_back_and_not_our_mem
 
         await eventually(is_held_back)
         (connection,) = busy(frontend)
-        (exchange,) = frontend.core.gateway.open
+        (exchange,) = frontend.core.gateway.open_exchanges
         sent = exchange.events
         # What was on its way when it was held back, and no more however long it takes.
         await frontend.core.gateway.tick()
         assert exchange.events <= sent + 16
         assert connection.transport.get_write_buffer_size() < 4 * MIB
-        frontend.core.gateway.timeouts = Timeouts(client_s=0.05)
+        frontend.core.gateway.timeouts = ExchangeTimeouts(client_stall_s=0.05)
         await swept(frontend)
         record = await records.one()
         assert record.error_code == "client_stalled"
@@ -237,23 +238,21 @@ async def test_a_client_that_does_not_read_holds_its_engine_back_and_not_our_mem
     await idle(frontend)
 
 
-@pytest.mark.behaviour("GW-26")
 async def test_a_client_that_reads_slowly_gets_everything(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
-    pieces = [chunk(event(f"{number} " + "x" * 64 * 1024)) for number in range(64)]
-    engine.answer = Script((STREAM_HEAD, *pieces, chunk(b"")))
+    pieces = [encode_chunk(encode_event(f"{number} " + "x" * 64 * 1024)) for number in range(64)]
+    engine.answer = ResponseScript((STREAM_HEAD, *pieces, encode_chunk(b"")))
     async with wire(frontend) as opened:
         opened.send(STREAMED)
         events = (await opened.answer()).events()
     assert [said["choices"][0]["delta"]["content"].split()[0] for said in events] == [str(n) for n in range(64)]
 
 
-@pytest.mark.behaviour("GW-26")
-async def test_a_client_that_asks_without_reading_is_answered_no_further_than_it_reads(
+async def test_client_that_does_not_read_gets_no_further_responses(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     body = json.dumps({"text": "x" * MIB}).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-    engine.answer = Script((head + body,))
+    engine.answer = ResponseScript((head + body,))
     async with wire(frontend) as opened:
         opened.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(32):
@@ -263,15 +262,14 @@ async def test_a_client_that_asks_without_reading_is_answered_no_further_than_it
             return any(each.flow.write_paused and not each.is_busy for each in connections(frontend))
 
         await eventually(is_held_back)
-        assert len(engine.heard) < 32
+        assert len(engine.received) < 32
         opened.writer.transport.resume_reading()  # type: ignore[attr-defined]
         for _ in range(32):
             assert len((await opened.answer()).body) == len(body)
-    assert len(engine.heard) == 32
+    assert len(engine.received) == 32
 
 
-@pytest.mark.behaviour("GW-27")
-async def test_a_thousand_idle_connections_leave_room_for_one_that_asks(frontend: RunningFrontend) -> None:
+async def test_request_is_served_beside_a_thousand_idle_connections(frontend: RunningFrontend) -> None:
     async with AsyncExitStack() as stack:
         idle_ones = [await stack.enter_async_context(wire(frontend)) for _ in range(1000)]
 
@@ -286,7 +284,7 @@ async def test_a_thousand_idle_connections_leave_room_for_one_that_asks(frontend
 
 
 @pytest.mark.behaviour("GW-28")
-async def test_answers_say_where_they_come_from_unless_that_is_switched_off(
+async def test_responses_name_their_replica_unless_response_headers_are_off(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     named = await ask(frontend, CHAT, "X-Request-Id: mine-1")
@@ -294,7 +292,7 @@ async def test_answers_say_where_they_come_from_unless_that_is_switched_off(
     assert named.headers["x-corral-node"] == "node-1"
     assert named.headers["x-corral-replica"]
     assert named.headers["x-corral-queue-ms"] == "0"
-    assert engine.heard[-1].headers["x-request-id"] == "mine-1"
+    assert engine.received[-1].headers["x-request-id"] == "mine-1"
     frontend.core.gateway.has_response_headers = False
     plain = await ask(frontend, CHAT, "X-Request-Id: no id!")
     assert not [name for name in plain.headers if name.startswith("x-corral")]

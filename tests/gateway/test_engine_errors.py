@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from corral.domain.answered import Origin
+from corral.domain.usage import ErrorOrigin
 from corral.policy.serving.engine_errors import BODY_BYTES_MAX, restate_error
 from tests.gateway.scene import Records, ask
-from tests.support.engines import MisbehavingEngine, json_answer
+from tests.support.engines import MisbehavingEngine, make_json_script
 from tests.support.frontends import RunningFrontend
 
 PICTURE = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
@@ -26,35 +26,31 @@ def restated(status: int, code: object, message: str, kind: str) -> tuple[int, d
     return status, json.loads(body)["error"]
 
 
-@pytest.mark.behaviour("GW-220")
 async def test_gateway_answers_400_when_the_engine_answers_500_to_a_picture(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    engine.answer = json_answer(error_of(500, PICTURE, "server_error"), "500 Internal Server Error")
+    engine.answer = make_json_script(error_of(500, PICTURE, "server_error"), "500 Internal Server Error")
     answer = await ask(frontend)
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["type"]) == (400, "invalid_request_error")
     assert error["code"] == "image_input_not_supported"
     assert "chat does not take image input" in error["message"]
     record = await records.one()
-    assert (record.status, record.origin) == (400, Origin.CLIENT)
+    assert (record.status, record.origin) == (400, ErrorOrigin.CLIENT)
 
 
-@pytest.mark.behaviour("GW-220")
 def test_engine_error_names_the_limit_when_n_is_above_it() -> None:
     status, error = restated(400, 400, CHOICES, "invalid_request_error")
     assert (status, error["param"], error["code"]) == (400, "n", "too_many_choices")
-    assert "at most 2 at a time, and 3 were asked for" in error["message"]
+    assert "at most 2 choices at a time, and 3 were requested" in error["message"]
 
 
-@pytest.mark.behaviour("GW-220")
 def test_engine_error_is_400_when_the_chat_template_rejects_the_messages() -> None:
     status, error = restated(500, 500, "Jinja Exception: roles must alternate", "server_error")
     assert (status, error["code"], error["type"]) == (400, "messages_not_accepted", "invalid_request_error")
     assert "roles must alternate" in error["message"]
 
 
-@pytest.mark.behaviour("GW-220")
 @pytest.mark.parametrize(
     ("status", "kind", "code"),
     [
@@ -71,7 +67,6 @@ def test_engine_error_code_is_a_text_when_the_engine_sends_a_number(status: int,
     )
 
 
-@pytest.mark.behaviour("GW-220")
 @pytest.mark.parametrize(
     "body",
     [

@@ -11,38 +11,37 @@ import h11
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.domain.answered import Answered, Origin
-from corral.serving.exchange import GATHERED_BYTES_MAX
-from corral.serving.gateway import CLIENT_LEFT, Timeouts
-from corral.serving.stream import EVENT_BYTES_MAX
+from corral.domain.usage import ErrorOrigin, RequestRecord
+from corral.gateway.exchange.exchange_state import BUFFERED_BYTES_MAX, EVENT_BYTES_MAX
+from corral.gateway.exchange.gateway import CLIENT_LEFT, ExchangeTimeouts
 from tests.gateway.scene import CHAT, STREAMED, Records, add_replica, ask, idle, wire
 from tests.serving.scene import list_rows
 from tests.support.engines import (
     JSON_ANSWER,
     STREAM_HEAD,
+    AfterResponse,
+    EngineBehaviour,
     MisbehavingEngine,
-    Mode,
-    Script,
-    Then,
-    chunk,
-    event,
-    json_answer,
-    json_head,
+    ResponseScript,
+    encode_chunk,
+    encode_event,
+    make_json_head,
+    make_json_script,
 )
 from tests.support.frontends import RunningFrontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 BROKEN_BEFORE_THE_FIRST_BYTE = [
-    Mode.CLOSES,
-    Mode.RESETS,
-    Mode.GARBAGE,
-    Mode.HALF_HEAD,
-    Mode.ENDLESS_HEAD,
-    Mode.SWITCHES,
-    Mode.SHORT,
-    Mode.TWO_LENGTHS,
+    EngineBehaviour.CLOSES,
+    EngineBehaviour.RESETS,
+    EngineBehaviour.GARBAGE,
+    EngineBehaviour.HALF_HEAD,
+    EngineBehaviour.ENDLESS_HEAD,
+    EngineBehaviour.SWITCHES,
+    EngineBehaviour.SHORT,
+    EngineBehaviour.TWO_LENGTHS,
 ]
-BROKEN_IN_THE_MIDDLE = [Mode.HALF_CHUNK, Mode.HALF_CHUNK_RESET, Mode.BAD_CHUNK]
+BROKEN_IN_THE_MIDDLE = [EngineBehaviour.HALF_CHUNK, EngineBehaviour.HALF_CHUNK_RESET, EngineBehaviour.BAD_CHUNK]
 
 
 @pytest.mark.behaviour("GW-30")
@@ -51,21 +50,21 @@ async def test_an_engine_that_breaks_before_its_answer_is_there_is_replaced_by_a
 ) -> None:
     await add_replica(frontend, other)
     for mode in BROKEN_BEFORE_THE_FIRST_BYTE:
-        records.heard.clear()
+        records.received.clear()
         # Whichever is asked first breaks; the next call is answered.
         engine.queued = other.queued = [mode]
         answer = await ask(frontend)
         assert (answer.status, answer.body) == (200, JSON_ANSWER), mode
         record = await records.one()
-        assert (record.status, record.attempts, record.origin) == (200, 2, Origin.NOBODY), mode
-    assert len(engine.heard) + len(other.heard) == 2 * len(BROKEN_BEFORE_THE_FIRST_BYTE)
+        assert (record.status, record.attempts, record.origin) == (200, 2, ErrorOrigin.NOBODY), mode
+    assert len(engine.received) + len(other.received) == 2 * len(BROKEN_BEFORE_THE_FIRST_BYTE)
     await idle(frontend)
 
 
 @pytest.mark.behaviour("GW-31")
 @pytest.mark.parametrize("mode", BROKEN_IN_THE_MIDDLE)
-async def test_an_engine_that_breaks_in_the_middle_of_a_stream_is_told_as_one_event_and_a_proper_end(
-    frontend: RunningFrontend, engine: MisbehavingEngine, records: Records, mode: Mode
+async def test_engine_break_in_the_middle_of_a_stream_is_sent_as_one_error_event_and_a_proper_end(
+    frontend: RunningFrontend, engine: MisbehavingEngine, records: Records, mode: EngineBehaviour
 ) -> None:
     engine.answer = mode
     async with wire(frontend) as opened:
@@ -73,15 +72,15 @@ async def test_an_engine_that_breaks_in_the_middle_of_a_stream_is_told_as_one_ev
         answer = await opened.answer()
         first, *rest = answer.events()
         assert first["choices"][0]["delta"]["content"] == "one "
-        (told,) = rest
-        assert told["error"]["code"] == "engine_lost"
-        assert "in the middle of the answer" in told["error"]["message"]
+        (error_event,) = rest
+        assert error_event["error"]["code"] == "engine_lost"
+        assert "in the middle of the response" in error_event["error"]["message"]
         # The connection is as good as before.
-        engine.answer = Mode.FINE
+        engine.answer = EngineBehaviour.FINE
         opened.send()
         assert (await opened.answer()).status == 200
-    record = records.heard[0]
-    assert (record.status, record.origin, record.error_code) == (200, Origin.ENGINE, "engine_lost")
+    record = records.received[0]
+    assert (record.status, record.origin, record.error_code) == (200, ErrorOrigin.ENGINE, "engine_lost")
     assert (record.events, record.is_estimated) == (1, True)
     await idle(frontend)
 
@@ -90,22 +89,22 @@ async def test_an_engine_that_breaks_in_the_middle_of_a_stream_is_told_as_one_ev
 async def test_without_another_replica_a_broken_engine_is_502_and_keeps_its_row(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    engine.answer = Mode.CLOSES
+    engine.answer = EngineBehaviour.CLOSES
     answer = await ask(frontend)
     assert (answer.status, answer.json()["error"]["code"]) == (502, "engine_failed")
     record = await records.one()
-    assert (record.status, record.origin, record.attempts) == (502, Origin.ENGINE, 2)
+    assert (record.status, record.origin, record.attempts) == (502, ErrorOrigin.ENGINE, 2)
     assert len(await list_rows(frontend.database)) == 1
     await idle(frontend)
 
 
 @pytest.mark.behaviour("GW-32")
-async def test_an_engine_that_says_nothing_is_left_for_another_and_is_504_if_there_is_none(
+async def test_silent_engine_is_replaced_by_another_or_gives_504(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, records: Records
 ) -> None:
     gateway = frontend.core.gateway
-    gateway.timeouts = Timeouts(first_byte_s=0.05)
-    engine.answer = Mode.SILENT
+    gateway.timeouts = ExchangeTimeouts(first_byte_s=0.05)
+    engine.answer = EngineBehaviour.SILENT
     async with wire(frontend) as opened:
         opened.send()
 
@@ -115,18 +114,18 @@ async def test_an_engine_that_says_nothing_is_left_for_another_and_is_504_if_the
         await eventually(was_late)
         answer = await opened.answer()
         assert (answer.status, answer.json()["error"]["code"]) == (504, "engine_timeout")
-        assert "said nothing for 0.05 s" in answer.json()["error"]["message"]
+        assert "sent nothing for 0.05 s" in answer.json()["error"]["message"]
         await add_replica(frontend, other)
-        other.queued = [Mode.SILENT]
+        other.queued = [EngineBehaviour.SILENT]
         opened.send()
         # Whichever is asked first says nothing, and so does the other one once, if it is that one.
         await eventually(was_late)
-        engine.answer = Mode.FINE
+        engine.answer = EngineBehaviour.FINE
         answer = await opened.answer()
         assert answer.status == 200
-    assert [record.status for record in records.heard] == [504, 200]
-    assert records.heard[0].origin is Origin.ENGINE
-    assert records.heard[1].attempts == 2
+    assert [record.status for record in records.received] == [504, 200]
+    assert records.received[0].origin is ErrorOrigin.ENGINE
+    assert records.received[1].attempts == 2
     await idle(frontend)
 
 
@@ -135,8 +134,8 @@ async def test_a_stream_that_stalls_is_ended_with_one_error_event(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     gateway = frontend.core.gateway
-    gateway.timeouts = Timeouts(between_s=0.05)
-    engine.answer = Mode.STALLS
+    gateway.timeouts = ExchangeTimeouts(between_bytes_s=0.05)
+    engine.answer = EngineBehaviour.STALLS
     async with wire(frontend) as opened:
         opened.send(STREAMED)
 
@@ -154,61 +153,64 @@ async def test_a_stream_that_stalls_is_ended_with_one_error_event(
     await eventually(is_left)
 
 
-@pytest.mark.behaviour("GW-33")
-async def test_what_an_engine_says_of_itself_is_passed_on_and_blamed_on_whom_it_is_about(
+async def test_engine_error_is_relayed_and_attributed_to_its_cause(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    for status, origin in (("400 Bad Request", Origin.CLIENT), ("500 Oh no", Origin.ENGINE)):
-        records.heard.clear()
-        engine.answer = json_answer(b'{"odd" :  1}', status)
+    for status, origin in (("400 Bad Request", ErrorOrigin.CLIENT), ("500 Oh no", ErrorOrigin.ENGINE)):
+        records.received.clear()
+        engine.answer = make_json_script(b'{"odd" :  1}', status)
         answer = await ask(frontend)
         assert (answer.status, answer.body) == (int(status[:3]), b'{"odd" :  1}')
         assert (await records.one()).origin is origin
-    engine.answer = Mode.BUSY
+    engine.answer = EngineBehaviour.BUSY
     assert (await ask(frontend)).status == 503
 
 
-@pytest.mark.behaviour("GW-33")
 async def test_a_busy_engine_is_passed_over_if_there_is_another(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await add_replica(frontend, other)
-    engine.answer = Mode.BUSY
+    engine.answer = EngineBehaviour.BUSY
     for _ in range(4):
         assert (await ask(frontend)).status == 200
     assert len(await list_rows(frontend.database)) == 2
 
 
-@pytest.mark.behaviour("GW-34")
 async def test_a_large_answer_that_breaks_off_is_no_whole_answer_to_anybody(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    size_bytes = GATHERED_BYTES_MAX + 1024 * 1024
-    engine.answer = Script((json_head(size_bytes), b"x" * (size_bytes - 1)), Then.CLOSE)
+    size_bytes = BUFFERED_BYTES_MAX + 1024 * 1024
+    engine.answer = ResponseScript((make_json_head(size_bytes), b"x" * (size_bytes - 1)), AfterResponse.CLOSE)
     with pytest.raises(h11.RemoteProtocolError):
         await ask(frontend)
-    engine.answer = Script((json_head(size_bytes), b"x" * size_bytes))
+    engine.answer = ResponseScript((make_json_head(size_bytes), b"x" * size_bytes))
     answer = await ask(frontend)
     assert (len(answer.body), answer.headers["content-length"]) == (size_bytes, str(size_bytes))
-    assert [record.origin for record in records.heard] == [Origin.ENGINE, Origin.NOBODY]
-    assert records.heard[1].sent_bytes == size_bytes
+    assert [record.origin for record in records.received] == [ErrorOrigin.ENGINE, ErrorOrigin.NOBODY]
+    assert records.received[1].sent_bytes == size_bytes
 
 
-@pytest.mark.behaviour("GW-34")
 async def test_an_answer_without_a_length_ends_with_its_connection(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
-    engine.answer = Mode.UNTIL_CLOSE
+    engine.answer = EngineBehaviour.UNTIL_CLOSE
     answer = await ask(frontend)
     assert (answer.status, answer.body) == (200, JSON_ANSWER)
 
 
 @pytest.mark.behaviour("GW-31")
-async def test_events_are_passed_on_whole_whatever_pieces_they_come_in(
+async def test_events_are_relayed_whole_however_they_are_cut(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    whole = event("one ") + b": a comment\r\n\r\n" + event("two").replace(b"\n", b"\r\n") + b"data: [DONE]\n\n"
-    engine.answer = Script((STREAM_HEAD, *(chunk(whole[at : at + 7]) for at in range(0, len(whole), 7)), chunk(b"")))
+    whole = (
+        encode_event("one ")
+        + b": a comment\r\n\r\n"
+        + encode_event("two").replace(b"\n", b"\r\n")
+        + b"data: [DONE]\n\n"
+    )
+    engine.answer = ResponseScript(
+        (STREAM_HEAD, *(encode_chunk(whole[at : at + 7]) for at in range(0, len(whole), 7)), encode_chunk(b""))
+    )
     async with wire(frontend) as opened:
         opened.send(STREAMED)
         answer = await opened.answer()
@@ -220,71 +222,69 @@ async def test_events_are_passed_on_whole_whatever_pieces_they_come_in(
 
 @pytest.mark.behaviour("GW-31")
 async def test_an_event_of_any_size_is_passed_on(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
-    whole = event("x" * 3 * EVENT_BYTES_MAX) + event("y") + event("z" * 100_000)
-    engine.answer = Script(
-        (STREAM_HEAD, *(chunk(whole[at : at + 1000]) for at in range(0, len(whole), 1000)), chunk(b""))
+    whole = encode_event("x" * 3 * EVENT_BYTES_MAX) + encode_event("y") + encode_event("z" * 100_000)
+    engine.answer = ResponseScript(
+        (STREAM_HEAD, *(encode_chunk(whole[at : at + 1000]) for at in range(0, len(whole), 1000)), encode_chunk(b""))
     )
     assert (await ask(frontend, STREAMED)).body == whole
 
 
 @pytest.mark.behaviour("GW-31")
-async def test_a_stream_with_a_length_can_still_be_told_that_it_broke(
+async def test_stream_with_a_content_length_still_ends_with_an_error_event_when_it_breaks(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 5000\r\n\r\n"
-    engine.answer = Script((head, event("one ")), Then.CLOSE)
+    engine.answer = ResponseScript((head, encode_event("one ")), AfterResponse.CLOSE)
     answer = await ask(frontend, STREAMED)
     assert "content-length" not in answer.headers
     assert [list(said)[-1] for said in answer.events()] == ["choices", "error"]
 
 
-@pytest.mark.behaviour("GW-35")
 async def test_usage_is_read_from_answers_and_streams_and_counted_by_events_otherwise(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    told = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\n'
+    usage_event = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\n'
     pieces = (
         STREAM_HEAD,
-        chunk(event("one ")),
-        chunk(event("two")),
-        chunk(told),
-        chunk(b"data: [DONE]\n\n"),
-        chunk(b""),
+        encode_chunk(encode_event("one ")),
+        encode_chunk(encode_event("two")),
+        encode_chunk(usage_event),
+        encode_chunk(b"data: [DONE]\n\n"),
+        encode_chunk(b""),
     )
     await ask(frontend)
-    engine.answer = Script(pieces)
+    engine.answer = ResponseScript(pieces)
     await ask(frontend, STREAMED)
-    engine.answer = Mode.FINE
+    engine.answer = EngineBehaviour.FINE
     await ask(frontend, STREAMED)
-    counted = [(one.prompt_tokens, one.completion_tokens, one.is_estimated) for one in records.heard]
+    counted = [(one.prompt_tokens, one.completion_tokens, one.is_estimated) for one in records.received]
     # The last stream has three events: the first one of a chat says who speaks.
     prompt = math.ceil(len(json.dumps(STREAMED)) / 4)
     assert counted == [(3, 3, False), (7, 2, False), (prompt, 2, True)]
-    assert [one.events for one in records.heard] == [0, 3, 3]
-    assert {one.model for one in records.heard} == {"chat"}
-    assert all(one.first_byte_s is not None and one.total_s >= one.first_byte_s for one in records.heard)
+    assert [one.events for one in records.received] == [0, 3, 3]
+    assert {one.model for one in records.received} == {"chat"}
+    assert all(one.first_byte_s is not None and one.total_s >= one.first_byte_s for one in records.received)
 
 
-@pytest.mark.behaviour("GW-36")
 async def test_a_client_that_leaves_ends_its_call_and_is_counted_once(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
-    for mode, body in ((Mode.SILENT, CHAT), (Mode.STALLS, STREAMED)):
-        records.heard.clear()
+    for mode, body in ((EngineBehaviour.SILENT, CHAT), (EngineBehaviour.STALLS, STREAMED)):
+        records.received.clear()
         engine.answer = mode
-        heard = len(engine.heard)
+        received_before = len(engine.received)
         async with wire(frontend) as opened:
             opened.send(body)
 
-            async def is_asked(heard: int = heard) -> bool:
-                return len(engine.heard) > heard
+            async def is_called(received_before: int = received_before) -> bool:
+                return len(engine.received) > received_before
 
-            await eventually(is_asked)
+            await eventually(is_called)
             if body is STREAMED:
                 assert b"one " in await opened.read()
             opened.leave()
         record = await records.one()
-        assert (record.status, record.origin, record.error_code) == (CLIENT_LEFT, Origin.CLIENT, "client_left")
+        assert (record.status, record.origin, record.error_code) == (CLIENT_LEFT, ErrorOrigin.CLIENT, "client_left")
 
         async def is_left() -> bool:
             return engine.open == 0
@@ -293,52 +293,54 @@ async def test_a_client_that_leaves_ends_its_call_and_is_counted_once(
         await idle(frontend)
 
 
-@pytest.mark.behaviour("GW-37")
 async def test_a_prompt_of_ten_megabytes_arrives_as_it_was_sent(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     body = json.dumps({"messages": [{"role": "user", "content": "ä" * 5_000_000}], "model": "chat"}, ensure_ascii=False)
     answer = await ask(frontend, body.encode())
     assert answer.status == 200
-    assert engine.heard[-1].body == body.encode()
+    assert engine.received[-1].body == body.encode()
 
 
 @pytest.mark.behaviour("GW-30")
-async def test_an_engine_that_is_dying_is_asked_again_when_it_is_dead_and_its_row_goes(
+async def test_dying_engine_is_retried_until_it_refuses_and_its_replica_is_removed(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     """Killed, it takes calls for another moment and breaks them off; then nobody listens."""
-    engine.answer = Mode.RESETS
+    engine.answer = EngineBehaviour.RESETS
 
-    class DyingMeanwhile(SystemClock):
+    class EngineStoppingClock(SystemClock):
         async def sleep(self, seconds: float) -> None:
-            assert len(engine.heard) == 1
+            assert len(engine.received) == 1
             await engine.stop()
             await super().sleep(seconds)
 
-    frontend.core.gateway.clock = DyingMeanwhile()
+    frontend.core.gateway.clock = EngineStoppingClock()
     answer = await ask(frontend, CHAT, "Prefer: wait=1")
     assert answer.json()["error"]["code"] != "engine_failed"
-    assert frontend.core.router.snapshot.replica_ids() == set()
+    assert frontend.core.router.snapshot.list_replica_ids() == set()
 
 
-@pytest.mark.behaviour("GW-36")
 async def test_a_listener_that_raises_takes_no_answer_away(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
-    class Broken:
-        def answered(self, *records: Answered) -> None:
+    class FailingListener:
+        def on_requests_ended(self, *records: RequestRecord) -> None:
             raise RuntimeError(records[0].request_id)
 
     said: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
-    frontend.core.gateway.listeners.append(Broken())
+    frontend.core.gateway.listeners.append(FailingListener())
     async with wire(frontend) as opened:
-        for mode, body, status in ((Mode.FINE, CHAT, 200), (Mode.FINE, STREAMED, 200), (Mode.CLOSES, CHAT, 502)):
+        for mode, body, status in (
+            (EngineBehaviour.FINE, CHAT, 200),
+            (EngineBehaviour.FINE, STREAMED, 200),
+            (EngineBehaviour.CLOSES, CHAT, 502),
+        ):
             engine.answer = mode
             opened.send(body)
             assert (await opened.answer()).status == status
-        engine.answer = Mode.HALF_CHUNK
+        engine.answer = EngineBehaviour.HALF_CHUNK
         opened.send(STREAMED)
         assert "error" in (await opened.answer()).events()[-1]
     await idle(frontend)

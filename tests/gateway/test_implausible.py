@@ -12,43 +12,46 @@ from tests.support.engines import (
     DONE,
     JSON_ANSWER,
     STREAM_HEAD,
+    AfterResponse,
+    EngineBehaviour,
     MisbehavingEngine,
-    Mode,
-    Script,
-    Then,
-    chunk,
-    event,
-    json_answer,
-    json_head,
+    ResponseScript,
+    encode_chunk,
+    encode_event,
+    make_json_head,
+    make_json_script,
 )
 from tests.support.frontends import RunningFrontend
 
 
-def typed(kind: str, body: bytes, status: str = "200 OK") -> Script:
+def typed(kind: str, body: bytes, status: str = "200 OK") -> ResponseScript:
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return Script((head.encode() + body,))
+    return ResponseScript((head.encode() + body,))
 
 
 HTML = b"<!doctype html><html><body>It works!</body></html>"
 NO_ANSWERS = {
-    "nothing": Script((json_head(0),)),
-    "nothing, in chunks": Script(
-        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(b""),)
+    "nothing": ResponseScript((make_json_head(0),)),
+    "nothing, in chunks": ResponseScript(
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + encode_chunk(b""),
+        )
     ),
-    "blanks": json_answer(b" \r\n "),
+    "blanks": make_json_script(b" \r\n "),
     "HTML": typed("text/html; charset=utf-8", HTML),
-    "HTML that calls itself JSON": json_answer(HTML),
+    "HTML that calls itself JSON": make_json_script(HTML),
     "a text": typed("text/plain", JSON_ANSWER),
-    "a text that calls itself JSON": json_answer(b"hello"),
-    "a list": json_answer(b"[]"),
-    "more than its length": Script((json_head(len(JSON_ANSWER) - 9) + JSON_ANSWER,)),
-    "more than its length, later": Script((json_head(len(JSON_ANSWER) - 9) + JSON_ANSWER[:-9],)),
-    "no content": Script((b"HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n",)),
+    "a text that calls itself JSON": make_json_script(b"hello"),
+    "a list": make_json_script(b"[]"),
+    "more than its length": ResponseScript((make_json_head(len(JSON_ANSWER) - 9) + JSON_ANSWER,)),
+    "more than its length, later": ResponseScript((make_json_head(len(JSON_ANSWER) - 9) + JSON_ANSWER[:-9],)),
+    "no content": ResponseScript((b"HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n",)),
     "a redirect": typed("text/html", HTML, "302 Found"),
 }
 NO_STREAMS = {
-    "nothing": Script((STREAM_HEAD + chunk(b""),)),
-    "HTML": Script((STREAM_HEAD + chunk(HTML) + chunk(b""),)),
+    "nothing": ResponseScript((STREAM_HEAD + encode_chunk(b""),)),
+    "HTML": ResponseScript((STREAM_HEAD + encode_chunk(HTML) + encode_chunk(b""),)),
     "HTML by its type": typed("text/html", HTML),
     "no content": NO_ANSWERS["no content"],
 }
@@ -64,7 +67,7 @@ async def test_another_replica_answers_when_an_answer_is_none(
     answers = [await ask(frontend) for _ in range(20)]
     assert {(answer.status, answer.body) for answer in answers} == {(200, JSON_ANSWER)}
     # Five failures open its breaker, and after that it is tried now and then.
-    assert 0 < len(engine.heard) <= 8
+    assert 0 < len(engine.received) <= 8
 
 
 @pytest.mark.behaviour("GW-213")
@@ -76,12 +79,12 @@ async def test_another_replica_answers_when_a_stream_is_none(
     engine.answer = NO_STREAMS[name]
     answers = [await ask(frontend, STREAMED) for _ in range(20)]
     assert {(answer.status, answer.events()[-1]) for answer in answers} == {(200, "[DONE]")}
-    assert 0 < len(engine.heard) <= 8
+    assert 0 < len(engine.received) <= 8
 
 
 @pytest.mark.behaviour("GW-213")
 @pytest.mark.parametrize("name", NO_ANSWERS)
-async def test_client_is_told_502_when_the_only_replica_gives_no_answer(
+async def test_client_gets_502_when_the_only_replica_gives_no_answer(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records, name: str
 ) -> None:
     engine.answer = NO_ANSWERS[name]
@@ -100,53 +103,52 @@ async def test_answer_is_passed_on_when_it_is_coded_or_has_blanks_around_it(
         head = (
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
         )
-        engine.answer = Script((head + coded,))
+        engine.answer = ResponseScript((head + coded,))
         assert (await ask(frontend)).body == coded
     padded = b"\n " + JSON_ANSWER + b"\r\n"
-    engine.answer = json_answer(padded)
+    engine.answer = make_json_script(padded)
     assert (await ask(frontend)).body == padded
 
 
-@pytest.mark.behaviour("GW-214")
 @pytest.mark.parametrize("body", [b"{}", b'{"detail": "ok"}'], ids=["empty", "other"])
 async def test_speed_is_not_learnt_from_an_answer_without_a_result(
     frontend: RunningFrontend, engine: MisbehavingEngine, body: bytes
 ) -> None:
-    engine.answer = json_answer(body)
+    engine.answer = make_json_script(body)
     assert (await ask(frontend)).body == body
-    engine.answer = Script((STREAM_HEAD + chunk(DONE) + chunk(b""),))
+    engine.answer = ResponseScript((STREAM_HEAD + encode_chunk(DONE) + encode_chunk(b""),))
     assert (await ask(frontend, STREAMED)).status == 200
-    (seat,) = frontend.core.router.snapshot.seats
-    assert seat.seconds is None
-    engine.answer = Mode.FINE
+    (seat,) = frontend.core.router.snapshot.pools
+    assert seat.response_s is None
+    engine.answer = EngineBehaviour.FINE
     await ask(frontend)
-    assert seat.seconds is not None
+    assert seat.response_s is not None
 
 
-@pytest.mark.behaviour("GW-215")
 async def test_engine_error_is_tried_once_at_another_replica(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, records: Records
 ) -> None:
     await add_replica(frontend, other)
-    broken = json_answer(json.dumps({"error": {"message": "out of memory", "code": "oom"}}).encode(), "500 Oh")
+    broken = make_json_script(json.dumps({"error": {"message": "out of memory", "code": "oom"}}).encode(), "500 Oh")
     engine.answer = broken
     answers = [await ask(frontend) for _ in range(20)]
     assert {answer.status for answer in answers} == {200}
-    assert 0 < len(engine.heard) <= 8
+    assert 0 < len(engine.received) <= 8
     other.answer = broken
-    heard = len(engine.heard) + len(other.heard)
+    received_before = len(engine.received) + len(other.received)
     answer = await ask(frontend)
     assert (answer.status, answer.json()["error"]["code"]) == (500, "oom")
-    assert len(engine.heard) + len(other.heard) - heard <= 2
-    assert records.heard[-1].status == 500
+    assert len(engine.received) + len(other.received) - received_before <= 2
+    assert records.received[-1].status == 500
 
 
-@pytest.mark.behaviour("GW-216")
 async def test_prompt_is_estimated_when_its_client_leaves_before_the_engine_tells(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     long = STREAMED | {"messages": [{"role": "user", "content": "word " * 2000}]}
-    engine.answer = Script((STREAM_HEAD, chunk(event("a ")), chunk(event("b "))), Then.SILENCE)
+    engine.answer = ResponseScript(
+        (STREAM_HEAD, encode_chunk(encode_event("a ")), encode_chunk(encode_event("b "))), AfterResponse.SILENCE
+    )
     async with wire(frontend) as opened:
         opened.send(long)
         await opened.read()
@@ -157,12 +159,11 @@ async def test_prompt_is_estimated_when_its_client_leaves_before_the_engine_tell
     assert 2000 <= record.prompt_tokens <= 3000
 
 
-@pytest.mark.behaviour("GW-216")
 async def test_pictures_are_not_estimated_as_text_when_their_client_leaves(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 200_000}}
-    engine.answer = Script((STREAM_HEAD, chunk(event("a "))), Then.SILENCE)
+    engine.answer = ResponseScript((STREAM_HEAD, encode_chunk(encode_event("a "))), AfterResponse.SILENCE)
     async with wire(frontend) as opened:
         opened.send(CHAT | {"stream": True, "messages": [{"role": "user", "content": [picture]}]})
         await opened.read()

@@ -10,15 +10,22 @@ from ipaddress import ip_network
 import pytest
 
 from corral.domain.errors import LimitReached, Unavailable
-from corral.gateway import body_progress
-from corral.gateway.body_progress import BODY_BYTES_PER_S, BODY_S, WHOLE_BODY_S, BodyProgress
-from corral.gateway.connection_limits import ConnectionCounter, ConnectionLimits, Network
+from corral.gateway.connection import connection_limits
+from corral.gateway.connection.connection_limits import (
+    BODY_BYTES_PER_S,
+    BODY_WINDOW_S,
+    WHOLE_BODY_S,
+    BodyProgress,
+    ConnectionCounter,
+    ConnectionLimits,
+    Network,
+)
 from corral.runtime.byte_budget import MIB, ByteBudget, ByteLease, ByteLimits
 from tests.gateway.scene import AUTHORISED, PATH, ask, request, wire
 from tests.gateway.test_connections import board, busy, swept
-from tests.support.engines import MisbehavingEngine, Mode, chunk
+from tests.support.engines import EngineBehaviour, MisbehavingEngine, encode_chunk
 from tests.support.frontends import RunningFrontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 ROUTES = (
     PATH,
@@ -31,17 +38,16 @@ ROUTES = (
 )
 
 
-@pytest.mark.behaviour("GW-217")
 @pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("framing", ["Content-Length: 100", "Transfer-Encoding: chunked"])
 async def test_connection_is_closed_when_its_body_does_not_come_on_any_route(
     frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch, path: str, framing: str
 ) -> None:
-    monkeypatch.setattr(body_progress, "BODY_S", 0.05)
+    monkeypatch.setattr(connection_limits, "BODY_WINDOW_S", 0.05)
     kind = "Content-Type: multipart/form-data; boundary=b"
     async with wire(frontend) as opened:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{AUTHORISED}\r\n{kind}\r\n{framing}\r\n\r\n"
-        opened.write(head.encode() + (b"--" if "Length" in framing else chunk(b"--")))
+        opened.write(head.encode() + (b"--" if "Length" in framing else encode_chunk(b"--")))
 
         async def has_come() -> bool:
             return bool(busy(frontend))
@@ -52,35 +58,33 @@ async def test_connection_is_closed_when_its_body_does_not_come_on_any_route(
         assert await opened.is_closed()
 
 
-@pytest.mark.behaviour("GW-217")
 def test_body_is_late_by_its_recent_progress_and_not_by_what_has_come() -> None:
     progress = BodyProgress(0.0)
     progress.add(32 * MIB)
-    assert not progress.is_late(BODY_S, is_kept=True)
-    assert not progress.is_late(BODY_S + 1, is_kept=True)
+    assert not progress.check_late(BODY_WINDOW_S, is_buffered=True)
+    assert not progress.check_late(BODY_WINDOW_S + 1, is_buffered=True)
     progress.add(10)
-    assert not progress.is_late(2 * BODY_S, is_kept=True)
-    assert progress.is_late(2 * BODY_S + 2, is_kept=True)
+    assert not progress.check_late(2 * BODY_WINDOW_S, is_buffered=True)
+    assert progress.check_late(2 * BODY_WINDOW_S + 2, is_buffered=True)
 
 
-@pytest.mark.behaviour("GW-217")
 def test_body_that_is_passed_on_may_take_long_and_one_that_is_kept_may_not() -> None:
     kept, passed_on, now = BodyProgress(0.0), BodyProgress(0.0), 0.0
     late = []
-    while now < WHOLE_BODY_S + 2 * BODY_S:
-        now += BODY_S + 1
+    while now < WHOLE_BODY_S + 2 * BODY_WINDOW_S:
+        now += BODY_WINDOW_S + 1
         for progress in (kept, passed_on):
-            progress.add(int((BODY_S + 1) * BODY_BYTES_PER_S))
-        late.append((kept.is_late(now, is_kept=True), passed_on.is_late(now, is_kept=False)))
+            progress.add(int((BODY_WINDOW_S + 1) * BODY_BYTES_PER_S))
+        late.append((kept.check_late(now, is_buffered=True), passed_on.check_late(now, is_buffered=False)))
     assert late[0] == (False, False)
     assert late[-1] == (True, False)
 
 
 def test_time_in_which_a_client_was_held_back_is_not_its_own() -> None:
     progress = BodyProgress(0.0)
-    progress.pause(10 * BODY_S)
-    assert not progress.is_late(11 * BODY_S, is_kept=True)
-    assert progress.is_late(11 * BODY_S + 1, is_kept=True)
+    progress.pause(10 * BODY_WINDOW_S)
+    assert not progress.check_late(11 * BODY_WINDOW_S, is_buffered=True)
+    assert progress.check_late(11 * BODY_WINDOW_S + 1, is_buffered=True)
 
 
 @pytest.mark.behaviour("GW-218")
@@ -108,7 +112,7 @@ async def test_large_bodies_of_a_key_are_429_when_too_many_bytes_are_under_way(
             return frontend.core.gateway.body_budget.taken_bytes == 0
 
         await eventually(is_given_back)
-    assert len(engine.heard) == 3
+    assert len(engine.received) == 3
 
 
 @pytest.mark.behaviour("GW-218")
@@ -143,10 +147,9 @@ def test_budget_refuses_by_key_with_429_and_in_all_with_503() -> None:
         ByteLease(budget, "c").take(2 * MIB)
     first.release()
     first.release()
-    assert (budget.taken_bytes, budget.of_key("a"), budget.of_key("b")) == (4 * MIB, 0, 4 * MIB)
+    assert (budget.taken_bytes, budget.count_for_key("a"), budget.count_for_key("b")) == (4 * MIB, 0, 4 * MIB)
 
 
-@pytest.mark.behaviour("GW-219")
 def test_connections_are_bounded_in_all_and_by_address_but_not_for_proxies() -> None:
     proxies: tuple[Network, ...] = (ip_network("10.0.0.0/8"),)
     counter = ConnectionCounter(ConnectionLimits(total=7, per_address=2, trusted_proxies=proxies))
@@ -157,8 +160,7 @@ def test_connections_are_bounded_in_all_and_by_address_but_not_for_proxies() -> 
     assert "connections" in counter.add("192.0.2.9")
 
 
-@pytest.mark.behaviour("GW-219")
-async def test_connection_above_the_limit_is_told_503_and_closed(frontend: RunningFrontend) -> None:
+async def test_connection_above_the_limit_gets_503_and_is_closed(frontend: RunningFrontend) -> None:
     counter = board(frontend).counter
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(wire(frontend))
@@ -175,12 +177,12 @@ async def test_connection_above_the_limit_is_told_503_and_closed(frontend: Runni
 async def test_client_that_leaves_in_its_body_is_not_logged(
     frontend: RunningFrontend, caplog: pytest.LogCaptureFixture, engine: MisbehavingEngine
 ) -> None:
-    engine.answer = Mode.FINE
+    engine.answer = EngineBehaviour.FINE
     caplog.set_level(logging.INFO)
     for path in (PATH, "/v1/messages", "/api/node/some/heartbeat", "/api/session"):
         async with wire(frontend) as opened:
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{AUTHORISED}\r\nTransfer-Encoding: chunked\r\n\r\n"
-            opened.write(head.encode() + chunk(b"{"))
+            opened.write(head.encode() + encode_chunk(b"{"))
 
             async def has_come() -> bool:
                 return bool(busy(frontend))

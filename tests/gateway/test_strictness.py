@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corral.gateway.head import HEAD_BYTES_MAX
-from corral.gateway.server_side import HEAD_S
+from corral.gateway.connection.http_messages import HEAD_BYTES_MAX
+from corral.gateway.connection.server_protocol import HEAD_TIMEOUT_S
 from tests.gateway.corpus import BODY, CHUNKED, CHUNKS, FINE, LENGTH, SMUGGLED, get, post
 from tests.gateway.memory import Outcome, Request, by_gateway, by_uvicorn, gateway_protocol, turns
 
@@ -34,39 +34,36 @@ def _by_byte(raw: bytes) -> list[bytes]:
     return [raw[at : at + 1] for at in range(len(raw))]
 
 
-def _told(outcome: Outcome) -> tuple[list[Request], bool]:
+def _get_requests(outcome: Outcome) -> tuple[list[Request], bool]:
     return outcome.requests, outcome.is_closed
 
 
-@pytest.mark.behaviour("GW-20")
 @pytest.mark.parametrize("name", FINE)
-async def test_what_clients_send_is_taken_for_the_same_requests_however_it_comes(name: str) -> None:
+async def test_requests_are_parsed_alike_however_their_bytes_are_cut(name: str) -> None:
     raw = FINE[name]
     alone = await by_uvicorn([raw])
     assert alone.requests
     assert 400 not in alone.statuses
-    assert _told(await by_gateway([raw])) == _told(alone)
-    assert _told(await by_gateway(_by_byte(raw))) == _told(alone)
+    assert _get_requests(await by_gateway([raw])) == _get_requests(alone)
+    assert _get_requests(await by_gateway(_by_byte(raw))) == _get_requests(alone)
 
 
-@pytest.mark.behaviour("GW-20")
 async def test_plain_hot_calls_are_answered_by_the_gateway_also_behind_requests_of_the_server() -> None:
     for name, ours in (("plain", 1), ("two", 2), ("ours, theirs, ours", 2), ("chunks", 0), ("expect", 0)):
         assert len((await by_gateway(_by_byte(FINE[name]))).ours) == ours, name
 
 
-@pytest.mark.behaviour("GW-20")
 @pytest.mark.parametrize("name", ["two", "ours, theirs, ours", "a body that looks like a request", "chunks", "close"])
 async def test_requests_one_behind_the_other_may_be_cut_anywhere(name: str) -> None:
     raw = FINE[name]
-    whole = _told(await by_uvicorn([raw]))
+    whole = _get_requests(await by_uvicorn([raw]))
     for at in range(1, len(raw)):
-        assert _told(await by_gateway([raw[:at], raw[at:]])) == whole, at
+        assert _get_requests(await by_gateway([raw[:at], raw[at:]])) == whole, at
 
 
 @pytest.mark.behaviour("GW-21")
 @pytest.mark.parametrize("name", SMUGGLED.keys() - _HARMLESS)
-async def test_what_could_hide_a_request_is_refused_and_its_connection_closed(name: str) -> None:
+async def test_request_smuggling_attempt_is_refused_and_its_connection_closed(name: str) -> None:
     # Behind it stands what it would have hidden.
     raw = SMUGGLED[name] + get(b"/hidden")
     for pieces in ([raw], _by_byte(raw)):
@@ -119,7 +116,7 @@ def _by_h11(raw: bytes) -> list[Request] | None:
 
 @pytest.mark.behaviour("GW-21")
 @pytest.mark.parametrize("name", (FINE | SMUGGLED).keys() - _HARMLESS)
-async def test_what_both_llhttp_and_h11_take_they_take_for_the_same(name: str) -> None:
+async def test_llhttp_and_h11_agree_on_what_both_accept(name: str) -> None:
     raw = (FINE | SMUGGLED)[name]
     other = _by_h11(raw)
     outcome = await by_gateway([raw])
@@ -160,7 +157,7 @@ def _connections(draw: st.DrawFn) -> list[bytes]:
     return [bytes(raw[start:end]) for start, end in pairwise(bounds) if start < end]
 
 
-class _Truth:
+class _LlhttpParser:
     """What llhttp alone finds."""
 
     def __init__(self, raw: bytes) -> None:
@@ -193,7 +190,7 @@ class _Truth:
 @example([post() + get() + post(b"Content-Length: 3\r\n")])
 def test_no_mix_of_requests_is_taken_for_others_than_llhttp_sees(pieces: list[bytes]) -> None:
     async def run() -> None:
-        truth, gateway = _Truth(b"".join(pieces)), await by_gateway(pieces)
+        truth, gateway = _LlhttpParser(b"".join(pieces)), await by_gateway(pieces)
         assert gateway.requests == truth.requests[: len(gateway.requests)]
         if not truth.is_broken and not gateway.is_closed:
             assert gateway.requests == truth.requests
@@ -202,15 +199,15 @@ def test_no_mix_of_requests_is_taken_for_others_than_llhttp_sees(pieces: list[by
 
 
 @pytest.mark.behaviour("GW-25")
-async def test_nothing_is_said_in_the_middle_of_an_answer_of_the_server() -> None:
+async def test_error_is_not_sent_in_the_middle_of_a_response() -> None:
     """The next request has begun and does not come to its end, while the answer before it is still being made."""
     for late, is_cut in ((b"Host: ", False), (b"X: " + b"x" * HEAD_BYTES_MAX, True)):
         outcome, ended = Outcome(), asyncio.Event()
         protocol = gateway_protocol(outcome, waits_for=ended)
-        protocol.take(get(b"/slow") + b"GET /next HTTP/1.1\r\n")
+        protocol.receive_data(get(b"/slow") + b"GET /next HTTP/1.1\r\n")
         await turns()
-        protocol.take(late)
-        assert not protocol.sweep(protocol.board.parts.clock.monotonic() + HEAD_S + 1)
+        protocol.receive_data(late)
+        assert not protocol.close_if_late(protocol.registry.deps.clock.monotonic() + HEAD_TIMEOUT_S + 1)
         assert outcome.written == b""
         assert outcome.is_closed == is_cut
         ended.set()
@@ -248,7 +245,7 @@ async def test_host_may_be_missing_in_http_1_0() -> None:
 async def test_garbage_behind_a_request_does_not_take_its_answer() -> None:
     outcome, ended = Outcome(), asyncio.Event()
     protocol = gateway_protocol(outcome, waits_for=ended)
-    protocol.take(get(b"/slow") + b"\x00nonsense\r\n\r\n")
+    protocol.receive_data(get(b"/slow") + b"\x00nonsense\r\n\r\n")
     await turns()
     assert outcome.written == b""
     ended.set()

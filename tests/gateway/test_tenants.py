@@ -1,4 +1,4 @@
-"""Keys with lists and limits where models are asked: on the hot path, in the list of models, in another dialect."""
+"""Keys with lists and limits where models get requests: on the hot path, in the list of models, in another dialect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 from tests.api.test_authentication import make_key
 from tests.api.test_sessions import OWN, as_browser, log_in, secret_of
 from tests.api.test_users import make_user
-from tests.engines.running import Engine
+from tests.engines.engine_processes import Engine
 from tests.serving.scene import an_engine, keep_only_the_feed, put_model, serve
 from tests.support.frontends import RunningFrontend, running_frontend
 
@@ -56,7 +56,7 @@ async def test_a_model_outside_the_list_is_refused_in_every_dialect(
     key = (await make_key(frontend, scope="infer", models=["oth*"]))["key"]
     status, answer = await _ask(frontend, key, path, body)
     assert status == 404, answer
-    assert "There is no model named 'chat' that this key may ask." in str(answer)
+    assert "There is no model named 'chat' that this key may use." in str(answer)
     absent = (await _ask(frontend, key, path, body | {"model": "tach"}))[1]
     assert _sentence(absent).replace("tach", "chat") == _sentence(answer), "it tells whether the model exists"
 
@@ -72,7 +72,7 @@ async def test_hints_name_only_models_of_the_list(frontend: RunningFrontend) -> 
         await _look(frontend, key, "othe"),
     ):
         assert status == 404
-        assert "Was other meant?" in str(answer)
+        assert "Did you mean other?" in str(answer)
 
 
 @pytest.mark.behaviour("GW-112")
@@ -119,6 +119,8 @@ async def test_only_models_of_the_list_are_shown_and_answer(frontend: RunningFro
     status, listed = await frontend.call("GET", "/v1/models", key=key)
     assert (status, [model["id"] for model in listed["data"]]) == (200, ["chat"])
     assert (await frontend.call("GET", "/v1/models/other", key=key))[0] == 404
+    status, answer = await frontend.call("GET", "/v1/models/with%0Abreak", key=key)
+    assert (status, answer["error"]["code"]) == (404, "model_not_found")
     assert (await _ask(frontend, key))[0] == 200
     status, answer = await _ask(frontend, key, body=CHAT | {"model": "alias-of-other"})
     assert (status, answer["error"]["code"]) == (404, "model_not_found")
@@ -133,7 +135,9 @@ async def test_a_model_that_is_allowed_by_an_alias_is_allowed_and_capitals_count
 
 
 @pytest.mark.behaviour("GW-117")
-async def test_a_request_too_many_is_told_so_the_way_that_openai_clients_expect(frontend: RunningFrontend) -> None:
+async def test_request_above_the_rate_limit_raises_the_openai_clients_rate_limit_error(
+    frontend: RunningFrontend,
+) -> None:
     key = (await make_key(frontend, scope="infer", limits=[{"requests_per_minute": 2}]))["key"]
     client = AsyncOpenAI(base_url=f"{frontend.url}/v1", api_key=key, max_retries=0)
     for _ in range(2):
@@ -164,7 +168,6 @@ async def test_tokens_that_an_engine_tells_of_count_against_the_quota(frontend: 
     assert (status, answer["error"]["code"]) == (429, "insufficient_quota")
 
 
-@pytest.mark.behaviour("GW-113")
 async def test_a_raised_limit_lets_the_next_request_in(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="infer", limits=[{"tokens_per_day": 1}])
     assert [(await _ask(frontend, made["key"]))[0] for _ in range(2)] == [200, 429]
@@ -175,7 +178,7 @@ async def test_a_raised_limit_lets_the_next_request_in(frontend: RunningFrontend
 
 @pytest.mark.behaviour("GW-124")
 @pytest.mark.parametrize(("path", "body"), PATHS, ids=[path for path, _ in PATHS])
-async def test_a_browsers_session_asks_models_from_our_own_page_only(
+async def test_browser_session_calls_models_from_the_own_page_only(
     frontend: RunningFrontend, path: str, body: Any
 ) -> None:
     await make_user(frontend)
@@ -186,23 +189,23 @@ async def test_a_browsers_session_asks_models_from_our_own_page_only(
 
 
 @pytest.mark.behaviour("GW-132")
-async def test_a_key_with_limits_is_told_what_is_left_of_them(frontend: RunningFrontend) -> None:
+async def test_key_with_limits_gets_rate_limit_headers(frontend: RunningFrontend) -> None:
     limit = {"requests_per_minute": 2, "tokens_per_minute": 6000}
     key = (await make_key(frontend, scope="infer", limits=[limit]))["key"]
     client = AsyncOpenAI(base_url=f"{frontend.url}/v1", api_key=key, max_retries=0)
-    asked: Any = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
-    told = await client.chat.completions.with_raw_response.create(**asked)
-    answer = told.parse()
-    assert told.headers["x-ratelimit-limit-requests"] == "2"
-    assert told.headers["x-ratelimit-remaining-requests"] == "1"
-    assert told.headers["x-ratelimit-reset-requests"].endswith("s")
-    assert told.headers["x-ratelimit-limit-tokens"] == "6000"
+    body: Any = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
+    response = await client.chat.completions.with_raw_response.create(**body)
+    answer = response.parse()
+    assert response.headers["x-ratelimit-limit-requests"] == "2"
+    assert response.headers["x-ratelimit-remaining-requests"] == "1"
+    assert response.headers["x-ratelimit-reset-requests"].endswith("s")
+    assert response.headers["x-ratelimit-limit-tokens"] == "6000"
     # The tokens of this answer are counted already; the bucket fills all the time.
-    assert 6000 - answer.usage.total_tokens <= int(told.headers["x-ratelimit-remaining-tokens"]) <= 6000
-    async with client.chat.completions.with_streaming_response.create(stream=True, **asked) as stream:
+    assert 6000 - answer.usage.total_tokens <= int(response.headers["x-ratelimit-remaining-tokens"]) <= 6000
+    async with client.chat.completions.with_streaming_response.create(stream=True, **body) as stream:
         assert stream.headers["x-ratelimit-remaining-requests"] == "0"
     with pytest.raises(openai.RateLimitError) as caught:
-        await client.chat.completions.create(**asked)
+        await client.chat.completions.create(**body)
     assert caught.value.response.headers["x-ratelimit-remaining-requests"] == "0"
     assert "retry-after" in caught.value.response.headers
     await client.close()
@@ -210,25 +213,27 @@ async def test_a_key_with_limits_is_told_what_is_left_of_them(frontend: RunningF
 
 @pytest.mark.behaviour("GW-132")
 @pytest.mark.parametrize("more", [{}, {"stream": True}], ids=["whole", "stream"])
-async def test_anthropics_clients_are_told_by_their_own_names(frontend: RunningFrontend, more: dict[str, Any]) -> None:
+async def test_messages_route_sends_anthropic_rate_limit_headers(
+    frontend: RunningFrontend, more: dict[str, Any]
+) -> None:
     key = (await make_key(frontend, scope="infer", limits=[{"requests_per_minute": 1, "tokens_per_day": 900}]))["key"]
-    asked, headers = CHAT | {"max_tokens": 5} | more, {"Authorization": f"Bearer {key}"}
+    body, headers = CHAT | {"max_tokens": 5} | more, {"Authorization": f"Bearer {key}"}
     for status, remaining in ((200, "0"), (429, "0")):
-        async with frontend.http.post(f"{frontend.url}/v1/messages", json=asked, headers=headers) as told:
-            assert told.status == status
-            assert told.headers["anthropic-ratelimit-requests-limit"] == "1"
-            assert told.headers["anthropic-ratelimit-requests-remaining"] == remaining
-            assert datetime.fromisoformat(told.headers["anthropic-ratelimit-requests-reset"]).tzinfo is not None
-            assert told.headers["anthropic-ratelimit-tokens-limit"] == "900"
-            assert not [name for name in told.headers if name.lower().startswith("x-ratelimit")]
-            await told.read()
+        async with frontend.http.post(f"{frontend.url}/v1/messages", json=body, headers=headers) as response:
+            assert response.status == status
+            assert response.headers["anthropic-ratelimit-requests-limit"] == "1"
+            assert response.headers["anthropic-ratelimit-requests-remaining"] == remaining
+            assert datetime.fromisoformat(response.headers["anthropic-ratelimit-requests-reset"]).tzinfo is not None
+            assert response.headers["anthropic-ratelimit-tokens-limit"] == "900"
+            assert not [name for name in response.headers if name.lower().startswith("x-ratelimit")]
+            await response.read()
 
 
 @pytest.mark.behaviour("GW-132")
 @pytest.mark.parametrize(("path", "body"), PATHS, ids=[path for path, _ in PATHS])
-async def test_a_key_without_limits_is_told_nothing_of_them(frontend: RunningFrontend, path: str, body: Any) -> None:
+async def test_key_without_limits_gets_no_rate_limit_headers(frontend: RunningFrontend, path: str, body: Any) -> None:
     key = (await make_key(frontend, scope="infer"))["key"]
     async with frontend.http.post(
         f"{frontend.url}{path}", json=body, headers={"Authorization": f"Bearer {key}"}
-    ) as told:
-        assert not [name for name in told.headers if "ratelimit" in name.lower()]
+    ) as response:
+        assert not [name for name in response.headers if "ratelimit" in name.lower()]

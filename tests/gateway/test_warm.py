@@ -39,14 +39,14 @@ async def test_a_warm_request_is_no_statement_no_bus_message_and_no_task(
             return make_task(work, **more)
 
         monkeypatch.setattr(running, "create_task", noted)
-        heard = len(engine.heard)
+        received_before = len(engine.received)
         for body in (CHAT, STREAMED, CHAT):
             opened.send(body)
             assert (await opened.answer()).status == 200
         monkeypatch.undo()
-    assert len(engine.heard) == heard + 3
+    assert len(engine.received) == received_before + 3
     assert (statements, said) == ([], [])
     assert [name for name in tasks if not name.startswith(("Loop.", "Presence."))] == []
-    assert [(record.status, record.attempts) for record in records.heard] == [(200, 1)] * 5
-    assert len({record.key_id for record in records.heard}) == 1
+    assert [(record.status, record.attempts) for record in records.received] == [(200, 1)] * 5
+    assert len({record.key_id for record in records.received}) == 1
     assert engine.connections == 1

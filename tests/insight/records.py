@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from corral.domain.answered import Answered
-from corral.insight.going import UnderWay
-from corral.insight.insight import Breaker
+from corral.domain.usage import RequestRecord
+from corral.insight.request_monitor import BreakerStatus, OpenRequest
 
 BEGAN_AT = 1_790_000_000.0
 
 
-def record(**changes: Any) -> Answered:
+def record(**changes: Any) -> RequestRecord:
     """A stream of 201 events that went well: 10 ms in the queue, 100 ms to its first byte, 2.1 s in all."""
     usual: dict[str, Any] = {
         "request_id": "request-1",
@@ -34,7 +33,7 @@ def record(**changes: Any) -> Answered:
         "cached_tokens": 20,
         "completion_tokens": 200,
     }
-    return Answered(**(usual | changes))
+    return RequestRecord(**(usual | changes))
 
 
 @dataclass
@@ -57,7 +56,7 @@ class HandClock:
 class Request:
     """A request that has not ended."""
 
-    place: tuple[str, str, str]
+    tally_key: tuple[str, str, str]
     is_streaming: bool = False
     events: int = 0
 
@@ -65,17 +64,19 @@ class Request:
 @dataclass
 class SmallFleet:
     names: set[str] = field(default_factory=lambda: {"chat"})
-    replicas: dict[str, Breaker] = field(default_factory=lambda: {"replica-1": Breaker(model="chat", state="closed")})
-    requests: list[UnderWay] = field(default_factory=list)
+    replicas: dict[str, BreakerStatus] = field(
+        default_factory=lambda: {"replica-1": BreakerStatus(model="chat", state="closed")}
+    )
+    requests: list[OpenRequest] = field(default_factory=list)
 
-    def models(self) -> Collection[str]:
+    def list_models(self) -> Collection[str]:
         return self.names
 
-    def breakers(self) -> Mapping[str, Breaker]:
+    def list_breakers(self) -> Mapping[str, BreakerStatus]:
         return self.replicas
 
-    def under_way(self) -> Iterable[UnderWay]:
+    def list_open_requests(self) -> Iterable[OpenRequest]:
         return self.requests
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         return True

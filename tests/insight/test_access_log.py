@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from corral.app.logs import configure_access_log
-from corral.domain.answered import Origin
+from corral.domain.usage import ErrorOrigin
 from corral.insight.access_log import LOGGER, AccessLog, AccessLogStyle
-from corral.insight.insight import Insight, InsightOptions
+from corral.insight.request_monitor import RequestMonitor, RequestMonitorOptions
 from tests.insight.records import HandClock, SmallFleet, record
 
 
@@ -29,7 +29,7 @@ def lines() -> Iterator[io.StringIO]:
 
 @pytest.mark.behaviour("GW-183")
 def test_a_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> None:
-    AccessLog(AccessLogStyle.JSON).answered(record(traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01"))
+    AccessLog(AccessLogStyle.JSON).on_requests_ended(record(traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01"))
     said = json.loads(lines.getvalue())
     assert said["at"] == "2026-09-21T14:13:20.000+00:00"
     assert (said["request_id"], said["key_id"], said["model"]) == ("request-1", "key-1", "chat")
@@ -40,11 +40,11 @@ def test_a_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> 
 
 @pytest.mark.behaviour("GW-183")
 def test_a_line_of_text_is_read_by_people(lines: io.StringIO) -> None:
-    AccessLog(AccessLogStyle.TEXT).answered(record())
-    AccessLog(AccessLogStyle.TEXT).answered(
+    AccessLog(AccessLogStyle.TEXT).on_requests_ended(record())
+    AccessLog(AccessLogStyle.TEXT).on_requests_ended(
         record(
             status=502,
-            origin=Origin.ENGINE,
+            origin=ErrorOrigin.ENGINE,
             error_code="engine_failed",
             first_byte_s=None,
             prompt_tokens=None,
@@ -63,28 +63,30 @@ def test_a_line_of_text_is_read_by_people(lines: io.StringIO) -> None:
 
 @pytest.mark.behaviour("GW-183")
 @pytest.mark.parametrize("style", [AccessLogStyle.TEXT, AccessLogStyle.JSON])
-def test_nothing_that_was_sent_can_begin_a_line_of_its_own(lines: io.StringIO, style: AccessLogStyle) -> None:
-    AccessLog(style).answered(record(request_id="a\nb", model="m\r\n2026 chat", node_name="n\x1b[2J o"))
+def test_client_input_cannot_start_a_log_line(lines: io.StringIO, style: AccessLogStyle) -> None:
+    AccessLog(style).on_requests_ended(record(request_id="a\nb", model="m\r\n2026 chat", node_name="n\x1b[2J o"))
     assert len(lines.getvalue().splitlines()) == 1
     assert "\x1b" not in lines.getvalue()
 
 
 @pytest.mark.behaviour("GW-183")
-def test_off_nobody_listens_for_it() -> None:
+def test_access_log_that_is_off_has_no_listener() -> None:
     def listeners(style: AccessLogStyle) -> list[str]:
-        insight = Insight(InsightOptions(access_log=style), SmallFleet(), HandClock(), SystemIds())
+        insight = RequestMonitor(
+            RequestMonitorOptions(access_log=style), SmallFleet(), HandClock(), SystemIdGenerator()
+        )
         return [type(listener).__name__ for listener in insight.listeners]
 
-    assert listeners(AccessLogStyle.OFF) == ["Tally"]
-    assert listeners(AccessLogStyle.TEXT) == ["Tally", "AccessLog"]
+    assert listeners(AccessLogStyle.OFF) == ["RequestTally"]
+    assert listeners(AccessLogStyle.TEXT) == ["RequestTally", "AccessLog"]
 
 
-def test_its_lines_are_not_repeated_by_the_other_loggers(lines: io.StringIO) -> None:
+def test_access_log_lines_are_not_repeated_by_other_loggers(lines: io.StringIO) -> None:
     others = io.StringIO()
     handler = logging.StreamHandler(others)
     logging.getLogger().addHandler(handler)
     try:
-        AccessLog(AccessLogStyle.TEXT).answered(record())
+        AccessLog(AccessLogStyle.TEXT).on_requests_ended(record())
     finally:
         logging.getLogger().removeHandler(handler)
     assert lines.getvalue()

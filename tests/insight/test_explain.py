@@ -9,9 +9,9 @@ import pytest
 
 from tests.api.test_authentication import make_key
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
-from tests.support.engines import MisbehavingEngine, misbehaving
+from tests.support.engines import MisbehavingEngine, run_misbehaving_engine
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}"}
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
@@ -20,7 +20,7 @@ CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
 @pytest.fixture
 async def engines() -> AsyncIterator[list[MisbehavingEngine]]:
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(misbehaving()) for _ in range(2)]
+        yield [await stack.enter_async_context(run_misbehaving_engine()) for _ in range(2)]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def frontend(database_url: str, engines: list[MisbehavingEngine]) -> Async
         await keep_only_the_feed(running)
         await put_model(running.database, aliases=("alias",), options={"parallel": "1"})
         for number, engine in enumerate(engines, 1):
-            node = await joined(running, f"node-{number}")
+            node = await join_node(running, f"node-{number}")
             await put_replica(running.database, node.id, engine.address)
         await settled(running)
         yield running
@@ -39,51 +39,51 @@ async def frontend(database_url: str, engines: list[MisbehavingEngine]) -> Async
 @pytest.mark.behaviour("GW-75")
 async def test_the_replica_that_is_named_is_the_one_that_answers_next(frontend: RunningFrontend) -> None:
     for _ in range(4):
-        status, told = await frontend.call("POST", "/api/explain", {"model": "alias"})
-        assert status == 200, told
-        assert (told["model"], told["policy"], bool(told["answered_by"])) == ("chat", "least_wait", True)
-        first, second = told["candidates"]
-        assert (first["is_picked"], second["is_picked"], told["picked"]) == (True, False, first["replica_id"])
-        assert told["message"] == f"The next request for chat goes to {first['node']}."
+        status, explained = await frontend.call("POST", "/api/explain", {"model": "alias"})
+        assert status == 200, explained
+        assert (explained["model"], explained["policy"], bool(explained["answered_by"])) == ("chat", "least_wait", True)
+        first, second = explained["candidates"]
+        assert (first["is_picked"], second["is_picked"], explained["picked"]) == (True, False, first["replica_id"])
+        assert explained["message"] == f"The next request for chat goes to {first['node']}."
         assert (first["in_flight"], first["capacity"], first["breaker"]) == (0, 1, "closed")
         async with frontend.http.post(f"{frontend.url}/v1/chat/completions", json=CHAT, headers=AUTHORISED) as answer:
-            assert answer.headers["x-corral-replica"] == told["picked"]
+            assert answer.headers["x-corral-replica"] == explained["picked"]
 
 
 @pytest.mark.behaviour("GW-75")
-async def test_what_is_full_or_left_alone_says_so(frontend: RunningFrontend) -> None:
+async def test_explanation_names_full_and_excluded_replicas(frontend: RunningFrontend) -> None:
     router = frontend.core.router
     model = await router.resolve("chat")
-    first = router.take(model)
+    first = router.check_out(model)
     assert first is not None
-    told = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
-    assert told["picked"] != first.replica.id
-    full = told["candidates"][1]
+    explained = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
+    assert explained["picked"] != first.replica.id
+    full = explained["candidates"][1]
     assert (full["replica_id"], full["expected_s"]) == (first.replica.id, None)
     assert full["sentence"].endswith("full, 1 requests of 1")
-    second = router.take(model)
+    second = router.check_out(model)
     assert second is not None
-    told = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
-    assert (told["picked"], told["waiting"]) == (None, 0)
-    assert told["message"] == "All replicas of chat are full; the next request would wait for its turn."
+    explained = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
+    assert (explained["picked"], explained["waiting"]) == (None, 0)
+    assert explained["message"] == "All replicas of chat are full; the next request would wait for its turn."
     for _ in range(5):
-        second = router.take(model) or second
-        second.failed()
+        second = router.check_out(model) or second
+        second.record_failure()
         second.release()
     first.release()
     # Its breaker is open, and so the other one is named although both are free.
-    told = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
-    assert told["picked"] == first.replica.id
+    explained = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
+    assert explained["picked"] == first.replica.id
 
 
 @pytest.mark.behaviour("GW-75")
-async def test_what_is_loaded_and_gets_no_requests_says_why(frontend: RunningFrontend) -> None:
+async def test_explanation_says_why_a_loaded_replica_gets_no_requests(frontend: RunningFrontend) -> None:
     # An edit that the engines would notice, and nobody who loads it anew.
     await put_model(frontend.database, run_hash="edited")
     await settled(frontend)
-    told = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
-    assert (told["picked"], told["candidates"]) == (None, [])
-    assert sorted(one["sentence"] for one in told["left_out"]) == [
+    explained = (await frontend.call("POST", "/api/explain", {"model": "chat"}))[1]
+    assert (explained["picked"], explained["candidates"]) == (None, [])
+    assert sorted(one["sentence"] for one in explained["left_out"]) == [
         f"node-{number}: it runs an older revision of the model" for number in (1, 2)
     ]
 
@@ -92,9 +92,9 @@ async def test_what_is_loaded_and_gets_no_requests_says_why(frontend: RunningFro
 async def test_a_model_that_is_not_loaded_and_one_that_is_not_there(frontend: RunningFrontend) -> None:
     await put_model(frontend.database, "cold")
     await settled(frontend)
-    told = (await frontend.call("POST", "/api/explain", {"model": "cold"}))[1]
-    assert (told["picked"], told["candidates"]) == (None, [])
-    assert "would wait for up to" in told["message"]
+    explained = (await frontend.call("POST", "/api/explain", {"model": "cold"}))[1]
+    assert (explained["picked"], explained["candidates"]) == (None, [])
+    assert "would wait for up to" in explained["message"]
     status, refused = await frontend.call("POST", "/api/explain", {"model": "chet"})
     assert (status, refused["error"]["code"]) == (404, "model_not_found")
     assert (await frontend.call("POST", "/api/explain", {}))[0] == 400

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from corral.adapters.system import SystemIds
-from corral.api.insight.families import FAMILIES, RequestMetrics
-from corral.domain.answered import Origin
-from corral.insight.insight import Breaker, Insight, InsightOptions
+from corral.adapters.system import SystemIdGenerator
+from corral.api.metric_families import FAMILIES, RequestMetrics
+from corral.domain.usage import ErrorOrigin
+from corral.insight.request_monitor import BreakerStatus, RequestMonitor, RequestMonitorOptions
 from tests.insight.records import HandClock, Request, SmallFleet, record
 
 
-def read(insight: Insight, spool_lines: int = 0) -> dict[str, Metric]:
+def read(insight: RequestMonitor, spool_lines: int = 0) -> dict[str, Metric]:
     text = RequestMetrics(insight, lambda: spool_lines).render().decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def an_insight(fleet: SmallFleet | None = None) -> Insight:
-    return Insight(InsightOptions(), fleet or SmallFleet(), HandClock(), SystemIds())
+def an_insight(fleet: SmallFleet | None = None) -> RequestMonitor:
+    return RequestMonitor(RequestMonitorOptions(), fleet or SmallFleet(), HandClock(), SystemIdGenerator())
 
 
 @pytest.mark.behaviour("GW-182")
@@ -39,7 +39,7 @@ def test_every_family_is_described_also_while_nothing_has_happened() -> None:
 def test_a_histogram_has_growing_buckets_a_sum_and_a_count() -> None:
     insight = an_insight()
     for total_s in (0.0005, 0.3, 0.3, 1000.0):
-        insight.tally.answered(record(total_s=total_s, first_byte_s=None))
+        insight.tally.on_requests_ended(record(total_s=total_s, first_byte_s=None))
     samples = read(insight)["corral_request_seconds"].samples
     buckets = [sample.value for sample in samples if sample.name.endswith("_bucket")]
     assert (buckets[0], buckets[-2], buckets[-1]) == (1, 3, 4)
@@ -56,18 +56,18 @@ def test_a_histogram_has_growing_buckets_a_sum_and_a_count() -> None:
         min_size=1,
     )
 )
-def test_any_name_of_a_model_comes_back_as_it_was(name: str) -> None:
+def test_model_name_in_a_metric_label_is_escaped_reversibly(name: str) -> None:
     insight = an_insight()
-    insight.tally.answered(record(model=name, origin=Origin.ENGINE, error_code="engine_lost"))
+    insight.tally.on_requests_ended(record(model=name, origin=ErrorOrigin.ENGINE, error_code="engine_lost"))
     found = read(insight)
     assert {sample.labels["model"] for sample in found["corral_requests"].samples} == {name}
     assert {sample.labels["model"] for sample in found["corral_queue_seconds"].samples} == {name}
 
 
-def test_what_is_under_way_is_read_from_the_fleet() -> None:
+def test_open_request_metrics_are_read_from_the_fleet_view() -> None:
     fleet = SmallFleet(
         replicas={
-            str(n): Breaker(model="chat", state=state) for n, state in enumerate(("closed", "open", "half_open"))
+            str(n): BreakerStatus(model="chat", state=state) for n, state in enumerate(("closed", "open", "half_open"))
         },
         requests=[Request(("chat", "chat", "0"), is_streaming=True), Request(("chat", "chat", ""))],
     )

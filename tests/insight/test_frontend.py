@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from corral.adapters.traces import OtlpSpans
-from corral.api.insight import live
-from corral.api.insight.families import FAMILIES
-from corral.domain.answered import Answered
+from corral.adapters.traces import OtlpSpanExporter
+from corral.api import insight as live
+from corral.api.metric_families import FAMILIES
 from corral.domain.errors import StoreUnavailable
 from corral.domain.replica import Replica, ReplicaState
+from corral.domain.usage import RequestRecord
 from tests.insight.collector import Collector, attributes, collecting
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
-from tests.support.engines import MisbehavingEngine, Mode, misbehaving
+from tests.support.engines import EngineBehaviour, MisbehavingEngine, run_misbehaving_engine
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import PretendNode, joined
-from tests.support.waiting import eventually
+from tests.support.nodes import PretendNode, join_node
+from tests.support.polling import eventually
 
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "Hello."}]}
 
@@ -59,14 +59,14 @@ async def collector() -> AsyncIterator[Collector]:
 
 @pytest.fixture
 async def scene(database_url: str, collector: Collector) -> AsyncIterator[Scene]:
-    spans = OtlpSpans(collector.url, version="1", frontend_id="f")
-    async with misbehaving() as engine, running_frontend(database_url, spans=spans) as frontend:
+    spans = OtlpSpanExporter(collector.url, version="1", frontend_id="f")
+    async with run_misbehaving_engine() as engine, running_frontend(database_url, spans=spans) as frontend:
         await keep_only_the_feed(frontend)
         await put_model(frontend.database)
-        node = await joined(frontend, "gpu-a")
+        node = await join_node(frontend, "gpu-a")
         replica = await put_replica(frontend.database, node.id, engine.address)
         await settled(frontend)
-        await frontend.core.insight.tick()
+        await frontend.core.request_monitor.tick()
         yield Scene(frontend, engine, node, replica)
 
 
@@ -109,8 +109,8 @@ async def test_metrics_name_no_key_no_request_no_node_and_no_name_that_a_client_
 
 
 @pytest.mark.behaviour("GW-182")
-async def test_what_is_under_way_and_what_fails_is_seen_in_metrics(scene: Scene) -> None:
-    scene.engine.answer = Mode.STALLS
+async def test_metrics_show_open_and_failed_requests(scene: Scene) -> None:
+    scene.engine.answer = EngineBehaviour.STALLS
     asking = asyncio.create_task(scene.ask(stream=True))
 
     async def is_streaming() -> bool:
@@ -124,7 +124,7 @@ async def test_what_is_under_way_and_what_fails_is_seen_in_metrics(scene: Scene)
     assert found("corral_streams_open") == 0
     assert found("corral_errors_total", origin="engine", code="engine_lost") == 1
     assert found("corral_requests_total", model="chat", call="chat", status="2xx") == 1
-    scene.engine.answer = Mode.CLOSES
+    scene.engine.answer = EngineBehaviour.CLOSES
     for _ in range(5):
         await scene.ask()
     assert (await scene.metrics())("corral_breaker_open", model="chat") == 1
@@ -133,13 +133,12 @@ async def test_what_is_under_way_and_what_fails_is_seen_in_metrics(scene: Scene)
     assert model["pace"]["errors_per_s"] > 0
 
 
-@pytest.mark.behaviour("GW-186")
 async def test_the_live_view_shows_models_replicas_and_requests(scene: Scene) -> None:
     await scene.ask()
     await put_replica(scene.frontend.database, scene.node.id, "", index=1, state=ReplicaState.LOADING)
-    await put_model(scene.frontend.database, "never-asked-for")
+    await put_model(scene.frontend.database, "never-requested")
     await settled(scene.frontend)
-    scene.engine.answer = Mode.STALLS
+    scene.engine.answer = EngineBehaviour.STALLS
     asking = asyncio.create_task(scene.ask(stream=True))
 
     async def is_streaming() -> Any:
@@ -161,8 +160,7 @@ async def test_the_live_view_shows_models_replicas_and_requests(scene: Scene) ->
     await asking
 
 
-@pytest.mark.behaviour("GW-186")
-async def test_the_live_view_is_told_from_memory_while_postgresql_is_away(
+async def test_live_view_is_served_from_memory_while_postgresql_is_away(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
@@ -178,35 +176,32 @@ async def test_the_live_view_is_told_from_memory_while_postgresql_is_away(
         outage.setattr(scene.frontend.database, "transaction", away)
         (model,) = (await scene.live())["models"]
         assert [replica["node"] for replica in model["replicas"]] == ["gpu-a"]
-        outage.setattr(live, "LOOK_LIMIT_S", 0.01)
+        outage.setattr(live, "READ_LIMIT_S", 0.01)
         outage.setattr(scene.frontend.database, "transaction", silent)
         assert [model["name"] for model in (await scene.live())["models"]] == ["chat"]
-        scene.frontend.core.health.store_is_away(StoreUnavailable("The database is away."))
+        scene.frontend.core.health.record_store_outage(StoreUnavailable("The database is away."))
         found = await scene.live()
         assert any("PostgreSQL" in sentence for sentence in found["degraded"])
         assert [model["name"] for model in found["models"]] == ["chat"]
 
 
-@pytest.mark.behaviour("GW-186")
-async def test_who_may_only_ask_models_does_not_see_who_else_does(scene: Scene) -> None:
+async def test_inference_key_cannot_read_live_traffic(scene: Scene) -> None:
     for scope, status in (("infer", 403), ("operate", 200)):
         _, made = await scene.frontend.call("POST", "/api/keys", {"name": scope, "scope": scope})
         assert (await scene.frontend.call("GET", "/api/live", key=made["key"]))[0] == status
     assert (await scene.frontend.call("GET", "/api/live", key=None))[0] == 401
 
 
-@pytest.mark.behaviour("GW-184")
-@pytest.mark.behaviour("GW-189")
 async def test_a_request_id_and_a_trace_go_from_the_client_to_the_engine_and_into_every_record(
     scene: Scene, collector: Collector
 ) -> None:
-    heard: list[Answered] = []
+    recorded: list[RequestRecord] = []
 
-    class Ear:
-        def answered(self, *records: Answered) -> None:
-            heard.extend(records)
+    class RecordListener:
+        def on_requests_ended(self, *records: RequestRecord) -> None:
+            recorded.extend(records)
 
-    scene.frontend.core.gateway.listeners.append(Ear())
+    scene.frontend.core.gateway.listeners.append(RecordListener())
     trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     headers = {"Authorization": f"Bearer {ADMIN_KEY}", "x-request-id": "mine-1"}
     headers["traceparent"] = f"00-{trace_id}-{span_id}-01"
@@ -214,22 +209,21 @@ async def test_a_request_id_and_a_trace_go_from_the_client_to_the_engine_and_int
     async with scene.frontend.http.post(url, json=CHAT, headers=headers) as answer:
         assert answer.status == 200
         assert answer.headers["x-request-id"] == "mine-1"
-    told = scene.engine.heard[-1].headers
-    assert told["x-request-id"] == "mine-1"
-    assert heard[0].request_id == "mine-1"
-    assert heard[0].traceparent == told["traceparent"]
-    await scene.frontend.core.insight.send_traces()
+    engine_headers = scene.engine.received[-1].headers
+    assert engine_headers["x-request-id"] == "mine-1"
+    assert recorded[0].request_id == "mine-1"
+    assert recorded[0].traceparent == engine_headers["traceparent"]
+    await scene.frontend.core.request_monitor.send_traces()
     request, engine = collector.named("corral.request"), collector.named("corral.engine")
     assert request.parent_span_id.hex() == span_id
-    assert told["traceparent"] == f"00-{trace_id}-{engine.span_id.hex()}-01"
+    assert engine_headers["traceparent"] == f"00-{trace_id}-{engine.span_id.hex()}-01"
     assert attributes(request)["corral.request_id"] == "mine-1"
 
 
-@pytest.mark.behaviour("GW-189")
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models/nobody-knows-it"])
 async def test_an_error_names_the_request_and_so_does_its_header(scene: Scene, path: str) -> None:
     method, body = ("POST", CHAT | {"model": "nobody-knows-it"}) if "chat" in path else ("GET", None)
-    for sent, wanted in (("mine-2", "mine-2"), ("not a good id!", None)):
+    for sent, expected in (("mine-2", "mine-2"), ("not a good id!", None)):
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "x-request-id": sent}
         async with scene.frontend.http.request(
             method, f"{scene.frontend.url}{path}", json=body, headers=headers
@@ -237,4 +231,4 @@ async def test_an_error_names_the_request_and_so_does_its_header(scene: Scene, p
             assert answer.status == 404
             given = answer.headers["x-request-id"]
             assert (await answer.json())["error"]["request_id"] == given
-            assert given == wanted if wanted else given != sent
+            assert given == expected if expected else given != sent

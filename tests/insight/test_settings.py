@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from corral.adapters.traces import OtlpSpans
-from corral.app.insight import open_spans
-from corral.app.settings import FrontendSettings, load
+from corral.adapters.traces import OtlpSpanExporter
+from corral.app.insight import open_span_exporter
+from corral.app.settings import FrontendSettings, load_settings
 from corral.domain.errors import InvalidRequest
 from corral.insight.access_log import AccessLogStyle
 
@@ -20,34 +20,32 @@ NEEDED = {
 
 
 def settings(**variables: str) -> FrontendSettings:
-    return load(FrontendSettings, environ=NEEDED | variables).settings
+    return load_settings(FrontendSettings, environ=NEEDED | variables).settings
 
 
 @pytest.mark.behaviour("GW-183")
-def test_by_default_there_is_neither_an_access_log_nor_a_trace() -> None:
+def test_access_log_and_traces_are_off_by_default() -> None:
     usual = settings()
     assert usual.access_log is AccessLogStyle.OFF
-    assert open_spans(usual, "f") is None
+    assert open_span_exporter(usual, "f") is None
 
 
-@pytest.mark.behaviour("GW-184")
 async def test_an_endpoint_is_where_traces_go() -> None:
-    spans = open_spans(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318/", CORRAL_TRACE_SHARE="0.1"), "f")
-    assert isinstance(spans, OtlpSpans)
+    spans = open_span_exporter(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318/", CORRAL_TRACE_SHARE="0.1"), "f")
+    assert isinstance(spans, OtlpSpanExporter)
     await spans.close()
 
 
-@pytest.mark.behaviour("GW-184")
 def test_without_the_library_the_start_is_refused_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "corral.adapters.traces", None)
     with pytest.raises(InvalidRequest) as refused:
-        open_spans(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318"), "f")
+        open_span_exporter(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318"), "f")
     assert "corral[otel]" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(
     "wrong", [{"CORRAL_ACCESS_LOG": "loud"}, {"CORRAL_TRACE_SHARE": "1.5"}, {"CORRAL_OTLP_ENDPOINT": "collector"}]
 )
-def test_what_makes_no_sense_stops_the_start(wrong: dict[str, str]) -> None:
+def test_invalid_insight_settings_prevent_the_start(wrong: dict[str, str]) -> None:
     with pytest.raises(InvalidRequest, match=next(iter(wrong))):
         settings(**wrong)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corral.domain.errors import NotFound, Unavailable
 from corral.domain.model import FilePart
-from corral.ports.origin import Found, Moved
+from corral.ports.files import OriginFile, ProgressCallback
 
 PIECE = 64 * 1024
 
@@ -38,22 +38,22 @@ class PretendOrigins:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    async def resolve(self, part: FilePart) -> tuple[Found, ...]:
+    async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]:
         if part.uri in self.folders:
             return tuple(self._found(path, uri) for path, uri in sorted(self.folders[part.uri].items()))
         return (self._found(part.uri.rpartition("/")[2], part.uri, part.sha256),)
 
-    def _found(self, path: str, uri: str, sha256: str = "") -> Found:
+    def _found(self, path: str, uri: str, sha256: str = "") -> OriginFile:
         if uri in self.local:
-            return Found(path=path, address=uri, size_bytes=self.local[uri].stat().st_size)
+            return OriginFile(path=path, address=uri, size_bytes=self.local[uri].stat().st_size)
         if uri not in self.contents:
             raise NotFound(f"There is nothing at {uri}.", code="not_found")
         content = self.contents[uri]
         if not self.tells:
-            return Found(path=path, address=uri, sha256=sha256)
-        return Found(path=path, address=uri, sha256=sha256 or sha256_of(content), size_bytes=len(content))
+            return OriginFile(path=path, address=uri, sha256=sha256)
+        return OriginFile(path=path, address=uri, sha256=sha256 or sha256_of(content), size_bytes=len(content))
 
-    async def fetch(self, found: Found, into: Path, moved: Moved) -> Path:
+    async def fetch(self, found: OriginFile, into: Path, moved: ProgressCallback) -> Path:
         if found.address in self.local:
             return self.local[found.address]
         content, path = self.contents[found.address], into / "fetched"
@@ -74,15 +74,15 @@ class PretendOrigins:
                 moved(have, found.size_bytes)
         return path
 
-    async def forget(self, found: Found, into: Path) -> None:
+    async def forget(self, found: OriginFile, into: Path) -> None:
         (into / "fetched").unlink(missing_ok=True)
 
 
 @dataclass
-class Heard:
+class RecordingProgress:
     """A report that remembers."""
 
-    told: list[tuple[int, int | None, str]] = field(default_factory=list)
+    reported: list[tuple[int, int | None, str]] = field(default_factory=list)
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
-        self.told.append((current_bytes, total_bytes, file_name))
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        self.reported.append((current_bytes, total_bytes, file_name))

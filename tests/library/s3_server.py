@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from tests.support.waiting import POLL_S
+from tests.support.polling import POLL_S
+from tests.support.ports import find_free_port
 
 BUCKET = "models"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @contextmanager
 def s3_server() -> Iterator[str]:
     """Its address, with an empty bucket."""
-    port = free_port()
+    port = find_free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,

@@ -10,10 +10,10 @@ from sqlalchemy import text
 
 from corral.adapters.system import SystemClock
 from corral.domain.model import FilePart, Model, ModelConfig, ModelFile, StoredFile
-from corral.library.library import Library, LibraryOptions
+from corral.library.library import FrontendLibrary, LibraryOptions
 from corral.store import models as model_store
 from corral.store.database import Database
-from tests.library.origins import Heard, PretendOrigins
+from tests.library.origins import PretendOrigins, RecordingProgress
 
 FRONTEND = "frontend-1"
 
@@ -32,9 +32,9 @@ class Scene:
         self.options = LibraryOptions(**values | options)
         self.library = self.another()
 
-    def another(self) -> Library:
+    def another(self) -> FrontendLibrary:
         """The same library in the next life of its process."""
-        return Library(self.options, self.database, self.origins, SystemClock(), self.storage)
+        return FrontendLibrary(self.options, self.database, self.origins, SystemClock(), self.storage)
 
     async def model(self, name: str, files: Sequence[ModelFile], **config: Any) -> Model:
         async with self.database.transaction() as tx:
@@ -42,11 +42,15 @@ class Scene:
             return await model_store.insert_model(tx, made, "a test", "")
 
     async def enter(
-        self, name: str, *files: ModelFile, library: Library | None = None, report: Heard | None = None
+        self,
+        name: str,
+        *files: ModelFile,
+        library: FrontendLibrary | None = None,
+        report: RecordingProgress | None = None,
     ) -> tuple[StoredFile, ...]:
         """A model with these files, and the files held."""
         await self.model(name, files)
-        return await (library or self.library).enter(name, files, report or Heard())
+        return await (library or self.library).ensure_files(name, files, report or RecordingProgress())
 
     async def delete(self, name: str) -> None:
         async with self.database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""Copies of the library that are damaged on its disk: found out, dropped, fetched again, and told if that cannot be."""
+"""Copies of the library that are damaged on its disk: found, dropped, fetched again, and reported if that fails."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from corral.domain.model import StoredFile
 from corral.library.inspector import INSPECT_EVERY_S
-from corral.library.library import Library
-from tests.library.origins import Heard, sha256_of
+from corral.library.library import FrontendLibrary
+from tests.library.origins import RecordingProgress, sha256_of
 from tests.library.scene import Scene, one
-from tests.library.test_entering import CONTENT, URL
-from tests.operations.driving import SteppingClock
-from tests.support.waiting import eventually
+from tests.library.test_importer import CONTENT, URL
+from tests.operations.manual_dispatcher import SteppingClock
+from tests.support.polling import eventually
 
 
 def flip(path: Path) -> None:
@@ -49,12 +49,12 @@ async def held(scene: Scene) -> tuple[StoredFile, Path]:
 
 
 def path_of(scene: Scene, sha256: str) -> Path:
-    path = scene.library.path(sha256)
+    path = scene.library.find_path(sha256)
     assert path is not None
     return path
 
 
-async def found(library: Library, sha256: str) -> bool:
+async def found(library: FrontendLibrary, sha256: str) -> bool:
     """What a report of wrong bytes comes to."""
 
     async def is_known() -> tuple[bool] | None:
@@ -65,7 +65,6 @@ async def found(library: Library, sha256: str) -> bool:
     return is_right
 
 
-@pytest.mark.behaviour("LIB-15")
 @harmed
 async def test_reported_copy_that_is_damaged_is_dropped_and_fetched_again(
     scene: Scene, harm: Callable[[Path], None]
@@ -73,17 +72,16 @@ async def test_reported_copy_that_is_damaged_is_dropped_and_fetched_again(
     stored, path = await held(scene)
     harm(path)
     assert await found(scene.library, stored.sha256) is False
-    assert scene.library.path(stored.sha256) is None
-    assert await scene.library.holders(stored.sha256) == ()
-    await scene.library.enter("m", [FILE], Heard())
+    assert scene.library.find_path(stored.sha256) is None
+    assert await scene.library.list_holders(stored.sha256) == ()
+    await scene.library.ensure_files("m", [FILE], RecordingProgress())
     assert path.read_bytes() == CONTENT
     assert await found(scene.library, stored.sha256) is True
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_reported_copy_is_hashed_at_most_once_in_ten_minutes(scene: Scene) -> None:
     clock = SteppingClock()
-    library = Library(scene.options, scene.database, scene.origins, clock)
+    library = FrontendLibrary(scene.options, scene.database, scene.origins, clock)
     stored, path = await held(scene)
     assert await found(library, stored.sha256) is True
     flip_in_silence(path)
@@ -94,7 +92,6 @@ async def test_reported_copy_is_hashed_at_most_once_in_ten_minutes(scene: Scene)
     await library.stop()
 
 
-@pytest.mark.behaviour("LIB-15")
 @touched
 async def test_copy_that_was_touched_is_hashed_before_it_counts_as_held(
     scene: Scene, harm: Callable[[Path], None]
@@ -102,10 +99,9 @@ async def test_copy_that_was_touched_is_hashed_before_it_counts_as_held(
     stored, path = await held(scene)
     harm(path)
     assert not await scene.library.has(stored.sha256)
-    assert await scene.library.holders(stored.sha256) == ()
+    assert await scene.library.list_holders(stored.sha256) == ()
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_copy_that_was_touched_and_is_right_stays(scene: Scene) -> None:
     stored, path = await held(scene)
     os.utime(path, ns=(1, 1))
@@ -113,7 +109,6 @@ async def test_copy_that_was_touched_and_is_right_stays(scene: Scene) -> None:
     assert path.read_bytes() == CONTENT
 
 
-@pytest.mark.behaviour("LIB-15")
 @touched
 async def test_damaged_copy_is_dropped_when_its_frontend_starts(scene: Scene, harm: Callable[[Path], None]) -> None:
     stored, path = await held(scene)
@@ -122,25 +117,21 @@ async def test_damaged_copy_is_dropped_when_its_frontend_starts(scene: Scene, ha
     await reborn.start()
 
     async def is_gone() -> bool:
-        return not path.exists() and await reborn.holders(stored.sha256) == ()
+        return not path.exists() and await reborn.list_holders(stored.sha256) == ()
 
     await eventually(is_gone)
     await reborn.stop()
 
 
-@pytest.mark.behaviour("LIB-15")
 @pytest.mark.parametrize("harm", [flip, cut, Path.unlink], ids=["flipped", "cut", "gone"])
-async def test_looking_at_copies_drops_those_that_are_damaged_or_gone(
-    scene: Scene, harm: Callable[[Path], None]
-) -> None:
+async def test_inspection_drops_damaged_and_missing_copies(scene: Scene, harm: Callable[[Path], None]) -> None:
     stored, path = await held(scene)
     harm(path)
     await scene.library.drop_damaged([stored.sha256])
-    assert await scene.library.holders(stored.sha256) == ()
+    assert await scene.library.list_holders(stored.sha256) == ()
     assert not path.exists()
 
 
-@pytest.mark.behaviour("LIB-15")
 @touched
 async def test_damaged_copy_is_dropped_while_its_frontend_runs(scene: Scene, harm: Callable[[Path], None]) -> None:
     stored, path = await held(scene)
@@ -148,20 +139,19 @@ async def test_damaged_copy_is_dropped_while_its_frontend_runs(scene: Scene, har
     await scene.library.tick()
 
     async def is_gone() -> bool:
-        return not path.exists() and await scene.library.holders(stored.sha256) == ()
+        return not path.exists() and await scene.library.list_holders(stored.sha256) == ()
 
     await eventually(is_gone)
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_copy_that_was_touched_is_looked_at_when_it_is_served(scene: Scene) -> None:
     stored, path = await held(scene)
-    blob = await scene.library.blob(stored.sha256)
+    blob = await scene.library.get_blob(stored.sha256)
     flip(path)
     assert scene.library.can_serve(blob)
 
     async def is_gone() -> bool:
-        return not path.exists() and await scene.library.holders(stored.sha256) == ()
+        return not path.exists() and await scene.library.list_holders(stored.sha256) == ()
 
     await eventually(is_gone)
     assert not scene.library.can_serve(blob)
@@ -172,19 +162,19 @@ async def test_library_says_which_upload_is_lost_until_it_is_sent_again(scene: S
     sha256 = sha256_of(CONTENT)
     sent = tmp_path / "sent"
     sent.write_bytes(CONTENT)
-    await scene.library.take(sent, sha256)
+    await scene.library.take_upload(sent, sha256)
     await scene.enter("voice", one("voice.bin", f"upload:{sha256}"))
     assert await scene.library.find_lost() == 0
-    assert scene.library.trouble() is None
+    assert scene.library.describe_lost_uploads() is None
     flip(path_of(scene, sha256))
     await scene.library.drop_damaged([sha256])
-    assert scene.library.trouble() == (
-        "voice.bin of model voice was sent by hand and no library has it any more: send it again with "
+    assert scene.library.describe_lost_uploads() == (
+        "voice.bin of model voice was uploaded and no library has it any more: upload it again with "
         f"`corral models import`, or PUT /api/files/{sha256}."
     )
     sent.write_bytes(CONTENT)
-    await scene.library.take(sent, sha256)
-    assert scene.library.trouble() is None
+    await scene.library.take_upload(sent, sha256)
+    assert scene.library.describe_lost_uploads() is None
 
 
 @pytest.mark.behaviour("LIB-16")
@@ -192,4 +182,4 @@ async def test_library_says_nothing_of_a_lost_file_that_has_a_source(scene: Scen
     stored, path = await held(scene)
     flip(path)
     await scene.library.drop_damaged([stored.sha256])
-    assert scene.library.trouble() is None
+    assert scene.library.describe_lost_uploads() is None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.storage.s3 import S3Storage
-from corral.app.model_storage import open_storage
-from corral.app.settings import FrontendSettings, load
+from corral.app.port_providers import open_storage
+from corral.app.settings import FrontendSettings, load_settings
 from corral.domain.errors import InvalidRequest
 
 BASE = {
@@ -23,7 +23,7 @@ STORAGE = {
 
 
 def read(**variables: str) -> FrontendSettings:
-    return load(FrontendSettings, environ=BASE | variables).settings
+    return load_settings(FrontendSettings, environ=BASE | variables).settings
 
 
 def test_files_are_kept_in_a_folder_of_the_user_unless_another_is_named() -> None:

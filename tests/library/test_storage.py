@@ -10,11 +10,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from corral.adapters.storage.address import S3Key, parse_address
+from corral.adapters.storage import S3Key, parse_address
 from corral.adapters.storage.s3 import PART_BYTES, S3Storage
 from corral.domain.errors import InvalidRequest, NotFound, Unavailable
 from corral.store.database import Database
-from tests.library.origins import Heard, sha256_of
+from tests.library.origins import RecordingProgress, sha256_of
 from tests.library.s3_server import BUCKET, s3_server
 from tests.library.scene import Scene, one
 from tests.library.test_damage import found
@@ -47,11 +47,11 @@ async def test_a_content_lies_in_the_storage_and_nowhere_else(database: Database
     assert await storage.find(stored.sha256) == len(CONTENT)
     assert scene.on_disk() == []
     assert await scene.rows("SELECT holder, is_shared FROM library_files") == [(storage.name, True)]
-    assert await scene.library.holds([stored.sha256, "0" * 64]) == {stored.sha256}
+    assert await scene.library.filter_held([stored.sha256, "0" * 64]) == {stored.sha256}
     # Another frontend has it without fetching, and so has its next life.
     other = scene.another()
     await scene.model("again", [one("m.bin", URL, sha256=stored.sha256)])
-    await other.enter("again", [one("m.bin", URL, sha256=stored.sha256)], Heard())
+    await other.ensure_files("again", [one("m.bin", URL, sha256=stored.sha256)], RecordingProgress())
     assert scene.origins.moved_bytes[URL] == len(CONTENT)
 
 
@@ -62,7 +62,7 @@ async def test_a_node_reads_from_an_address_that_needs_nothing_more(
     scene = Scene(database, tmp_path / "library", storage=storage)
     scene.origins.contents[URL] = CONTENT
     (stored,) = await scene.enter("m", one("m.bin", URL))
-    (place,) = await scene.library.places_for([stored.sha256, "0" * 64])
+    (place,) = await scene.library.list_blob_sources([stored.sha256, "0" * 64])
     assert (place.kind, place.sha256) == ("storage", stored.sha256)
     async with (
         aiohttp.ClientSession() as session,
@@ -72,7 +72,7 @@ async def test_a_node_reads_from_an_address_that_needs_nothing_more(
 
 
 @pytest.mark.behaviour("LIB-11")
-async def test_what_lies_there_by_chance_is_replaced_and_not_believed(
+async def test_unregistered_object_in_the_storage_is_replaced(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:
     wrong = tmp_path / "wrong"
@@ -85,7 +85,7 @@ async def test_what_lies_there_by_chance_is_replaced_and_not_believed(
 
 
 @pytest.mark.behaviour("LIB-11")
-async def test_what_somebody_took_out_of_the_bucket_is_fetched_again(
+async def test_object_deleted_from_the_bucket_is_fetched_again(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:
     scene = Scene(database, tmp_path / "library", storage=storage)
@@ -93,12 +93,11 @@ async def test_what_somebody_took_out_of_the_bucket_is_fetched_again(
     file = one("m.bin", URL, sha256=sha256_of(CONTENT))
     (stored,) = await scene.enter("m", file)
     await storage.remove(stored.sha256)
-    await scene.library.enter("m", [file], Heard())
+    await scene.library.ensure_files("m", [file], RecordingProgress())
     assert scene.origins.moved_bytes[URL] == 2 * len(CONTENT)
     assert await storage.find(stored.sha256) == len(CONTENT)
 
 
-@pytest.mark.behaviour("LIB-15")
 async def test_reported_copy_of_the_storage_that_is_damaged_is_dropped_and_fetched_again(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:
@@ -113,8 +112,8 @@ async def test_reported_copy_of_the_storage_that_is_damaged_is_dropped_and_fetch
     other = scene.another()
     assert await found(other, stored.sha256) is False
     assert await storage.find(stored.sha256) is None
-    assert await other.holders(stored.sha256) == ()
-    await other.enter("m", [file], Heard())
+    assert await other.list_holders(stored.sha256) == ()
+    await other.ensure_files("m", [file], RecordingProgress())
     assert await found(other, stored.sha256) is True
 
 
@@ -146,7 +145,7 @@ async def test_a_large_file_goes_in_parts_and_reports(tmp_path: Path, storage: S
     assert b"".join(end) == b"ab"
 
 
-async def test_what_nobody_uses_goes_from_the_storage_too(
+async def test_unused_content_is_deleted_from_the_storage_too(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:
     scene = Scene(database, tmp_path / "library", storage=storage)
@@ -159,10 +158,10 @@ async def test_what_nobody_uses_goes_from_the_storage_too(
     assert [file.sha256 for file in collected.files] == [gone.sha256]
     assert await storage.find(gone.sha256) is None
     assert await storage.find(kept.sha256) is not None
-    assert await scene.library.holds([gone.sha256, kept.sha256]) == {kept.sha256}
+    assert await scene.library.filter_held([gone.sha256, kept.sha256]) == {kept.sha256}
 
 
-async def test_a_storage_that_is_away_or_does_not_have_it_says_so(s3: str, tmp_path: Path, storage: S3Storage) -> None:
+async def test_storage_that_is_down_or_lacks_a_content_raises(s3: str, tmp_path: Path, storage: S3Storage) -> None:
     with pytest.raises(NotFound):
         _ = [piece async for piece in storage.read("00" * 32, 0, 10)]
     await storage.remove("00" * 32)
@@ -183,7 +182,6 @@ def test_an_address_of_a_storage_that_makes_no_sense_is_refused_without_repeatin
 # --- a folder that workers share ---
 
 
-@pytest.mark.behaviour("LIB-12")
 async def test_a_shared_folder_is_registered_once_for_all_and_readable_for_workers(
     database: Database, tmp_path: Path
 ) -> None:
@@ -194,10 +192,10 @@ async def test_a_shared_folder_is_registered_once_for_all_and_readable_for_worke
     other = scene.another()
     await other.start()
     assert await scene.rows("SELECT holder, is_shared FROM library_files") == [("shared folder", True)]
-    path = other.path(stored.sha256)
+    path = other.find_path(stored.sha256)
     assert path is not None
     assert stat.S_IMODE((await asyncio.to_thread(path.stat)).st_mode) == 0o644
     await scene.library.stop()
-    assert await other.holds([stored.sha256]) == {stored.sha256}
+    assert await other.filter_held([stored.sha256]) == {stored.sha256}
     assert len(await scene.rows("SELECT 1 FROM library_files")) == 1
     await other.stop()

@@ -5,23 +5,21 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
 from aiohttp import web
 
 from corral.adapters.system import SystemClock
-from corral.bus.messages import FileItem
+from corral.bus.messages import ModelFileItem
 from corral.domain.model import FilePart, ModelFile
-from corral.library.library import Library, LibraryOptions
+from corral.library.library import FrontendLibrary, LibraryOptions
 from corral.store.database import Database
-from corral.transfer.origins.origin import OriginOptions
-from corral.transfer.origins.origins import AllOrigins
-from corral.worker.files.store import BlobStore
-from tests.library.origins import Heard, sha256_of
+from corral.transfer.origins.file_origin import OriginOptions
+from corral.transfer.origins.origin_router import OriginRouter
+from corral.worker.files.blob_store import BlobStore
+from tests.library.origins import RecordingProgress, sha256_of
 from tests.library.scene import FRONTEND, Scene, one
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
-@pytest.mark.behaviour("LIB-3")
 async def test_a_folder_and_an_address_enter_through_the_real_origins(database: Database, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -38,9 +36,9 @@ async def test_a_folder_and_an_address_enter_through_the_real_origins(database: 
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = runner.addresses[0][1]
-    origins = AllOrigins(OriginOptions(paths=(mine,), allows_private=True), SystemClock(), random.Random(1))
+    origins = OriginRouter(OriginOptions(paths=(mine,), allows_private=True), SystemClock(), random.Random(1))
     options = LibraryOptions(frontend_id=FRONTEND, folder=tmp_path / "library")
-    library = Library(options, database, origins, SystemClock())
+    library = FrontendLibrary(options, database, origins, SystemClock())
     scene = Scene(database, tmp_path / "library")
     files = (
         ModelFile(path="weights/", parts=(FilePart(uri=f"file://{mine}"),)),
@@ -61,21 +59,20 @@ async def test_a_folder_and_an_address_enter_through_the_real_origins(database: 
     assert sorted(path.split("/")[0] for path in scene.on_disk()) == ["blobs", "blobs"]
 
 
-@pytest.mark.behaviour("LIB-12")
 async def test_a_worker_on_the_same_machine_links_what_the_library_holds(scene: Scene, tmp_path: Path) -> None:
     scene.origins.contents["/a"] = b"bytes of a model"
     (stored,) = await scene.enter("m", one("m.bin", "/a"))
     store = BlobStore(tmp_path / "models", SystemClock(), shared_dir=scene.folder)
     await store.tidy()
-    item = FileItem(path=stored.path, sha256=stored.sha256, size_bytes=stored.size_bytes)
-    assert await store.is_right(item.sha256, item.size_bytes)
-    path = scene.library.path(stored.sha256)
+    item = ModelFileItem(path=stored.path, sha256=stored.sha256, size_bytes=stored.size_bytes)
+    assert await store.ensure_valid(item.sha256, item.size_bytes)
+    path = scene.library.find_path(stored.sha256)
     assert path is not None
-    assert store.path(stored.sha256).stat().st_ino == path.stat().st_ino
+    assert store.get_path(stored.sha256).stat().st_ino == path.stat().st_ino
     # The library may throw its own copy away: the worker keeps what it has.
     await scene.delete("m")
     assert await scene.library.forget(stored.sha256)
-    assert store.path(stored.sha256).read_bytes() == b"bytes of a model"
+    assert store.get_path(stored.sha256).read_bytes() == b"bytes of a model"
 
 
 async def test_a_report_is_what_loads_expect(scene: Scene) -> None:
@@ -83,8 +80,8 @@ async def test_a_report_is_what_loads_expect(scene: Scene) -> None:
     from corral.ports.library import ModelLibrary  # noqa: PLC0415
 
     library: ModelLibrary = scene.library
-    assert await library.places_for(["0" * 64]) == ()
+    assert await library.list_blob_sources(["0" * 64]) == ()
     await library.forget_unused()
-    heard = Heard()
+    progress = RecordingProgress()
     await scene.model("fake", [])
-    assert await library.enter("fake", (), heard) == ()
+    assert await library.ensure_files("fake", (), progress) == ()

@@ -8,60 +8,60 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from corral.adapters.nats.authority import Authority
-from corral.adapters.nats.connection import Endpoint
-from corral.adapters.nats.credentials import UserMinter
-from corral.adapters.nats.revocation import RevocationKeys, Revoker
-from corral.adapters.system import SystemClock, SystemIds
-from corral.app.credentials import NodeCredentials
+from corral.adapters.nats.authority import NatsAuthority
+from corral.adapters.nats.connection import NatsEndpoint
+from corral.adapters.nats.credentials import UserTokenIssuer
+from corral.adapters.nats.revocation import CredentialRevoker, RevocationKeys
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.app.credentials import NodeCredentialIssuer
 from corral.bus.messages import (
-    BlobPlace,
+    BlobSource,
     DeleteModel,
-    JobAccepted,
+    DeleteModelReply,
+    JobAcceptedReply,
     JobEvent,
     ListRunning,
+    ListRunningReply,
     LoadModel,
-    ModelDeleted,
-    ModelStopped,
-    Running,
     RunningProcess,
     StageModel,
     StopModel,
+    StopModelReply,
 )
 from corral.bus.subjects import JOB_EVENT, OPERATION_DELTA
 from corral.domain.model import ModelFacts, ModelFile, StoredFile
 from corral.domain.node import NodeId
-from corral.loading.load_tickets import LoadTickets
-from corral.loading.service import Loading, LoadingOptions, LoadingWorld
-from corral.operations.deltas import Deltas
-from corral.operations.dispatcher import Dispatcher, DispatchOptions, DispatchWorld
-from corral.ports.library import FetchReport
-from corral.reconcile.upkeep import Presence
+from corral.loading.kinds.commands import LoadTicketIssuer
+from corral.loading.service import ModelOperationDeps, ModelOperationOptions, ModelOperationService
+from corral.operations.deltas import OperationDeltaFeed
+from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, OperationDispatcher
+from corral.ports.library import FetchProgressListener
+from corral.reconcile.maintenance import FrontendPresence
 from corral.store import models as model_store
 from corral.store.database import Database
-from tests.operations.driving import TURNS_MAX, SteppingClock
 from tests.operations.fake_bus import BOOT, FakeBus, FakeWorker, Hub
-from tests.operations.scene import catalog, put_nodes, sql
+from tests.operations.manual_dispatcher import TURNS_MAX, SteppingClock
+from tests.operations.scene import catalog, make_pool, put_nodes, sql
 
 GIB = 1024**3
-AUTHORITY = Authority.create()
-MINTER = UserMinter(AUTHORITY.account_seed)
-CREDENTIALS = NodeCredentials(
+AUTHORITY = NatsAuthority.create()
+MINTER = UserTokenIssuer(AUTHORITY.account_seed)
+CREDENTIALS = NodeCredentialIssuer(
     MINTER,
-    Revoker(
-        Endpoint(urls=("nats://127.0.0.1:1",), client_name="nobody"),
+    CredentialRevoker(
+        NatsEndpoint(urls=("nats://127.0.0.1:1",), client_name="nobody"),
         RevocationKeys(account_public=MINTER.account_public),
         clock=SystemClock(),
     ),
     ttl_s=600,
     clock=SystemClock(),
 )
-TICKETS = LoadTickets(credentials=CREDENTIALS)
+TICKETS = LoadTicketIssuer(credentials=CREDENTIALS)
 
 
 @dataclass
 class ModelWorker(FakeWorker):
-    """Knows models: it accepts loads, and runs a process for each that it is told to finish."""
+    """Knows models: it accepts loads, and runs a process for each that the test lets it finish."""
 
     loads: list[LoadModel | StageModel] = field(default_factory=list)
     processes: dict[str, RunningProcess] = field(default_factory=dict)
@@ -86,12 +86,12 @@ class ModelWorker(FakeWorker):
                 return self._stop(message)
             case DeleteModel():
                 self.deleted.append(message.model)
-                return ModelDeleted(model=message.model, files=1)
+                return DeleteModelReply(model=message.model, files=1)
             case ListRunning():
-                return Running(boot_id=BOOT, processes=tuple(self.processes.values()))
+                return ListRunningReply(boot_id=BOOT, processes=tuple(self.processes.values()))
         return super().handle(name, message)
 
-    def _load(self, command: LoadModel | StageModel) -> JobAccepted:
+    def _load(self, command: LoadModel | StageModel) -> JobAcceptedReply:
         self.loads.append(command)
         if self.refuses is not None:
             raise self.refuses
@@ -101,7 +101,7 @@ class ModelWorker(FakeWorker):
             )
             if self.is_quick and isinstance(command, LoadModel):
                 self.jobs[command.job_id] = self._done(command)
-        return JobAccepted(boot_id=BOOT, job=self.jobs[command.job_id])
+        return JobAcceptedReply(boot_id=BOOT, job=self.jobs[command.job_id])
 
     def _done(self, command: LoadModel) -> JobEvent:
         process = self.run(
@@ -129,7 +129,7 @@ class ModelWorker(FakeWorker):
         )
 
     def run(self, model: str, index: int, revision: str, **more: Any) -> RunningProcess:
-        """A process that the cluster has asked for, unless `more` says otherwise."""
+        """A process that the cluster has requested, unless `more` says otherwise."""
         values: dict[str, Any] = {
             "backend": "cpu-engine",
             "version": "2.0",
@@ -152,17 +152,21 @@ class ModelWorker(FakeWorker):
         else:
             await self.finish(key)
 
-    def _stop(self, wish: StopModel) -> ModelStopped:
-        self.stops.append(wish)
+    def _stop(self, command: StopModel) -> StopModelReply:
+        self.stops.append(command)
         if self.stop_problem:
-            return ModelStopped(process_key=wish.process_key, matched=True, terminated=False, problem=self.stop_problem)
-        process = self.processes.get(wish.process_key)
+            return StopModelReply(
+                process_key=command.process_key, matched=True, terminated=False, problem=self.stop_problem
+            )
+        process = self.processes.get(command.process_key)
         if process is None:
-            return ModelStopped(process_key=wish.process_key, matched=False, terminated=True)
-        if wish.expected_address and wish.expected_address != process.address:
-            return ModelStopped(process_key=wish.process_key, matched=False, terminated=True, address=process.address)
-        del self.processes[wish.process_key]
-        return ModelStopped(process_key=wish.process_key, matched=True, terminated=True, address=process.address)
+            return StopModelReply(process_key=command.process_key, matched=False, terminated=True)
+        if command.expected_address and command.expected_address != process.address:
+            return StopModelReply(
+                process_key=command.process_key, matched=False, terminated=True, address=process.address
+            )
+        del self.processes[command.process_key]
+        return StopModelReply(process_key=command.process_key, matched=True, terminated=True, address=process.address)
 
 
 @dataclass
@@ -182,9 +186,11 @@ class FakeLibrary:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    async def enter(self, model: str, files: tuple[ModelFile, ...], report: FetchReport) -> tuple[StoredFile, ...]:
+    async def ensure_files(
+        self, model: str, files: tuple[ModelFile, ...], report: FetchProgressListener
+    ) -> tuple[StoredFile, ...]:
         self.entered.append(model)
-        report.moved(10, 100, "model.gguf")
+        report.on_progress(10, 100, "model.gguf")
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
@@ -198,7 +204,7 @@ class FakeLibrary:
             await model_store.put_contents(tx, model, stored, ModelFacts(format="gguf", weights_bytes=100))
         return stored
 
-    async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
+    async def list_blob_sources(self, sha256s: Collection[str]) -> tuple[BlobSource, ...]:
         return ()
 
     async def drop_damaged(self, sha256s: Collection[str]) -> None:
@@ -237,42 +243,44 @@ class LoadFrontend:
         self.bus = FakeBus(hub)
         self.clock = SteppingClock()
         self.library = FakeLibrary(database)
-        self.deltas = Deltas(self.bus, name)
+        self.deltas = OperationDeltaFeed(self.bus, name)
         row = {"id": name, "host": "127.0.0.1", "port": 1, "pid": 1, "version": "0.0.1"}
-        self.presence = Presence(database, row, lambda: self.bus.is_connected)
-        self.loading = Loading(
-            LoadingWorld(
+        self.presence = FrontendPresence(database, row, lambda: self.bus.is_connected)
+        self.loading = ModelOperationService(
+            ModelOperationDeps(
                 database=database,
                 bus=self.bus,
                 clock=self.clock,
-                ids=SystemIds(),
+                ids=SystemIdGenerator(),
                 catalog=catalog(database),
                 library=self.library,
                 credentials=CREDENTIALS,
                 leaves_to_peers=self.presence.leaves_to_peers,
             ),
-            LoadingOptions(frontend_id=name, **options),
+            ModelOperationOptions(**options),
         )
-        self.dispatcher = Dispatcher(
-            DispatchWorld(
+        self.dispatcher = OperationDispatcher(
+            DispatcherDeps(
                 database=database,
                 bus=self.bus,
                 clock=self.clock,
-                ids=SystemIds(),
+                ids=SystemIdGenerator(),
                 rng=random.Random(1),
-                catalog=catalog(database),
+                pools={
+                    "backend": make_pool(database, self.bus, catalog(database)),
+                    "model": self.loading.pool,
+                },
                 is_leader=lambda: False,
                 leaves_to_peers=self.presence.leaves_to_peers,
-                others={"model": self.loading.pool},
             ),
-            DispatchOptions(frontend_id=name),
+            DispatcherOptions(frontend_id=name),
             self.deltas,
         )
-        self.loading.fetches.call = self.dispatcher.call
+        self.loading.fetches.on_fetch_end = self.dispatcher.wake_operation
 
     @property
     def loads(self) -> Any:
-        return self.loading.loads
+        return self.loading.admission
 
     async def plug_in(self) -> LoadFrontend:
         await self.bus.subscribe(JOB_EVENT, self.dispatcher.on_job_event)
@@ -281,7 +289,7 @@ class LoadFrontend:
 
     async def turn(self) -> int:
         started = await self.dispatcher.tick()
-        await self.dispatcher.idle()
+        await self.dispatcher.wait_idle()
         return started
 
     async def run(self) -> None:
@@ -289,10 +297,10 @@ class LoadFrontend:
         for _ in range(TURNS_MAX):
             await self.dispatcher.flush()
             done = await self.turn()
-            done += await self.loading.stopper.tick()
-            await self.loading.stopper.idle()
-            done += await self.loading.remover.tick()
-            await self.loading.remover.idle()
+            done += await self.loading.replica_stopper.tick()
+            await self.loading.replica_stopper.wait_idle()
+            done += await self.loading.copy_remover.tick()
+            await self.loading.copy_remover.wait_idle()
             if not done:
                 return
         raise AssertionError("there is something to do for ever")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from corral.domain.model import FilePart, Model, ModelConfig, ModelFile
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, OperationKind
 from corral.domain.replica import Replica, ReplicaState
-from corral.loading.request import Wanted
+from corral.loading.spec import ModelOperationSpec
 from corral.models import catalog as model_flow
 from corral.store import replicas as replica_store
 from corral.store.database import Database
@@ -17,7 +17,7 @@ from tests.loading.machines import LoadFrontend
 from tests.operations.scene import sql
 from tests.support.replicas import insert_replica
 
-ids = SystemIds()
+ids = SystemIdGenerator()
 
 
 async def put_model(database: Database, name: str = "chat", *, files: tuple[str, ...] = (), **more: Any) -> Model:
@@ -40,8 +40,8 @@ async def ask(
     frontend: LoadFrontend, model: str = "chat", kind: str = "load", actor: str = "ann", **more: Any
 ) -> Operation:
     queue_behind = more.pop("queue_behind", False)
-    wanted = Wanted(kind=OperationKind(f"model_{kind}"), model=model, **more)
-    operation: Operation = (await frontend.loads.admit(wanted, actor, queue_behind=queue_behind)).operation
+    spec = ModelOperationSpec(kind=OperationKind(f"model_{kind}"), model=model, **more)
+    operation: Operation = (await frontend.loads.admit(spec, actor, queue_behind=queue_behind)).operation
     return operation
 
 

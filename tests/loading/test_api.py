@@ -1,4 +1,4 @@
-"""Loads over HTTP: asked for, planned, looked at; and what workers report."""
+"""Loads over HTTP: requested, planned, read; and what workers report."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.client import CorralClient
-from corral.domain.errors import NotFound
 from corral.domain.node import NodeId
-from corral.loading.load_tickets import LoadTickets
+from corral.loading.kinds.commands import LoadTicketIssuer
 from corral.wire.loads import LoadIn
 from tests.loading.scene import put_loaded, put_model, rows
-from tests.operations.driving import use_small_catalog
+from tests.operations.manual_dispatcher import use_small_catalog
 from tests.operations.scene import sql
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.nodes import GIB, joined
+from tests.support.nodes import GIB, join_node
 
 RAM: dict[str, Any] = {
     "total_ram": 16 * GIB,
@@ -35,15 +34,15 @@ async def call(frontend: RunningFrontend, method: str, path: str, body: Any = No
     return await frontend.call(method, path, body)
 
 
-async def test_a_load_is_asked_for_once_and_tells_where_to_look(frontend: RunningFrontend) -> None:
+async def test_load_is_admitted_once_and_returns_the_operation_to_follow(frontend: RunningFrontend) -> None:
     await frontend.core.dispatcher.claim_loop.stop()
     await put_model(frontend.database, "team/chat")
-    status, asked = await call(frontend, "POST", "/api/models/team%2Fchat/load", {"count": 2})
-    assert (status, asked["name"], asked["deduplicated"]) == (202, "team/chat", False)
+    status, admitted = await call(frontend, "POST", "/api/models/team%2Fchat/load", {"count": 2})
+    assert (status, admitted["name"], admitted["deduplicated"]) == (202, "team/chat", False)
     status, again = await call(frontend, "POST", "/api/models/team/chat/load")
-    assert (status, again["id"], again["deduplicated"]) == (200, asked["id"], True)
-    assert again["message"] == "The model load of team/chat is under way already."
-    status, operation = await call(frontend, "GET", f"/api/operations/{asked['id']}")
+    assert (status, again["id"], again["deduplicated"]) == (200, admitted["id"], True)
+    assert again["message"] == "The model load of team/chat is already running."
+    status, operation = await call(frontend, "GET", f"/api/operations/{admitted['id']}")
     assert (status, operation["kind"], operation["taskType"], operation["isBackend"]) == (
         200,
         "model_load",
@@ -54,8 +53,8 @@ async def test_a_load_is_asked_for_once_and_tells_where_to_look(frontend: Runnin
 
 async def test_a_plan_says_where_and_why_not_elsewhere_and_does_nothing(frontend: RunningFrontend) -> None:
     await use_small_catalog(frontend.core)
-    await joined(frontend, "roomy", **RAM)
-    await joined(frontend, "small", **(RAM | {"available_ram": GIB}))
+    await join_node(frontend, "roomy", **RAM)
+    await join_node(frontend, "small", **(RAM | {"available_ram": GIB}))
     await on_the_bus(frontend)
     await put_model(frontend.database, ram_bytes=4 * GIB)
     status, plan = await call(frontend, "POST", "/api/plan", {"model": "chat"})
@@ -70,16 +69,14 @@ async def test_a_plan_says_where_and_why_not_elsewhere_and_does_nothing(frontend
     assert await sql(frontend.database, "SELECT 1 FROM operations") == []
 
 
-async def test_the_client_reads_plans_and_how_far_a_load_is(frontend: RunningFrontend) -> None:
+async def test_client_reads_the_plan_of_a_load(frontend: RunningFrontend) -> None:
     await put_model(frontend.database)
-    async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIds()) as client:
-        plan = await client.loads.plan("chat", LoadIn(count=1))
+    async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
+        plan = await client.loads.plan_load("chat", LoadIn(count=1))
         assert (plan.fits, plan.code) == (False, "no_eligible_nodes")
-        with pytest.raises(NotFound, match="No load of chat"):
-            await client.loads.status("chat")
 
 
-async def test_how_far_a_load_is_or_404(frontend: RunningFrontend) -> None:
+async def test_load_status_shows_progress_or_404(frontend: RunningFrontend) -> None:
     await put_model(frontend.database)
     status, answer = await call(frontend, "GET", "/api/models/chat/load-status")
     assert (status, answer["error"]["code"]) == (404, "no_load")
@@ -109,7 +106,7 @@ async def test_how_far_a_load_is_or_404(frontend: RunningFrontend) -> None:
 
 @pytest.mark.behaviour("NODE-97")
 async def test_shutting_down_what_is_loaded_nowhere_is_404_and_else_an_operation(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "a")
+    node = await join_node(frontend, "a")
     model = await put_model(frontend.database)
     status, answer = await call(frontend, "POST", "/backend/shutdown", {"model": "chat"})
     assert (status, answer["error"]["code"]) == (404, "model_not_loaded")
@@ -139,7 +136,7 @@ async def test_loading_and_waiting_tells_the_cause_when_it_fails(frontend: Runni
         ("POST", "/backend/load", {"model": "nothing"}, 404),
     ],
 )
-async def test_what_makes_no_sense_is_refused(
+async def test_invalid_load_requests_are_refused(
     frontend: RunningFrontend, method: str, path: str, body: Any, status: int
 ) -> None:
     await put_model(frontend.database)
@@ -149,7 +146,7 @@ async def test_what_makes_no_sense_is_refused(
 
 
 async def test_a_worker_reports_what_it_runs_and_only_for_itself(frontend: RunningFrontend) -> None:
-    node, other = await joined(frontend, "a"), await joined(frontend, "b")
+    node, other = await join_node(frontend, "a"), await join_node(frontend, "b")
     model = await put_model(frontend.database)
     process = {
         "key": "chat#0",
@@ -160,7 +157,7 @@ async def test_a_worker_reports_what_it_runs_and_only_for_itself(frontend: Runni
         "revision": model.run_hash,
         "engine_key": "secret",
         "ram_bytes": 5,
-        "ticket": LoadTickets(credentials=frontend.core.parts.credentials).issue(
+        "ticket": LoadTicketIssuer(credentials=frontend.core.api_deps.credentials).issue(
             NodeId(node.id), "chat", 0, model.run_hash
         ),
     }
@@ -187,15 +184,15 @@ async def test_model_of_one_node_is_ended_by_localai_s_call(
     frontend: RunningFrontend, action: str, removes: bool
 ) -> None:
     await frontend.core.dispatcher.claim_loop.stop()
-    node = await joined(frontend, "one", **RAM)
+    node = await join_node(frontend, "one", **RAM)
     await put_model(frontend.database)
     path = f"/api/nodes/one/models/{action}"
-    status, asked = await call(frontend, "POST", path, {"model_name": "chat"})
-    assert (status, asked["name"]) == (202, "chat"), asked
+    status, admitted = await call(frontend, "POST", path, {"model_name": "chat"})
+    assert (status, admitted["name"]) == (202, "chat"), admitted
     (row,) = await sql(frontend.database, "SELECT kind, request, scope_node FROM operations")
     assert (row.kind, row.request["removes_files"], str(row.scope_node)) == ("model_unload", removes, node.id)
     status, again = await call(frontend, "POST", path, {"model_name": "chat"})
-    assert (status, again["id"], again["deduplicated"]) == (200, asked["id"], True)
+    assert (status, again["id"], again["deduplicated"]) == (200, admitted["id"], True)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +202,7 @@ async def test_model_of_one_node_is_ended_by_localai_s_call(
 async def test_model_of_one_node_is_refused_with_what_is_wrong(
     frontend: RunningFrontend, node: str, body: dict[str, str], status: int
 ) -> None:
-    await joined(frontend, "one", **RAM)
+    await join_node(frontend, "one", **RAM)
     await put_model(frontend.database)
     for action in ("unload", "delete"):
         assert (await call(frontend, "POST", f"/api/nodes/{node}/models/{action}", body))[0] == status

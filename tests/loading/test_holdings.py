@@ -11,16 +11,16 @@ from corral.bus.messages import LoadModel
 from corral.domain.errors import BootSuperseded
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica
-from corral.loading.holdings import Holdings, Taken
-from corral.reconcile.leader import Leader
-from corral.reconcile.replicas import ReplicaCheck
+from corral.loading.holdings import HoldingsReport, HoldingsResult
+from corral.reconcile.leader import LeaderElector
+from corral.reconcile.maintenance import ReplicaChecker
+from corral.store import replica_use as use_store
 from corral.store import replicas as replica_store
-from corral.store import use as use_store
 from corral.store.database import Database
 from tests.loading.machines import LoadFrontend, ModelWorker, machines, node_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, rows, states, use
-from tests.operations.driving import SteppingClock, set_node
 from tests.operations.fake_bus import SILENT, Hub
+from tests.operations.manual_dispatcher import SteppingClock, set_node
 from tests.operations.scene import BOOT, read, sql
 
 
@@ -36,9 +36,9 @@ async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
     await made.close()
 
 
-async def report(frontend: LoadFrontend, worker: ModelWorker, **more: Any) -> Taken:
+async def report(frontend: LoadFrontend, worker: ModelWorker, **more: Any) -> HoldingsResult:
     values = {"boot_id": BOOT, "processes": tuple(worker.processes.values())} | more
-    return await frontend.loading.take_holdings(Holdings(node_id=node_of(worker), **values))
+    return await frontend.loading.apply_holdings(HoldingsReport(node_id=node_of(worker), **values))
 
 
 async def only(database: Database) -> Replica:
@@ -47,7 +47,7 @@ async def only(database: Database) -> Replica:
 
 
 @pytest.mark.behaviour("NODE-118")
-async def test_what_is_listed_is_confirmed_and_a_new_address_is_taken_over(
+async def test_reported_replica_is_confirmed_and_its_new_address_stored(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -77,7 +77,7 @@ async def test_a_process_that_is_what_its_model_is_now_is_adopted_and_not_loaded
     await frontend.run()
     assert not one.loads
     assert operation.subject == "chat"
-    assert await report(frontend, one) == Taken()
+    assert await report(frontend, one) == HoldingsResult()
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ async def test_a_process_that_is_what_its_model_is_now_is_adopted_and_not_loaded
     ],
 )
 @pytest.mark.behaviour("LOAD-3")
-async def test_a_process_that_nobody_asked_for_is_stopped_exactly(
+async def test_unrequested_process_is_stopped_exactly(
     database: Database, hub: Hub, frontend: LoadFrontend, revision: str, change: dict[str, str], why: str
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -104,12 +104,10 @@ async def test_a_process_that_nobody_asked_for_is_stopped_exactly(
     assert await rows(database) == []
 
 
-async def test_what_somebody_started_by_hand_is_left_alone(
-    database: Database, hub: Hub, frontend: LoadFrontend
-) -> None:
+async def test_process_started_by_hand_is_left_alone(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     one.run("try-out", 0, "")
-    assert await report(frontend, one) == Taken()
+    assert await report(frontend, one) == HoldingsResult()
     assert await rows(database) == []
 
 
@@ -121,13 +119,13 @@ async def test_processes_of_a_drained_node_are_ended(database: Database, hub: Hu
     assert (await report(frontend, one)).stopped == ("chat#0",)
 
 
-async def test_one_that_is_not_ready_yet_is_adopted_when_it_is(
+async def test_process_that_is_not_ready_is_adopted_once_it_is(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
     model = await put_model(database)
     one.run("chat", 0, model.run_hash, state="starting")
-    assert await report(frontend, one) == Taken()
+    assert await report(frontend, one) == HoldingsResult()
     one.run("chat", 0, model.run_hash, state="ready")
     assert (await report(frontend, one)).adopted == ("chat#0",)
 
@@ -147,7 +145,7 @@ async def test_first_report_of_a_restarted_worker_removes_the_rows_of_engines_th
     assert [row.index for row in await rows(database)] == [1]
 
 
-@pytest.mark.behaviour("LOAD-4", "NODE-117")
+@pytest.mark.behaviour("NODE-117")
 async def test_a_row_goes_after_two_reports_without_its_process_even_if_it_counts_as_busy(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -201,7 +199,7 @@ async def test_a_load_that_is_under_way_is_not_disturbed_by_reports(
     assert await states(database) == ["loaded"]
 
 
-async def test_a_stop_finds_an_engine_that_was_started_anew_elsewhere(
+async def test_stop_reaches_an_engine_that_restarted_at_another_address(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -229,7 +227,7 @@ async def test_a_report_that_comes_late_does_not_bring_back_what_has_ended(
     await ask(frontend, kind="unload", is_forced=True)
     await frontend.run_ahead()
     assert await rows(database) == []
-    assert await report(frontend, one, processes=late) == Taken()
+    assert await report(frontend, one, processes=late) == HoldingsResult()
     assert await rows(database) == []
     one.run("chat", 0, model.run_hash, address="127.0.0.1:7777")
     assert (await report(frontend, one)).adopted == ("chat#0",), "another process is another matter"
@@ -243,12 +241,12 @@ async def test_an_engine_that_its_worker_has_started_anew_after_a_crash_is_adopt
     model = await put_model(database)
     row = await put_loaded(database, one.node, model)
     async with database.transaction() as tx:
-        assert await use_store.remove_refused(tx, row, "Nobody listens at its address.")
+        assert await use_store.remove_refused_replica(tx, row, "Nobody listens at its address.")
     one.run("chat", 0, model.run_hash, address=row.address)
     assert (await report(frontend, one)).adopted == ("chat#0",)
 
 
-async def test_what_was_loaded_again_at_the_same_address_is_adopted_after_a_loss(
+async def test_replica_reloaded_at_the_same_address_is_adopted_after_its_row_was_lost(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -260,14 +258,16 @@ async def test_what_was_loaded_again_at_the_same_address_is_adopted_after_a_loss
     # Loaded again, and then its row is lost.
     again = await put_loaded(database, one.node, model)
     async with database.transaction() as tx:
-        await replica_store.tell_changed(tx, [again])
+        await replica_store.append_changed_replicas(tx, [again])
         await replica_store.remove_replicas(tx, NodeId(one.node), "its worker was restarted")
     one.run("chat", 0, model.run_hash, address=again.address)
     assert again.address == row.address
     assert (await report(frontend, one)).adopted == ("chat#0",)
 
 
-async def test_an_older_process_of_a_node_is_not_heard(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_holdings_report_of_an_older_boot_is_refused(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
     (one,) = await machines(database, hub, "a")
     with pytest.raises(BootSuperseded):
         await report(frontend, one, boot_id="an older one")
@@ -289,7 +289,7 @@ async def test_files_and_models_are_what_the_last_report_says(
 
 
 @pytest.mark.behaviour("LOAD-5", "NODE-118")
-async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
+async def test_node_that_does_not_answer_the_running_query_loses_no_replicas(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     one, two = await machines(database, hub, "a", "b")
@@ -300,9 +300,9 @@ async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
     await sql(database, "UPDATE replicas SET confirmed_at = corral_now() - interval '3 minutes'")
     one.mode = SILENT
     clock = SteppingClock()
-    leader = Leader(database, clock, "frontend-1", 15.0)
+    leader = LeaderElector(database, clock, "frontend-1", 15.0)
     await leader.tick()
-    check = ReplicaCheck(database, leader, frontend.loading.ask_running)
+    check = ReplicaChecker(database, leader, frontend.loading.query_running)
     assert await check.tick() == 1
     assert await check.tick() == 1
     assert [row.node_id for row in await rows(database)] == [one.node], "the other said twice that it runs nothing"
@@ -310,21 +310,21 @@ async def test_a_node_that_is_asked_and_does_not_answer_loses_nothing(
 
 
 @pytest.mark.behaviour("LOAD-2")
-async def test_a_node_that_was_lost_and_is_back_is_asked_at_once_what_it_runs(
+async def test_node_that_was_lost_and_is_back_is_queried_at_once_for_what_it_runs(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     await machines(database, hub, "a")
-    leader = Leader(database, SteppingClock(), "frontend-1", 15.0)
+    leader = LeaderElector(database, SteppingClock(), "frontend-1", 15.0)
     await leader.tick()
-    check = ReplicaCheck(database, leader, frontend.loading.ask_running)
+    check = ReplicaChecker(database, leader, frontend.loading.query_running)
     await sql(database, "UPDATE nodes SET holdings_at = corral_now(), liveness_since = corral_now() - interval '1 min'")
     assert await check.tick() == 0
     await sql(database, "UPDATE nodes SET liveness_since = corral_now()")
     assert await check.tick() == 1
-    assert await check.tick() == 0, "it has told now"
+    assert await check.tick() == 0, "the node has reported now"
 
 
-async def test_what_slipped_through_is_put_right(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_inconsistent_replica_rows_are_repaired(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     model = await put_model(database)
     await put_loaded(database, one.node, model)
@@ -335,22 +335,22 @@ async def test_what_slipped_through_is_put_right(database: Database, hub: Hub, f
     await sql(database, "UPDATE operations SET state = 'failed', finished_at = corral_now()")
     await sql(database, "UPDATE reservations SET created_at = corral_now() - interval '2 minutes'")
     clock = SteppingClock()
-    leader = Leader(database, clock, "frontend-1", 15.0)
+    leader = LeaderElector(database, clock, "frontend-1", 15.0)
     await leader.tick()
-    await ReplicaCheck(database, leader, frontend.loading.ask_running).tick()
+    await ReplicaChecker(database, leader, frontend.loading.query_running).tick()
     assert await states(database) == ["unloading", "unloading"]
     assert await sql(database, "SELECT 1 FROM reservations") == []
 
 
-@pytest.mark.behaviour("LOAD-1b", "OPS-102")
+@pytest.mark.behaviour("OPS-102")
 async def test_files_of_models_that_were_deleted_while_a_node_was_none_are_removed_after_a_while(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database)
-    leader = Leader(database, SteppingClock(), "frontend-1", 15.0)
+    leader = LeaderElector(database, SteppingClock(), "frontend-1", 15.0)
     await leader.tick()
-    check = ReplicaCheck(database, leader, frontend.loading.ask_running)
+    check = ReplicaChecker(database, leader, frontend.loading.query_running)
     held = {"chat": "r1", "forgotten": "r0"}
 
     async def look() -> list[str]:
@@ -369,8 +369,7 @@ async def test_files_of_models_that_were_deleted_while_a_node_was_none_are_remov
     assert await sql(database, "SELECT 1 FROM model_removals") == []
 
 
-@pytest.mark.behaviour("LOAD-9")
-async def test_an_engine_that_died_idle_is_loaded_once_by_whoever_asks_where_its_worker_starts_it_anew(
+async def test_engine_that_died_idle_is_loaded_once_on_the_next_request(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     other, one = await machines(database, hub, "a", "b")
@@ -379,7 +378,7 @@ async def test_an_engine_that_died_idle_is_loaded_once_by_whoever_asks_where_its
     model = await put_model(database)
     row = await put_loaded(database, one.node, model)
     async with database.transaction() as tx:
-        assert await use_store.remove_refused(tx, row, "nobody listens at its address")
+        assert await use_store.remove_refused_replica(tx, row, "nobody listens at its address")
     request = await ask(frontend, if_cold=True, actor="a request")
     rule = await ask(frontend, enough=1, actor="rules")
     assert request.id == rule.id
@@ -394,14 +393,13 @@ async def test_an_engine_that_died_idle_is_loaded_once_by_whoever_asks_where_its
     assert [(each.node_id, each.state) for each in await rows(database, "chat")] == [(one.node, "loaded")]
 
 
-@pytest.mark.behaviour("LOAD-9")
-@pytest.mark.parametrize("wish", [{"if_cold": True}, {"enough": 1}])
-async def test_a_load_that_was_asked_for_when_an_engine_died_is_over_when_it_was_adopted_meanwhile(
-    database: Database, hub: Hub, frontend: LoadFrontend, wish: dict[str, Any]
+@pytest.mark.parametrize("options", [{"if_cold": True}, {"enough": 1}])
+async def test_load_requested_after_an_engine_died_completes_when_the_engine_was_adopted_meanwhile(
+    database: Database, hub: Hub, frontend: LoadFrontend, options: dict[str, Any]
 ) -> None:
     one, other = await machines(database, hub, "a", "b")
     model = await put_model(database)
-    operation = await ask(frontend, **wish)
+    operation = await ask(frontend, **options)
     one.run("chat", 0, model.run_hash)
     assert (await report(frontend, one)).adopted == ("chat#0",)
     await frontend.run()

@@ -8,15 +8,15 @@ import pytest
 
 from corral.domain.operation import Operation
 from corral.loading.kinds.load import BUSY_LOOKS, ROOM_S
-from corral.loading.placing import PlaceOptions
+from corral.loading.placer import PlacerOptions
 from corral.operations import actions
 from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, machines, sha_of
 from tests.loading.scene import ask, put_loaded, put_model, rows, states, use
-from tests.operations.driving import notes
 from tests.operations.fake_bus import Hub
+from tests.operations.manual_dispatcher import notes
 from tests.operations.scene import read, sql
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_the_hold_follows_what_moves_and_silence_ends_it(
     rest = await sql(database, "SELECT EXTRACT(EPOCH FROM deadline_at - corral_now()) AS s FROM operations")
     assert rest[0].s <= 1
     await sql(database, "UPDATE operations SET deadline_at = corral_now() - interval '1 s'")
-    frontend.dispatcher.call(operation.id)
+    frontend.dispatcher.wake_operation(operation.id)
     await frontend.run_ahead()
     seen = await read(database, operation)
     assert (seen.state, seen.fault and seen.fault.code) == ("failed", "load_stalled")
@@ -82,7 +82,7 @@ async def test_an_engine_that_loads_without_a_byte_has_its_own_budget(
 
 
 @pytest.mark.behaviour("NODE-93")
-async def test_when_everything_that_could_go_is_in_use_it_says_so(
+async def test_load_reports_when_all_evictable_replicas_are_busy(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
@@ -129,8 +129,7 @@ async def test_an_eviction_ends_exactly_the_chosen_process_before_the_engine_sta
     assert any("right" in line for line in await notes(database, operation))
 
 
-@pytest.mark.behaviour("PLACE-7")
-async def test_nothing_is_evicted_where_an_engine_has_ended_since_the_node_said_what_is_free(
+async def test_no_eviction_on_a_node_whose_engine_ended_after_its_last_report(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
@@ -179,15 +178,15 @@ async def put_large(database: Database) -> None:
     await sql(database, large, s=sha_of("model.gguf"))
 
 
-async def until_told(frontend: LoadFrontend, operation: Operation) -> Operation:
-    """Until it has ended, or a worker was told to load."""
+async def wait_until_loading(frontend: LoadFrontend, operation: Operation) -> Operation:
+    """Run until the operation has ended, or a worker has received the load."""
 
-    async def is_told() -> bool:
+    async def is_loading() -> bool:
         await frontend.run()
         now = await read(frontend.database, operation)
         return now.state != "running" or now.message.startswith("Loading")
 
-    await eventually(is_told)
+    await eventually(is_loading)
     return await read(frontend.database, operation)
 
 
@@ -197,7 +196,7 @@ async def test_a_model_that_fits_on_no_disk_fails_before_anything_is_installed_a
 ) -> None:
     (one,) = await machines(database, hub, "a", total_disk=str(100 * GIB), available_disk="0")
     await put_large(database)
-    seen = await until_told(frontend, await ask(frontend))
+    seen = await wait_until_loading(frontend, await ask(frontend))
     assert (seen.state, seen.fault and seen.fault.code) == ("failed", "insufficient_disk")
     assert "68.5 GiB are needed" in seen.message, seen.message
     assert "a has 0.0 GiB" in seen.message, seen.message
@@ -207,14 +206,14 @@ async def test_a_model_that_fits_on_no_disk_fails_before_anything_is_installed_a
 @pytest.mark.behaviour("NODE-33")
 async def test_a_disk_check_that_is_switched_off_lets_the_next_load_go_and_warns(database: Database, hub: Hub) -> None:
     checks = [True]
-    made = await LoadFrontend(database, hub, place=PlaceOptions(is_disk_enforced=lambda: checks[0])).plug_in()
+    made = await LoadFrontend(database, hub, placer_options=PlacerOptions(is_disk_enforced=lambda: checks[0])).plug_in()
     try:
         (one,) = await machines(database, hub, "a", total_disk=str(100 * GIB), available_disk="0")
         await put_large(database)
-        assert (await until_told(made, await ask(made))).state == "failed"
+        assert (await wait_until_loading(made, await ask(made))).state == "failed"
         checks[0] = False
         operation = await ask(made)
-        assert (await until_told(made, operation)).state == "running"
+        assert (await wait_until_loading(made, operation)).state == "running"
         assert len(one.loads) == 1
         assert any("disk" in line for line in await notes(database, operation))
     finally:

@@ -1,4 +1,4 @@
-"""A load from the wish to a replica that answers, on real rows with workers that do what the test says."""
+"""A load from the request to a replica that answers, on real rows with workers that do what the test says."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from corral.bus.messages import LoadModel
 from corral.domain.errors import Conflict, NotFound, Unavailable, Unprocessable
 from corral.domain.operation import OperationState
 from corral.operations import actions
-from corral.operations.admission import Admission
 from corral.store import models as model_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, ModelWorker, machines, sha_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, reserved, rows, states
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, Hub
-from tests.operations.scene import catalog, ids, read, sql
-from tests.support.waiting import eventually
+from tests.operations.scene import read, sql
+from tests.support.polling import eventually
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
 
 
 @pytest.mark.behaviour("NODE-85")
-async def test_a_model_without_files_is_placed_told_and_published(
+async def test_model_without_files_is_placed_loaded_and_published(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -70,7 +69,7 @@ async def test_a_model_without_files_is_placed_told_and_published(
     assert not frontend.dispatcher.held
 
 
-async def test_files_are_fetched_once_and_then_the_node_is_told_where_they_are(
+async def test_files_are_fetched_once_and_their_sources_are_sent_to_the_node(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -84,11 +83,11 @@ async def test_files_are_fetched_once_and_then_the_node_is_told_where_they_are(
     assert not one.loads
     frontend.library.gate.set()
 
-    async def is_told() -> bool:
+    async def is_commanded() -> bool:
         await frontend.run()
         return bool(one.loads)
 
-    await eventually(is_told)
+    await eventually(is_commanded)
     command = one.loads[0]
     assert [(file.path, file.sha256) for file in command.files] == [("model.gguf", sha_of("model.gguf"))]
     assert [place.kind for place in command.places] == ["library"]
@@ -163,12 +162,12 @@ async def test_a_failure_on_one_node_goes_on_at_another_and_its_row_is_gone(
 
 
 @pytest.mark.behaviour("NODE-75")
-async def test_every_cause_is_told_and_whoever_asks_within_15_s_gets_it(
+async def test_failed_load_names_every_cause_and_is_shared_by_requests_within_15_s(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     workers = await machines(database, hub, "a", "b")
     await put_model(database)
-    first = await frontend.loads.ask("chat")
+    first = await frontend.loads.request_load("chat")
     await frontend.run()
     for _ in range(2):
         worker = next(one for one in workers if any(one.jobs[load.job_id].state == "running" for load in one.loads))
@@ -182,18 +181,20 @@ async def test_every_cause_is_told_and_whoever_asks_within_15_s_gets_it(
     for worker in workers:
         assert f"It broke on {worker.node[:4]}" in failed.fault.text
     assert await rows(database) == []
-    assert await frontend.loads.ask("chat") == first
+    assert await frontend.loads.request_load("chat") == first
     await sql(database, "UPDATE operations SET finished_at = finished_at - interval '16 s'")
-    assert await frontend.loads.ask("chat") != first
+    assert await frontend.loads.request_load("chat") != first
 
 
-async def test_an_edit_makes_a_fresh_failure_no_answer(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_edit_makes_a_request_ignore_a_recent_load_failure(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
     await put_model(database)
-    first = await frontend.loads.ask("chat")
+    first = await frontend.loads.request_load("chat")
     await frontend.run()
-    assert await frontend.loads.ask("chat") == first
+    assert await frontend.loads.request_load("chat") == first
     await edit(database, "chat", options={"context_size": "512"})
-    assert await frontend.loads.ask("chat") != first
+    assert await frontend.loads.request_load("chat") != first
 
 
 @pytest.mark.behaviour("NODE-71")
@@ -203,8 +204,8 @@ async def test_fifty_requests_on_three_frontends_are_one_load(database: Database
     await put_model(database)
     frontends = [await LoadFrontend(database, hub, f"frontend-{number}").plug_in() for number in range(3)]
     try:
-        asked = [asyncio.ensure_future(frontends[number % 3].loads.ask("chat")) for number in range(50)]
-        operations = {await future for future in asked}
+        requests = [asyncio.ensure_future(frontends[number % 3].loads.request_load("chat")) for number in range(50)]
+        operations = {await future for future in requests}
         assert len(operations) == 1
         for frontend in frontends:
             await frontend.run()
@@ -214,7 +215,9 @@ async def test_fifty_requests_on_three_frontends_are_one_load(database: Database
         for frontend in frontends:
             await frontend.run()
         assert await states(database) == ["loaded"]
-        assert {await frontend.loads.ask("chat") for frontend in frontends} == operations, "it is there already"
+        assert {await frontend.loads.request_load("chat") for frontend in frontends} == operations, (
+            "it is there already"
+        )
     finally:
         for frontend in frontends:
             await frontend.close()
@@ -238,9 +241,9 @@ async def test_a_load_whose_frontend_dies_is_taken_over_and_the_old_owner_writes
     try:
         await heir.run()
         assert operation.id in heir.dispatcher.held
-        assert one.asked == [one.job], "whoever takes over has not heard what was said before"
+        assert one.queried_jobs == [one.job], "the new owner has not received the earlier reports"
         assert len(one.loads) == 1, "and begins nothing anew"
-        frontend.dispatcher.call(operation.id)
+        frontend.dispatcher.wake_operation(operation.id)
         await frontend.turn()
         assert operation.id not in frontend.dispatcher.held
         await one.load_done()
@@ -356,17 +359,17 @@ async def test_several_replicas_go_to_several_nodes_and_take_the_files_from_one_
     await put_model(database, files=("model.gguf",))
     operation = await ask(frontend, count=3)
 
-    async def are_told() -> bool:
+    async def are_commanded() -> bool:
         await frontend.run()
         return all(worker.loads for worker in workers)
 
-    await eventually(are_told)
+    await eventually(are_commanded)
     sources = {
         worker.node: [place.node for place in worker.loads[0].places if place.kind == "node"] for worker in workers
     }
     first = next(node for node, found in sources.items() if not found)
     followers = {found[0]: node for node, found in sources.items() if found}
-    assert len(followers) == 2, "nobody is asked by two"
+    assert len(followers) == 2, "no node serves two others"
     assert first in followers, "a chain begins at the one that reads the library"
     for worker in workers:
         assert worker.loads[0].places[-1].kind == "library"
@@ -376,7 +379,6 @@ async def test_several_replicas_go_to_several_nodes_and_take_the_files_from_one_
     assert await states(database) == ["loaded"] * 3
 
 
-@pytest.mark.behaviour("LOAD-8")
 async def test_a_node_with_two_slots_gets_two_replicas_in_one_load(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -397,7 +399,6 @@ async def test_a_node_with_two_slots_gets_two_replicas_in_one_load(
     assert await reserved(database) == []
 
 
-@pytest.mark.behaviour("LOAD-8")
 async def test_replicas_go_to_several_nodes_before_one_gets_a_second(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -416,7 +417,6 @@ async def test_replicas_go_to_several_nodes_before_one_gets_a_second(
     assert await states(database) == ["loaded"] * 3
 
 
-@pytest.mark.behaviour("LOAD-8")
 async def test_a_second_replica_that_has_no_place_leaves_the_first_and_says_so(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -444,7 +444,7 @@ async def test_a_node_that_is_off_the_bus_is_left_at_once(database: Database, hu
     assert [row.node_id for row in await rows(database)] == [workers[1].node]
 
 
-async def test_silence_is_no_failure_and_the_worker_is_asked_until_it_speaks(
+async def test_silent_worker_fails_no_load_and_is_queried_until_it_answers(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -454,12 +454,12 @@ async def test_silence_is_no_failure_and_the_worker_is_asked_until_it_speaks(
     await frontend.turn()
     seen = await read(database, operation)
     assert (seen.state, [target.state for target in seen.targets]) == ("running", ["unconfirmed"])
-    assert "does not answer" in seen.message
+    assert "does not respond" in seen.message
     one.mode = NORMAL
     await sql(database, "UPDATE operation_targets SET contacted_at = contacted_at - interval '6 s'")
-    frontend.dispatcher.call(operation.id)
+    frontend.dispatcher.wake_operation(operation.id)
     await frontend.run()
-    assert len(one.loads) == 1, "it knew nothing of the job, and was told again"
+    assert len(one.loads) == 1, "the worker did not know the job, so it was sent again"
     await one.load_done()
     await frontend.run()
     assert await states(database) == ["loaded"]
@@ -475,7 +475,7 @@ async def test_a_node_that_is_lost_while_it_loads_is_replaced(
     first = next(worker for worker in workers if worker.loads)
     await sql(database, "UPDATE nodes SET liveness = 'lost' WHERE id = CAST(:id AS uuid)", id=first.node)
     await sql(database, "DELETE FROM replicas")
-    frontend.dispatcher.call(operation.id)
+    frontend.dispatcher.wake_operation(operation.id)
     await frontend.run()
     second = next(worker for worker in workers if worker is not first)
     await second.load_done()
@@ -515,7 +515,7 @@ async def test_a_model_that_is_gone_or_disabled_is_not_loaded(
     operation = await ask(frontend)
     await frontend.run()
     await edit(database, "chat", enabled=False)
-    frontend.dispatcher.call(operation.id)
+    frontend.dispatcher.wake_operation(operation.id)
     await frontend.run_ahead()
     seen = await read(database, operation)
     assert (seen.state, seen.fault and seen.fault.code) == ("superseded", "model_disabled")
@@ -527,7 +527,7 @@ async def test_a_model_that_is_gone_or_disabled_is_not_loaded(
         await ask(frontend, "nothing")
 
 
-async def test_cancelling_tells_the_worker_and_the_row_goes_when_the_process_is_gone(
+async def test_cancelled_load_stops_the_worker_and_deletes_the_row_after_the_process_ended(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -537,7 +537,7 @@ async def test_cancelling_tells_the_worker_and_the_row_goes_when_the_process_is_
     await actions.cancel(database, operation.id, "ann")
     assert await states(database) == ["unloading"]
     assert await reserved(database) == []
-    assert await frontend.loading.stopper.tick() == 0, "the job is stopped before what it may have started"
+    assert await frontend.loading.replica_stopper.tick() == 0, "the job is stopped before what it may have started"
     await frontend.run()
     assert [cancel.job_id for cancel in one.cancelled] == [one.job]
     assert [stop.process_key for stop in one.stops] == ["chat#0"]
@@ -555,7 +555,7 @@ async def test_a_paused_load_goes_on_as_the_same_operation(
     await frontend.run()
     assert one.cancelled[0].keeps_partial
     with pytest.raises(Conflict, match="paused by an admin"):
-        await frontend.loads.ask("chat")
+        await frontend.loads.request_load("chat")
     again = await ask(frontend)
     assert again.id == operation.id
     await frontend.run()
@@ -573,25 +573,23 @@ async def test_a_failed_load_is_retried_as_an_operation_of_its_own(
     await frontend.run()
     assert (await read(database, operation)).state is OperationState.FAILED
     await machines(database, hub, "a")
-    admission = Admission(database, catalog(database), ids, others={"model": frontend.loads.again})
-    again = await actions.retry(database, admission, operation.id, "bob")
+    again = await actions.retry(database, {"model": frontend.loads}, operation.id, "bob")
     assert (again.operation.retry_of, again.operation.kind) == (operation.id, "model_load")
     await frontend.run()
     assert await states(database) == ["staging"]
 
 
-async def test_a_fetch_that_may_still_come_is_tried_again(
+async def test_fetch_with_a_transient_failure_is_retried(
     database: Database, hub: Hub, frontend: LoadFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("corral.loading.fetches.PAUSES_S", (0.01, 0.01))
-    (one,) = await machines(database, hub, "a")
-    await put_model(database, files=("model.gguf",))
-    frontend.library.fails.append(Unavailable("The source does not answer.", code="source_unavailable"))
+    (one,), _ = await machines(database, hub, "a"), await put_model(database, files=("model.gguf",))
+    frontend.library.fails.append(Unavailable("The source does not respond.", code="source_unavailable"))
     await ask(frontend)
 
-    async def is_told() -> bool:
+    async def is_commanded() -> bool:
         await frontend.run()
         return bool(one.loads)
 
-    await eventually(is_told)
+    await eventually(is_commanded)
     assert frontend.library.entered == ["chat", "chat"]

@@ -1,4 +1,4 @@
-"""A worker is adopted for what it was asked to run, on its own host and where the rules allow it; for nothing else."""
+"""A reported process is adopted only if the cluster requested it, on its own host and where the rules allow it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from corral.bus.messages import LoadModel
 from corral.domain.operation import OperationState
-from corral.loading.holdings import Holdings, Taken
+from corral.loading.holdings import HoldingsReport, HoldingsResult
 from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.loading.machines import TICKETS, LoadFrontend, ModelWorker, machines, node_of
@@ -30,9 +30,11 @@ async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
     await made.close()
 
 
-async def report(frontend: LoadFrontend, worker: ModelWorker) -> Taken:
+async def report(frontend: LoadFrontend, worker: ModelWorker) -> HoldingsResult:
     processes = tuple(worker.processes.values())
-    return await frontend.loading.take_holdings(Holdings(node_id=node_of(worker), boot_id=BOOT, processes=processes))
+    return await frontend.loading.apply_holdings(
+        HoldingsReport(node_id=node_of(worker), boot_id=BOOT, processes=processes)
+    )
 
 
 @pytest.mark.behaviour("LOAD-60")
@@ -42,7 +44,7 @@ async def test_process_without_ticket_is_stopped_and_gets_no_requests(
     (one,) = await machines(database, hub, "a")
     model = await put_model(database)
     one.run("chat", 0, model.run_hash, ticket="")
-    assert await report(frontend, one) == Taken(stopped=("chat#0",))
+    assert await report(frontend, one) == HoldingsResult(stopped=("chat#0",))
     (row,) = await rows(database)
     assert (row.state, "no valid ticket" in row.stop_reason) == ("unloading", True)
 
@@ -94,7 +96,7 @@ async def test_process_of_a_worker_that_knows_no_tickets_stays_in_service_while_
     model = await put_model(database)
     before = await put_loaded(database, one.node, model)
     one.run("chat", 0, model.run_hash, address=before.address, ticket="")
-    assert await report(frontend, one) == Taken()
+    assert await report(frontend, one) == HoldingsResult()
     (row,) = await rows(database)
     assert (row.id, row.state, row.address) == (before.id, "loaded", before.address)
 

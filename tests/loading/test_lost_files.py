@@ -8,13 +8,13 @@ import pytest
 
 from corral.domain.errors import NotFound
 from corral.domain.operation import OperationState
-from corral.loading.kinds.files import LOST_S
+from corral.loading.fetches import LOST_S
 from corral.store.database import Database
 from tests.loading.machines import LoadFrontend, ModelWorker, machines, node_of, sha_of
 from tests.loading.scene import ask, put_model, states
 from tests.operations.fake_bus import Hub
 from tests.operations.scene import read, sql
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 SHA = sha_of("model.gguf")
 
@@ -31,13 +31,13 @@ async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
     await made.close()
 
 
-async def until_told(frontend: LoadFrontend, worker: ModelWorker, times: int = 1) -> None:
-    async def is_told() -> bool:
+async def wait_until_commanded(frontend: LoadFrontend, worker: ModelWorker, times: int = 1) -> None:
+    async def is_commanded() -> bool:
         frontend.clock.ahead += 1
         await frontend.run()
         return len(worker.loads) >= times
 
-    await eventually(is_told)
+    await eventually(is_commanded)
 
 
 async def lose(database: Database) -> None:
@@ -53,7 +53,6 @@ async def put_staged(database: Database, node: str) -> None:
     )
 
 
-@pytest.mark.behaviour("LOAD-12")
 @pytest.mark.parametrize("kind", ["load", "stage"])
 async def test_operation_fetches_files_again_that_the_library_loses_while_a_node_waits_for_them(
     database: Database, hub: Hub, frontend: LoadFrontend, kind: str
@@ -61,7 +60,7 @@ async def test_operation_fetches_files_again_that_the_library_loses_while_a_node
     (one,) = await machines(database, hub, "a")
     await put_model(database, files=("model.gguf",))
     operation = await ask(frontend, kind=kind)
-    await until_told(frontend, one)
+    await wait_until_commanded(frontend, one)
     await one.move(10.0, phase="staging")
     await lose(database)
 
@@ -77,14 +76,13 @@ async def test_operation_fetches_files_again_that_the_library_loses_while_a_node
     assert (await read(database, operation)).state is OperationState.COMPLETED
 
 
-@pytest.mark.behaviour("LOAD-12")
 async def test_load_says_that_lost_files_are_fetched_again(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database, files=("model.gguf",))
     operation = await ask(frontend)
-    await until_told(frontend, one)
+    await wait_until_commanded(frontend, one)
     await one.move(10.0, phase="staging")
     await lose(database)
     frontend.library.gate.clear()
@@ -97,14 +95,13 @@ async def test_load_says_that_lost_files_are_fetched_again(
     await eventually(is_said)
 
 
-@pytest.mark.behaviour("LOAD-12")
 async def test_load_fails_with_the_cause_if_lost_files_cannot_be_fetched_again(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database, files=("model.gguf",))
     operation = await ask(frontend)
-    await until_told(frontend, one)
+    await wait_until_commanded(frontend, one)
     await one.move(10.0, phase="staging")
     await lose(database)
     frontend.library.fails.append(NotFound("model.gguf was never sent here.", code="blob_not_here"))
@@ -124,30 +121,28 @@ async def test_load_fails_with_the_cause_if_lost_files_cannot_be_fetched_again(
     assert await states(database) == []
 
 
-@pytest.mark.behaviour("LOAD-12")
-async def test_load_is_told_anew_where_files_are_if_only_another_node_has_them_now(
+async def test_load_is_sent_again_with_new_sources_if_only_another_node_has_the_files_now(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     one, other = await machines(database, hub, "a", "b")
     await put_model(database, files=("model.gguf",))
     await ask(frontend, nodes=[one.node])
-    await until_told(frontend, one)
+    await wait_until_commanded(frontend, one)
     await one.move(10.0, phase="staging")
     await lose(database)
     await put_staged(database, node_of(other))
-    await until_told(frontend, one, times=2)
+    await wait_until_commanded(frontend, one, times=2)
     assert [place.kind for place in one.loads[1].places] == ["node", "library"]
     assert frontend.library.entered == ["chat"]
 
 
-@pytest.mark.behaviour("LOAD-12")
 async def test_library_that_is_away_for_a_moment_now_and_then_causes_no_fetch(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database, files=("model.gguf",))
     await ask(frontend)
-    await until_told(frontend, one)
+    await wait_until_commanded(frontend, one)
     await one.move(10.0, phase="staging")
 
     async def pass_time(seconds: int) -> None:

@@ -10,16 +10,16 @@ from corral.domain.model import StoredFile
 from corral.store import models as model_store
 from tests.loading.machines import put_blobs
 from tests.loading.scene import put_model
-from tests.operations.driving import use_small_catalog
+from tests.operations.manual_dispatcher import use_small_catalog
 from tests.operations.scene import sql
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import PretendNode, joined
+from tests.support.nodes import PretendNode, join_node
 
 pytestmark = pytest.mark.behaviour("OPS-87")
 
 
-async def prefetch(node: PretendNode, **wanted: Any) -> dict[str, Any]:
-    status, answer = await node.call("POST", "/prefetch", {"boot_id": node.boot_id} | wanted)
+async def prefetch(node: PretendNode, **names: Any) -> dict[str, Any]:
+    status, answer = await node.call("POST", "/prefetch", {"boot_id": node.boot_id} | names)
     assert status == 200, answer
     return {f"{entry['kind']} {entry['name']}": entry for entry in answer["entries"]}
 
@@ -28,8 +28,8 @@ async def prepared(frontend: RunningFrontend) -> PretendNode:
     """A node beside another one, and a frontend that begins no operation."""
     await frontend.core.dispatcher.claim_loop.stop()
     await use_small_catalog(frontend.core)
-    await joined(frontend, "other")
-    return await joined(frontend, "one")
+    await join_node(frontend, "other")
+    return await join_node(frontend, "one")
 
 
 async def operations(frontend: RunningFrontend) -> list[Any]:
@@ -89,7 +89,7 @@ async def test_prefetch_refuses_what_neither_catalog_nor_cluster_has_and_goes_on
 
 async def test_prefetch_is_for_the_calling_node_alone(frontend: RunningFrontend) -> None:
     node = await prepared(frontend)
-    stranger = await joined(frontend, "stranger")
+    stranger = await join_node(frontend, "stranger")
     body = {"boot_id": node.boot_id, "backends": ["solo"]}
     status, _ = await frontend.call("POST", f"/api/node/{node.id}/prefetch", body, key=stranger.credential)
     assert status == 401
@@ -101,9 +101,9 @@ async def test_prefetch_waits_until_its_node_is_approved_and_not_drained(
     frontend: RunningFrontend, approved: bool, code: str
 ) -> None:
     await use_small_catalog(frontend.core)
-    node = await joined(frontend, "one", approved=approved)
+    node = await join_node(frontend, "one", approved=approved)
     if approved:
-        assert (await node.admin("POST", "/drain"))[0] == 200
+        assert (await node.call_as_admin("POST", "/drain"))[0] == 200
     status, answer = await node.call("POST", "/prefetch", {"boot_id": node.boot_id, "backends": ["solo"]})
     assert (status, answer["error"]["code"]) == (409, code)
     assert await operations(frontend) == []
@@ -123,7 +123,7 @@ async def test_prefetch_leaves_alone_what_an_operator_has_just_stopped(
 async def test_prefetch_of_a_model_does_not_queue_behind_another_node_s(frontend: RunningFrontend) -> None:
     """A load of the model waits for what is queued before it."""
     node = await prepared(frontend)
-    second = await joined(frontend, "second")
+    second = await join_node(frontend, "second")
     await put_model(frontend.database, files=("model.gguf",))
     await prefetch(node, models=["chat"])
     refused = (await prefetch(second, models=["chat"]))["model chat"]

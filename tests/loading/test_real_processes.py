@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster, FrontendProcess, empty_cluster
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 async def completed(frontend: FrontendProcess, operation_id: str) -> Any:

@@ -28,7 +28,6 @@ async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
     await made.close()
 
 
-@pytest.mark.behaviour("LOAD-64")
 @pytest.mark.parametrize(
     ("change", "code"), [({"options": {"context_size": "512"}}, "model_edited"), ({"enabled": False}, "model_disabled")]
 )
@@ -40,18 +39,17 @@ async def test_load_of_a_model_that_is_changed_ends_as_superseded_and_leaves_the
     operation = await ask(frontend)
     await frontend.run()
     await edit(database, "chat", **change)
-    frontend.dispatcher.call(operation.id)
+    frontend.dispatcher.wake_operation(operation.id)
     await frontend.run_ahead()
     seen = await read(database, operation)
     assert (seen.state, seen.fault and seen.fault.code) == ("superseded", code)
     assert [(target.state, target.stop_wanted) for target in seen.targets] == [("superseded", False)]
-    assert [order.job_id for order in one.cancelled] == [one.job], "its worker is told to stop"
+    assert [order.job_id for order in one.cancelled] == [one.job], "its worker gets a stop"
     async with database.transaction() as tx:
-        assert await operation_store.list_listed(tx) == []
+        assert await operation_store.list_live(tx) == []
         assert await load_store.list_load_failures(tx) == {}
 
 
-@pytest.mark.behaviour("LOAD-64")
 async def test_model_that_was_edited_and_rolled_back_is_loaded_at_once_for_a_request(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -60,10 +58,10 @@ async def test_model_that_was_edited_and_rolled_back_is_loaded_at_once_for_a_req
     first = await ask(frontend)
     await frontend.run()
     await edit(database, "chat", options={"context_size": "512"})
-    frontend.dispatcher.call(first.id)
+    frontend.dispatcher.wake_operation(first.id)
     await frontend.run_ahead()
     await edit(database, "chat", options={})
-    second = await frontend.loads.ask("chat")
+    second = await frontend.loads.request_load("chat")
     assert second != first.id
     await frontend.run_ahead()
     await one.load_done()

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from corral.metering.shipping import Step
+from corral.metering.usage_shipper import ShippingStep
 from corral.store.database import Database
 from tests.metering.scene import answered, metering
 
@@ -23,7 +23,7 @@ async def main(url: str, root: str, requests: str, step: str, limit_bytes: str =
         # The kernel cuts the write that reaches the limit, and refuses the next: as a full disk does.
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit_bytes), int(limit_bytes)))
 
-    def passed(now: Step) -> None:
+    def passed(now: ShippingStep) -> None:
         if now == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -31,7 +31,7 @@ async def main(url: str, root: str, requests: str, step: str, limit_bytes: str =
     made = metering(database, Path(root), passed)
     await made.start()
     for _ in range(int(requests)):
-        made.spool.answered(answered())
+        made.spool.on_requests_ended(answered())
     sys.stdout.write(f"answered {requests}\n")
     sys.stdout.flush()
     if step == "answered":

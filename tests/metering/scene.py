@@ -9,21 +9,20 @@ from typing import Any
 
 from sqlalchemy import select
 
-from corral.adapters.system import SystemClock, SystemIds
-from corral.domain.answered import Answered
-from corral.domain.usage import HOUR_S, Bucket, Sums
-from corral.metering.shipping import Metering, Step
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.domain.usage import HOUR_S, RequestRecord, UsageBucket, UsageSums
+from corral.metering.usage_shipper import ShippingStep, UsageShipper
 from corral.store.database import Database
-from corral.store.tenant_schema import usage
+from corral.store.schema import usage
 
 # An hour of 2026.
 HOUR = 494_000
 KEY = "0198c0de-0000-7000-8000-000000000001"
-CHAT: Bucket = (HOUR, KEY, "llama", "chat", "node-1")
+CHAT: UsageBucket = (HOUR, KEY, "llama", "chat", "node-1")
 
 
-def answered(**changes: Any) -> Answered:
-    """A chat that went well, with 10 tokens asked and 5 answered."""
+def answered(**changes: Any) -> RequestRecord:
+    """A successful chat, with 10 tokens of prompt and 5 of answer."""
     values: dict[str, Any] = {
         "request_id": "r-1",
         "key_id": KEY,
@@ -40,32 +39,34 @@ def answered(**changes: Any) -> Answered:
         "cached_tokens": 4,
         "completion_tokens": 5,
     }
-    return Answered(**values | changes)
+    return RequestRecord(**values | changes)
 
 
-def sums_of(count: int) -> Sums:
+def sums_of(count: int) -> UsageSums:
     """What so many of `answered()` come to."""
-    return Sums(requests=count, prompt_tokens=10 * count, cached_tokens=4 * count, completion_tokens=5 * count)
+    return UsageSums(requests=count, prompt_tokens=10 * count, cached_tokens=4 * count, completion_tokens=5 * count)
 
 
-def metering(database: Database, root: Path | None, passed: Callable[[Step], None] = lambda _: None) -> Metering:
-    return Metering(database, SystemClock(), SystemIds(), root, passed=passed)
+def metering(
+    database: Database, root: Path | None, passed: Callable[[ShippingStep], None] = lambda _: None
+) -> UsageShipper:
+    return UsageShipper(database, SystemClock(), SystemIdGenerator(), root, on_step=passed)
 
 
-def leave(made: Metering) -> None:
+def leave(made: UsageShipper) -> None:
     """As a killed process leaves its spool: unlocked, with everything in it."""
     for descriptor in (made.spool._lock, made.spool._file):
         if descriptor is not None:
             os.close(descriptor)
 
 
-async def counted(database: Database) -> dict[Bucket, Sums]:
+async def counted(database: Database) -> dict[UsageBucket, UsageSums]:
     """All that is in the table."""
-    names = tuple(Sums.__dataclass_fields__)
+    names = tuple(UsageSums.__dataclass_fields__)
     async with database.transaction() as tx:
         rows = await tx.execute(select(usage))
         return {
-            (int(row.hour.timestamp()) // HOUR_S, row.key_id, row.model, row.call, row.node): Sums(
+            (int(row.hour.timestamp()) // HOUR_S, row.key_id, row.model, row.call, row.node): UsageSums(
                 **{name: getattr(row, name) for name in names}
             )
             for row in rows

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral.domain.errors import StoreUnavailable
-from corral.metering.shipping import Metering, Step
+from corral.metering.usage_shipper import ShippingStep, UsageShipper
 from corral.store.database import Database
 from tests.metering.scene import CHAT, HOUR, answered, counted, leave, metering, sums_of
 from tests.support.databases import fresh_database
@@ -48,7 +48,7 @@ async def _restart(database: Database, root: Path) -> None:
 
 
 @pytest.mark.behaviour("GW-161")
-@pytest.mark.parametrize("step", ["answered", *Step, "never"])
+@pytest.mark.parametrize("step", ["answered", *ShippingStep, "never"])
 async def test_a_process_that_is_killed_at_any_step_has_every_request_counted_once(
     step: str, database: Database, database_url: str, tmp_path: Path
 ) -> None:
@@ -60,7 +60,6 @@ async def test_a_process_that_is_killed_at_any_step_has_every_request_counted_on
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.behaviour("GW-164")
 async def test_a_disk_that_takes_half_a_line_and_then_nothing_costs_no_request(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
@@ -68,7 +67,6 @@ async def test_a_disk_that_takes_half_a_line_and_then_nothing_costs_no_request(
     assert await counted(database) == {CHAT: sums_of(REQUESTS)}
 
 
-@pytest.mark.behaviour("GW-164")
 async def test_a_process_that_is_killed_with_a_full_disk_loses_what_was_not_on_it_and_no_more(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
@@ -80,7 +78,7 @@ async def test_a_process_that_is_killed_with_a_full_disk_loses_what_was_not_on_i
     assert await counted(database) == {CHAT: sums_of(whole_lines)}
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """The process ends here."""
 
 
@@ -91,8 +89,8 @@ class Machine:
         self._database = database
         self._root = root
         self._key_id = key_id
-        self._trouble: dict[Step, BaseException] = {}
-        self._processes: list[Metering] = []
+        self._trouble: dict[ShippingStep, BaseException] = {}
+        self._processes: list[UsageShipper] = []
         self.answered = 0
 
     async def start(self) -> None:
@@ -103,16 +101,16 @@ class Machine:
         made = self._processes[place]
         match act.split():
             case ["answer"]:
-                made.spool.answered(answered(key_id=self._key_id))
+                made.spool.on_requests_ended(answered(key_id=self._key_id))
                 self.answered += 1
             case ["tick"]:
                 await made.tick()
             case ["kill"]:
                 await self._replace(place)
             case ["kill", step]:
-                await self._disturbed(place, Step(step), Killed())
+                await self._disturbed(place, ShippingStep(step), ProcessKilled())
             case ["lose", step]:
-                await self._disturbed(place, Step(step), StoreUnavailable("The connection broke."))
+                await self._disturbed(place, ShippingStep(step), StoreUnavailable("The connection broke."))
             case ["half"]:
                 _write_half_a_line(made, self._key_id)
                 await self._replace(place)
@@ -125,11 +123,11 @@ class Machine:
             await made.stop()
         await _restart(self._database, self._root)
 
-    async def _disturbed(self, place: int, step: Step, error: BaseException) -> None:
+    async def _disturbed(self, place: int, step: ShippingStep, error: BaseException) -> None:
         self._trouble = {step: error}
         try:
             await self._processes[place].tick()
-        except Killed:
+        except ProcessKilled:
             await self._replace(place)
         except StoreUnavailable:
             pass
@@ -140,25 +138,25 @@ class Machine:
         leave(self._processes[place])
         self._processes[place] = await self._new()
 
-    async def _new(self) -> Metering:
+    async def _new(self) -> UsageShipper:
         made = metering(self._database, self._root, self._passed)
         await made.start()
         return made
 
-    def _passed(self, step: Step) -> None:
+    def _passed(self, step: ShippingStep) -> None:
         error = self._trouble.pop(step, None)
         if error is not None:
             raise error
 
 
-def _write_half_a_line(made: Metering, key_id: str) -> None:
+def _write_half_a_line(made: UsageShipper, key_id: str) -> None:
     """A kill in the middle of a write: `answered` has not returned, so the request's answer has not ended."""
     file = made.spool._file
     assert file is not None
     os.write(file, f'[{HOUR},"{key_id}","lla'.encode())
 
 
-KILLS = [f"{how} {step}" for how in ("kill", "lose") for step in Step]
+KILLS = [f"{how} {step}" for how in ("kill", "lose") for step in ShippingStep]
 ACTS = st.tuples(st.integers(0, 1), st.sampled_from(["answer"] * 6 + ["tick", "tick", "kill", "half", "stop", *KILLS]))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from corral.domain.model import Model, ModelConfig
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
@@ -19,7 +19,7 @@ from corral.store.database import Database
 from tests.support.replicas import insert_replica
 
 SHA = "ab" * 32
-_ids = SystemIds()
+_ids = SystemIdGenerator()
 
 
 def config(name: str = "chat", **changes: Any) -> ModelConfig:
@@ -79,13 +79,13 @@ async def staged_on(database: Database, node: NodeId, model: str) -> None:
         )
 
 
-async def owed(database: Database) -> list[tuple[str, str]]:
+async def list_pending_removals(database: Database) -> list[tuple[str, str]]:
     async with database.transaction() as tx:
         rows = await tx.execute(text("SELECT node_id::text AS node, model FROM model_removals ORDER BY model"))
         return [(row.node, row.model) for row in rows]
 
 
-async def told(database: Database, kind: str) -> list[tuple[str, Any]]:
+async def list_event_data(database: Database, kind: str) -> list[tuple[str, Any]]:
     async with database.transaction() as tx:
         rows = await tx.execute(text("SELECT key, data FROM outbox WHERE kind = :kind ORDER BY number"), {"kind": kind})
         return [(row.key, row.data) for row in rows]

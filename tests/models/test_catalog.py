@@ -21,16 +21,16 @@ from tests.models.scene import (
     a_node,
     a_replica,
     config,
+    list_event_data,
+    list_pending_removals,
     made,
-    owed,
     read,
     staged_on,
     states,
-    told,
 )
 
 
-async def patch(database: Database, name: str, change: dict[str, Any], **more: Any) -> catalog.Saved:
+async def patch(database: Database, name: str, change: dict[str, Any], **more: Any) -> catalog.ModelSaveResult:
     async with database.transaction() as tx:
         return await catalog.patch(tx, name, change, "test", **more)
 
@@ -46,7 +46,7 @@ async def test_every_edit_is_a_revision_and_an_edit_that_says_nothing_new_is_non
     async with database.transaction() as tx:
         revisions = await store.list_revisions(tx, "chat")
     assert [(one.number, one.note, one.created_by) for one in revisions] == [(2, "more", "test"), (1, "", "test")]
-    assert [(key, data["revision"]) for key, data in await told(database, "model.changed")] == [
+    assert [(key, data["revision"]) for key, data in await list_event_data(database, "model.changed")] == [
         ("chat", 1),
         ("chat", 2),
     ]
@@ -103,7 +103,7 @@ async def test_an_edit_that_an_engine_notices_makes_old_replicas_unroutable_in_t
     saved = await patch(database, "chat", {"options": {"slots": 2}})
     assert saved.stopped == 3
     assert set((await states(database)).values()) == {("unloading", "the model was changed")}
-    changed = await told(database, "replica.changed")
+    changed = await list_event_data(database, "replica.changed")
     assert [(key, data["state"], data["index"]) for key, data in changed] == [
         ("chat", "unloading", i) for i in range(3)
     ]
@@ -123,7 +123,7 @@ async def test_disabling_ends_what_runs_and_pinning_does_not(database: Database)
 
 
 @pytest.mark.behaviour("MOD-9")
-async def test_of_two_that_have_seen_the_same_revision_one_is_refused(database: Database):
+async def test_second_edit_of_the_same_revision_is_refused(database: Database):
     await made(database)
 
     async def edit(slots: int) -> int | str:
@@ -146,7 +146,7 @@ async def test_edits_at_the_same_moment_come_one_after_the_other_and_none_is_los
 
 
 @pytest.mark.behaviour("MOD-9")
-async def test_of_many_that_make_one_model_one_succeeds(database: Database):
+async def test_concurrent_creation_of_one_model_succeeds_once(database: Database):
     async def make() -> str:
         try:
             await made(database)
@@ -157,7 +157,7 @@ async def test_of_many_that_make_one_model_one_succeeds(database: Database):
     assert sorted(await asyncio.gather(*(make() for _ in range(5)))) == ["made", *["model_name_taken"] * 4]
 
 
-async def rename(database: Database, **names: str) -> list[catalog.Saved]:
+async def rename(database: Database, **names: str) -> list[catalog.ModelSaveResult]:
     async with database.transaction() as tx:
         return await catalog.rename(tx, names, "test")
 
@@ -172,7 +172,6 @@ async def test_a_rename_whose_second_part_fails_changes_neither(database: Databa
     assert await read(database, "c") is None
 
 
-@pytest.mark.behaviour("MOD-10")
 async def test_a_rename_takes_everything_along_and_ends_what_ran_under_the_old_name(database: Database):
     await a_blob(database)
     old = await made(database, "a", files=[{"path": "m", "uri": "/m"}], aliases=["b"])
@@ -190,17 +189,16 @@ async def test_a_rename_takes_everything_along_and_ends_what_ran_under_the_old_n
     assert (new.revision, new.run_hash, new.files, new.facts) == (2, old.run_hash, old.files, old.facts)
     assert new.config.aliases == ()
     assert await read(database, "a") is None
-    assert await states(database, "a") == {0: ("unloading", "the model is called b now")}
-    assert await owed(database) == [(node, "a")]
+    assert await states(database, "a") == {0: ("unloading", "the model was renamed to b")}
+    assert await list_pending_removals(database) == [(node, "a")]
     async with database.transaction() as tx:
         assert [one.number for one in await store.list_revisions(tx, "b")] == [2, 1]
         assert [rule.model for rule in await rule_store.list_rules(tx)] == ["b"]
         assert (await catalog.roll_back(tx, "b", 1, "test")).model.name == "b"
-    deleted = {(key, data["deleted"]) for key, data in await told(database, "model.changed")}
+    deleted = {(key, data["deleted"]) for key, data in await list_event_data(database, "model.changed")}
     assert {("a", True), ("b", False)} <= deleted
 
 
-@pytest.mark.behaviour("MOD-10")
 async def test_two_models_can_swap_their_names(database: Database):
     await made(database, "a", description="first")
     await made(database, "b", description="second")
@@ -209,24 +207,22 @@ async def test_two_models_can_swap_their_names(database: Database):
     assert [one.config.description for one in found if one] == ["second", "first"]
 
 
-@pytest.mark.behaviour("MOD-12")
-async def test_a_deleted_model_ends_its_replicas_and_every_node_that_got_it_owes_the_removal(database: Database):
+async def test_deleted_model_stops_its_replicas_and_leaves_pending_removals(database: Database):
     model = await made(database, files=[{"path": "m", "uri": "/m"}])
     one, other = await a_node(database, "one"), await a_node(database, "other")
     await a_replica(database, one, model)
     for node in (one, other):
         await staged_on(database, node, "chat")
     async with database.transaction() as tx:
-        assert (await catalog.forget(tx, "chat", "test", expects=1)).stopped == 1
+        assert (await catalog.delete_model(tx, "chat", "test", expects=1)).stopped == 1
     assert await read(database) is None
     assert await states(database) == {0: ("unloading", "the model was deleted")}
-    assert sorted(await owed(database)) == sorted([(one, "chat"), (other, "chat")])
-    assert (await told(database, "model.changed"))[-1][1]["deleted"] is True
+    assert sorted(await list_pending_removals(database)) == sorted([(one, "chat"), (other, "chat")])
+    assert (await list_event_data(database, "model.changed"))[-1][1]["deleted"] is True
     await made(database)
-    assert await owed(database) == []
+    assert await list_pending_removals(database) == []
 
 
-@pytest.mark.behaviour("MOD-11")
 async def test_files_stay_with_a_model_until_their_sources_change(database: Database):
     await a_blob(database)
     await made(database, files=[{"path": "m", "uri": "/m"}])
@@ -241,7 +237,7 @@ async def test_files_stay_with_a_model_until_their_sources_change(database: Data
 
 
 async def test_put_makes_or_changes_and_tells_which(database: Database):
-    async def put(expects: int | None, **changes: Any) -> catalog.Saved:
+    async def put(expects: int | None, **changes: Any) -> catalog.ModelSaveResult:
         async with database.transaction() as tx:
             return await catalog.put(tx, config(**changes), "test", expects=expects)
 

@@ -12,7 +12,7 @@ from corral.store.database import Database
 from tests.bus.nats_server import NatsServer
 from tests.loading.scene import put_model
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 def _temperature(frontend: RunningFrontend) -> Any:
@@ -31,7 +31,7 @@ async def _patch(frontend: RunningFrontend, value: float, **headers: str) -> int
 
 
 @pytest.mark.behaviour("NODE-137")
-async def test_an_edit_at_one_frontend_is_seen_at_the_other_and_told_once(
+async def test_edit_at_one_frontend_is_seen_at_the_other_and_writes_one_event(
     database: Database, database_url: str, tmp_path: Any
 ) -> None:
     async with (

@@ -12,12 +12,12 @@ from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound
 from corral.domain.node import LabelSource
 from corral.models import fleet
 from corral.nodes.settings import set_budget, set_slots
-from corral.policy.models.fleetfile import FleetFile, from_mapping, to_mapping
+from corral.policy.models.fleet_file import FleetFile, from_mapping, to_mapping
 from corral.store import models as store
 from corral.store import nodes as node_store
 from corral.store import rules as rule_store
 from corral.store.database import Database
-from tests.models.scene import a_node, a_replica, made, owed, read, staged_on, states, told
+from tests.models.scene import a_node, a_replica, list_event_data, list_pending_removals, made, read, staged_on, states
 
 FILE = """
 galleries:
@@ -36,7 +36,7 @@ def file(source: str = FILE) -> FleetFile:
     return from_mapping(yaml.safe_load(source))
 
 
-def actions(steps: list[fleet.Step]) -> dict[str, str]:
+def actions(steps: list[fleet.FleetChange]) -> dict[str, str]:
     return {f"{step.kind} {step.name}": str(step.action) for step in steps}
 
 
@@ -94,7 +94,6 @@ async def test_a_file_that_cannot_be_applied_whole_is_not_applied_at_all(databas
     assert await counted(database) == before
 
 
-@pytest.mark.behaviour("MOD-14")
 async def test_pruning_takes_away_what_a_file_had_brought_and_nothing_that_was_made_by_hand(database: Database):
     node = await a_node(database)
     by_hand = await made(database, "by hand")
@@ -119,20 +118,19 @@ async def test_pruning_takes_away_what_a_file_had_brought_and_nothing_that_was_m
     assert next(step.stopped for step in steps if step.name == "chat" and step.kind == "model") == 1
     assert await read(database) is None
     assert (await states(database))[0][0] == "unloading"
-    assert await owed(database) == [(node, "chat")]
+    assert await list_pending_removals(database) == [(node, "chat")]
     assert await read(database, "by hand") == by_hand
     async with database.transaction() as tx:
         assert [rule.model for rule in await rule_store.list_rules(tx)] == ["by hand"]
-        assert await store.list_applied(tx) == {("model", "other")}
+        assert await store.list_fleet_items(tx) == {("model", "other")}
 
 
-@pytest.mark.behaviour("MOD-14")
-async def test_what_was_deleted_by_hand_and_made_anew_is_not_pruned(database: Database):
+async def test_prune_keeps_a_model_that_was_deleted_and_created_by_hand(database: Database):
     await fleet.apply(database, from_mapping({"models": [{"name": "chat", "backend": "fake"}]}), "test")
     from corral.models import catalog  # noqa: PLC0415 - only here
 
     async with database.transaction() as tx:
-        await catalog.forget(tx, "chat", "test")
+        await catalog.delete_model(tx, "chat", "test")
     await made(database)
     assert await fleet.apply(database, FleetFile(), "test", prunes=True) == []
     assert await read(database) is not None
@@ -174,7 +172,6 @@ async def test_export_with_limits_of_nodes_sets_them_again_when_applied(database
     assert {label.key: label.value for label in node.labels}["node.replica-slots"] == "3"
 
 
-@pytest.mark.behaviour("MOD-14")
 async def test_limit_that_a_file_brought_and_lacks_now_goes_back_to_the_worker(database: Database):
     node_id = await a_node(database)
     await fleet.apply(database, from_mapping({"nodes": {"n": {"max_replicas_per_model": 2}}}), "test")
@@ -235,9 +232,9 @@ def test_models_may_be_written_by_name():
     assert from_mapping(None) == FleetFile()
 
 
-async def test_a_gallery_of_a_file_is_told_to_every_frontend(database: Database):
+async def test_gallery_of_a_fleet_file_is_announced_to_every_frontend(database: Database):
     await fleet.apply(database, file("galleries: {backends: [{name: o, url: 'https://a.example/i'}]}"), "test")
-    assert await told(database, "gallery.changed") == [("o", {"name": "o", "kind": "backends"})]
+    assert await list_event_data(database, "gallery.changed") == [("o", {"name": "o", "kind": "backends"})]
 
 
 def test_errors_of_a_file_are_errors_of_ours():

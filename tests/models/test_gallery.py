@@ -7,15 +7,24 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.backends.catalog import Catalog
-from corral.backends.refresh import Kind, Refresher
+from corral.backends.catalog import BackendCatalog
+from corral.backends.refresh import GalleryKind, GalleryRefresher
 from corral.domain.backend import Gallery
 from corral.domain.errors import InvalidRequest, NotFound, Unprocessable
 from corral.domain.model import Model
-from corral.engines import gallery_files
-from corral.models.gallery import ModelGallery, ModelIndex, Wish, parse_models, read_built_in, read_models, target_nodes
-from corral.models.listing import Query, listing
-from corral.policy.models.configuration import from_mapping, run_hash
+from corral.engines import list_gallery_files
+from corral.models.gallery import (
+    GalleryModelRequest,
+    ModelGallery,
+    ModelGalleryIndex,
+    ModelListingQuery,
+    build_listing,
+    list_target_nodes,
+    parse_models,
+    read_built_in,
+    read_models,
+)
+from corral.policy.models.configuration import compute_run_hash, from_mapping
 from corral.store import galleries as gallery_store
 from corral.store.database import Database
 from tests.backends.sites import HandClock, fetcher, site
@@ -49,12 +58,11 @@ def gallery(text: str = INDEX) -> ModelGallery:
     return ModelGallery(_NOWHERE, built_in=parse_models(text, "corral"))
 
 
-def catalog() -> Catalog:
-    return Catalog(_NOWHERE)
+def catalog() -> BackendCatalog:
+    return BackendCatalog(_NOWHERE)
 
 
-@pytest.mark.behaviour("MOD-16")
-def test_what_comes_with_corral_is_whole_and_promises_every_content():
+def test_built_in_models_are_complete_and_have_checksums():
     index = read_built_in()
     assert index.warnings == ()
     entries = {entry.name: entry for entry in index.entries}
@@ -64,7 +72,7 @@ def test_what_comes_with_corral_is_whole_and_promises_every_content():
         assert sorted(file.sha256 for file in files) == sorted(file.sha256 for file in known.files.values())
         packages = {part.uri.removeprefix("wheel://").partition("/")[0] for file in files for part in file.parts}
         assert packages <= set(known.packages)
-    backends = {entry["name"]: entry for path in gallery_files() for entry in yaml.safe_load(path.read_text())}
+    backends = {entry["name"]: entry for path in list_gallery_files() for entry in yaml.safe_load(path.read_text())}
     for entry in index.entries:
         made_of = from_mapping(entry.config, name=entry.name)
         assert made_of.backend in backends
@@ -74,8 +82,7 @@ def test_what_comes_with_corral_is_whole_and_promises_every_content():
     assert from_mapping(entries["smollm2-135m"].config, name="x").defaults["system"]
 
 
-@pytest.mark.behaviour("MOD-16")
-def test_an_entry_that_is_wrong_is_left_out_and_told_of():
+def test_invalid_gallery_entry_is_left_out_with_a_warning():
     index = parse_models(
         """
 - {name: good, config: {backend: fake}}
@@ -95,8 +102,7 @@ def test_an_entry_that_is_wrong_is_left_out_and_told_of():
         parse_models("<html>", "g")
 
 
-@pytest.mark.behaviour("MOD-16")
-def test_an_entry_of_the_ancestor_becomes_a_configuration():
+def test_gallery_entry_of_localai_becomes_a_configuration():
     (entry,) = parse_models(
         """
 - name: old
@@ -124,7 +130,7 @@ CARD = a_node(name="card", total_ram=64 * GIB, total_vram=24 * GIB, capability="
 @pytest.mark.behaviour("OPS-100")
 @pytest.mark.parametrize(("nodes", "chosen"), [([CPU], "small"), ([], "big")])
 def test_the_variant_is_chosen_for_the_nodes_that_may_get_the_model(nodes: list[Any], chosen: str):
-    config_, how = gallery().configure(Wish(entry="big"), nodes, catalog())
+    config_, how = gallery().configure(GalleryModelRequest(entry="big"), nodes, catalog())
     assert (config_.name, config_.gallery, config_.variant) == ("big", "corral@big", chosen)
     assert not config_.is_variant_pinned
     assert how.variant.model == chosen
@@ -132,25 +138,32 @@ def test_the_variant_is_chosen_for_the_nodes_that_may_get_the_model(nodes: list[
 
 @pytest.mark.behaviour("OPS-100")
 def test_a_variant_that_is_named_is_kept_and_one_that_does_not_exist_fails():
-    asked, _ = gallery().configure(Wish(entry="big", variant="gpu", name="mine"), [CPU], catalog())
-    assert (asked.name, asked.variant, asked.is_variant_pinned, asked.backend) == ("mine", "gpu", True, "vllm")
+    configured, _ = gallery().configure(GalleryModelRequest(entry="big", variant="gpu", name="mine"), [CPU], catalog())
+    assert (configured.name, configured.variant, configured.is_variant_pinned, configured.backend) == (
+        "mine",
+        "gpu",
+        True,
+        "vllm",
+    )
     with pytest.raises(Unprocessable) as caught:
-        gallery().configure(Wish(entry="big", variant="smal"), [CPU], catalog())
+        gallery().configure(GalleryModelRequest(entry="big", variant="smal"), [CPU], catalog())
     assert (caught.value.slug, caught.value.hint) == ("unknown_variant", "Did you mean small?")
 
 
 @pytest.mark.behaviour("OPS-100")
 def test_a_recorded_variant_that_has_vanished_is_replaced_with_a_warning():
-    kept, how = gallery().configure(Wish(entry="big", pinned="small"), [CARD], catalog())
+    kept, how = gallery().configure(GalleryModelRequest(entry="big", pinned="small"), [CARD], catalog())
     assert (kept.variant, how.warnings) == ("small", ())
-    fresh, how = gallery().configure(Wish(entry="big", pinned="nowhere"), [CPU], catalog())
+    fresh, how = gallery().configure(GalleryModelRequest(entry="big", pinned="nowhere"), [CPU], catalog())
     assert fresh.variant == "small"
     assert "nowhere" in how.warnings[0]
 
 
 def test_overrides_are_laid_over_the_entry():
-    wish = Wish(entry="corral@small", name="s", overrides={"options": {"parallel": 2}, "defaults": {"temperature": 0}})
-    made_of, _ = gallery().configure(wish, [], catalog())
+    request = GalleryModelRequest(
+        entry="corral@small", name="s", overrides={"options": {"parallel": 2}, "defaults": {"temperature": 0}}
+    )
+    made_of, _ = gallery().configure(request, [], catalog())
     assert made_of.options == {"context_size": "1", "parallel": "2"}
     assert (made_of.name, made_of.gallery, made_of.variant) == ("s", "corral@small", "")
     with pytest.raises(NotFound) as caught:
@@ -160,24 +173,23 @@ def test_overrides_are_laid_over_the_entry():
 
 def test_only_nodes_that_may_get_work_count_as_targets():
     away = a_node(name="away", drained_at=THEN)
-    assert target_nodes([CPU, away], {}) == [CPU]
+    assert list_target_nodes([CPU, away], {}) == [CPU]
     # All of them are away for now: the choice is made for them all the same.
-    assert target_nodes([away], {}) == [away]
-    assert target_nodes([a_node(name="new", approved_at=None)], {}) == []
-    assert target_nodes([CPU], {"zone": "b"}) == []
+    assert list_target_nodes([away], {}) == [away]
+    assert list_target_nodes([a_node(name="new", approved_at=None)], {}) == []
+    assert list_target_nodes([CPU], {"zone": "b"}) == []
 
 
 def model(name: str, **changes: Any) -> Model:
     made_of = config(name, **changes)
-    return Model(config=made_of, revision=1, run_hash=run_hash(made_of), created_at=THEN, updated_at=THEN)
+    return Model(config=made_of, revision=1, run_hash=compute_run_hash(made_of), created_at=THEN, updated_at=THEN)
 
 
-@pytest.mark.behaviour("MOD-17")
 def test_a_page_filters_first_then_folds_variants_then_cuts():
-    entries = gallery().entries()
+    entries = gallery().list_entries()
 
     def page(**query: Any) -> list[str]:
-        return [row.entry.name for row in listing(entries, [], Query(**query), lambda _: ()).items]
+        return [row.entry.name for row in build_listing(entries, [], ModelListingQuery(**query), lambda _: ()).items]
 
     assert page() == ["big", "gpu", "small", "words"]
     assert page(folds_variants=True) == ["big", "words"]
@@ -194,47 +206,49 @@ def test_a_page_filters_first_then_folds_variants_then_cuts():
             page(**wrong)
 
 
-@pytest.mark.behaviour("MOD-17")
 def test_a_page_says_which_models_were_made_of_an_entry():
     mine = [model("mine", gallery="corral@big", variant="small"), model("plain")]
-    rows = {row.entry.name: row.models for row in listing(gallery().entries(), mine, Query(), lambda _: ()).items}
+    rows = {
+        row.entry.name: row.models
+        for row in build_listing(gallery().list_entries(), mine, ModelListingQuery(), lambda _: ()).items
+    }
     assert rows == {"big": ("mine",), "small": ("mine",), "gpu": (), "words": ()}
 
 
-@pytest.mark.behaviour("MOD-18")
 async def test_a_gallery_of_models_is_fetched_stored_and_read_beside_one_of_backends_with_the_same_name(
     database: Database,
 ):
     async with site() as place, fetcher() as http:
         place.text("/index", INDEX)
         mine = Gallery(name="mine", url=f"{place.url}/index")
-        refresher = Refresher(database, http, HandClock(), [mine], kind=Kind(name="models", read=read_models))
+        refresher = GalleryRefresher(
+            database, http, HandClock(), [mine], kind=GalleryKind(name="models", read=read_models)
+        )
         (done,) = await refresher.tick()
         assert (done.problem, done.is_changed) == ("", True)
         # The backends' refresher forgets what is not its own gallery, and leaves ours alone.
-        await Refresher(database, http, HandClock(), []).tick()
-    found = ModelGallery(database, [mine], built_in=ModelIndex(entries=()))
+        await GalleryRefresher(database, http, HandClock(), []).tick()
+    found = ModelGallery(database, [mine], built_in=ModelGalleryIndex(entries=()))
     await found.load()
-    assert [entry.id for entry in found.entries()] == ["mine@big", "mine@small", "mine@gpu", "mine@words"]
+    assert [entry.id for entry in found.list_entries()] == ["mine@big", "mine@small", "mine@gpu", "mine@words"]
     assert [state.entries for state in found.states] == [0, 4]
-    other = Catalog(database, [mine])
+    other = BackendCatalog(database, [mine])
     await other.load()
     assert other.get("mine@big") is None
 
 
-@pytest.mark.behaviour("MOD-18")
 async def test_a_gallery_of_a_fleet_file_is_used_beside_those_of_the_settings(database: Database):
     async with site() as place, fetcher() as http:
         place.text("/index", INDEX)
         async with database.transaction() as tx:
             await gallery_store.put_gallery(tx, "models", Gallery(name="filed", url=f"{place.url}/index"))
-        refresher = Refresher(database, http, HandClock(), [], kind=Kind(name="models", read=read_models))
+        refresher = GalleryRefresher(database, http, HandClock(), [], kind=GalleryKind(name="models", read=read_models))
         await refresher.tick()
-        found = ModelGallery(database, built_in=ModelIndex(entries=()))
+        found = ModelGallery(database, built_in=ModelGalleryIndex(entries=()))
         await found.load()
-        assert len(found.entries()) == 4
+        assert len(found.list_entries()) == 4
         async with database.transaction() as tx:
             await gallery_store.delete_gallery(tx, "models", "filed")
         await refresher.tick()
         await found.load()
-        assert found.entries() == ()
+        assert found.list_entries() == ()

@@ -10,8 +10,8 @@ from corral.domain.errors import InvalidRequest, NotFound
 from corral.models import rules as flow
 from corral.store import rules as store
 from corral.store.database import Database
-from tests.models.scene import made, told
-from tests.support.replicas import put_rule_off
+from tests.models.scene import list_event_data, made
+from tests.support.replicas import insert_rule_backoff
 
 
 @pytest.mark.behaviour("NODE-56")
@@ -55,23 +55,21 @@ async def test_a_seed_is_made_so_at_every_start_and_leaves_others_alone(database
     assert found["unlisted"].min_replicas == 1
 
 
-@pytest.mark.behaviour("RULE-2")
 async def test_saving_a_rule_ends_its_cooldown_also_if_it_says_the_same(database: Database):
     async with database.transaction() as tx:
         await flow.put(tx, "a", {"min_replicas": 1}, "test")
-        await put_rule_off(tx, "a", 3600)
+        await insert_rule_backoff(tx, "a", 3600)
         await flow.put(tx, "b", {}, "test")
-        await put_rule_off(tx, "b", 3600)
+        await insert_rule_backoff(tx, "b", 3600)
     async with database.transaction() as tx:
         rule = await flow.put(tx, "a", {"min_replicas": 1}, "test")
     assert (rule.unsatisfiable_until, rule.unsatisfiable_ticks) == (None, 0)
     async with database.transaction() as tx:
         other = await store.get_rule(tx, "b")
     assert other.unsatisfiable_until is not None
-    assert [key for key, _ in await told(database, "rule.changed")] == ["a", "b", "a"]
+    assert [key for key, _ in await list_event_data(database, "rule.changed")] == ["a", "b", "a"]
 
 
-@pytest.mark.behaviour("RULE-2")
 async def test_a_rule_for_an_alias_is_the_rule_of_its_model(database: Database):
     await made(database, "real", aliases=["nick"])
     async with database.transaction() as tx:

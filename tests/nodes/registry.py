@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import text
 
 from corral.adapters.nats.credentials import new_user_key
-from corral.adapters.system import SystemIds
-from corral.domain.cluster import ORIGIN, Event
+from corral.adapters.system import SystemIdGenerator
+from corral.domain.cluster import ORIGIN, OutboxEvent
 from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica, ReplicaState
 from corral.store import nodes as node_store
@@ -19,10 +19,10 @@ from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import PretendNode
-from tests.support.replicas import insert_replica, put_rule_off
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
+from tests.support.replicas import insert_replica, insert_rule_backoff
 
-ids = SystemIds()
+ids = SystemIdGenerator()
 
 
 def bus_key() -> str:
@@ -51,17 +51,17 @@ async def stored(node: PretendNode) -> Node:
         return await node_store.get_node(tx, node.id)
 
 
-async def events(database: Database, kind: str) -> list[Event]:
+async def events(database: Database, kind: str) -> list[OutboxEvent]:
     """Every event of a kind so far. Events of transactions that run meanwhile elsewhere hold the head back a moment."""
     async with database.transaction() as tx:
-        wanted = (await tx.execute(text("SELECT count(*) FROM outbox"))).scalar_one()
+        expected_count = (await tx.execute(text("SELECT count(*) FROM outbox"))).scalar_one()
 
-    async def settled() -> list[Event]:
+    async def settled() -> list[OutboxEvent]:
         async with database.transaction() as tx:
             found = await outbox.read(tx, ORIGIN, 10_000)
-        return found if len(found) >= wanted else []
+        return found if len(found) >= expected_count else []
 
-    found = await eventually(settled) if wanted else []
+    found = await eventually(settled) if expected_count else []
     return [event for event in found if event.kind == kind]
 
 
@@ -83,14 +83,14 @@ async def lead(frontend: RunningFrontend) -> None:
 async def find_lost(frontend: RunningFrontend) -> None:
     """One pass of the liveness check, as the leader."""
     await lead(frontend)
-    await frontend.core.liveness.tick()
+    await frontend.core.liveness_checker.tick()
 
 
 async def put_aside(database: Database, model: str = "big") -> Callable[[], Awaitable[bool]]:
     """A rule that was found impossible; answers with a look at whether it still counts as that."""
     async with database.transaction() as tx:
         await rule_store.put_rule(tx, model, {"zone": "nowhere"}, least=1)
-        await put_rule_off(tx, model, 3600)
+        await insert_rule_backoff(tx, model, 3600)
 
     async def is_aside() -> bool:
         async with database.transaction() as tx:

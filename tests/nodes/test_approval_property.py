@@ -25,12 +25,12 @@ from hypothesis.stateful import (
 )
 
 from corral.domain.node import Node, NodeStatus
-from corral.policy.status import is_schedulable, status_of
+from corral.policy.status import compute_status, is_schedulable
 from corral.store.access import list_keys
 from tests.nodes.registry import bus_key, find_lost, stored
 from tests.support.databases import fresh_database
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import PretendNode, join_token, silence
+from tests.support.nodes import PretendNode, age_heartbeat, create_join_token
 
 T = TypeVar("T")
 SETTINGS = settings(
@@ -68,8 +68,8 @@ class World:
         self.tokens = {
             "none": None,
             "wrong": "cj_wrong",
-            "right": self.run(join_token(self.frontend, max_uses=10_000)),
-            "approving": self.run(join_token(self.frontend, max_uses=10_000, approves=True)),
+            "right": self.run(create_join_token(self.frontend, max_uses=10_000)),
+            "approving": self.run(create_join_token(self.frontend, max_uses=10_000, approves=True)),
         }
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -175,7 +175,7 @@ class OwnCalls(RuleBasedStateMachine):
     @rule()
     def be_silent(self) -> None:
         async def pass_time() -> None:
-            await silence(self.node, 61)
+            await age_heartbeat(self.node, 61)
             await find_lost(self.world.frontend)
 
         self.world.run(pass_time())
@@ -201,7 +201,7 @@ class PendingNode(OwnCalls):
     def is_not_approved(self) -> None:
         node = self.stored()
         assert node.approved_at is None
-        assert status_of(node) is NodeStatus.PENDING
+        assert compute_status(node) is NodeStatus.PENDING
         assert not is_schedulable(node)
 
     @invariant()
@@ -215,14 +215,14 @@ class PendingNode(OwnCalls):
 class DrainedNode(OwnCalls):
     def after_join(self) -> None:
         for verb in ("approve", "drain"):
-            status, body = self.world.run(self.node.admin("POST", f"/{verb}"))
+            status, body = self.world.run(self.node.call_as_admin("POST", f"/{verb}"))
             assert status == 200, body
 
     @invariant()
     def is_drained(self) -> None:
         node = self.stored()
         assert node.drained_at is not None
-        assert status_of(node) is NodeStatus.DRAINING
+        assert compute_status(node) is NodeStatus.DRAINING
         assert not is_schedulable(node)
 
 

@@ -19,8 +19,8 @@ from corral.store.database import Database, count_statements
 from corral.store.schema import reservations
 from tests.nodes.registry import condition, events, ids, put_aside, somebody_waits_for_a_lock, stored
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import GIB, joined
-from tests.support.replicas import insert_replica, reserve
+from tests.support.nodes import GIB, join_node
+from tests.support.replicas import insert_replica, insert_reservation
 from tests.unit.policy.builders import a_replica
 
 LEASE_S = 45.0
@@ -63,9 +63,9 @@ def _readings(buffer: HeartbeatBuffer, nodes: list[NodeId], **reading: Any) -> N
 @pytest.mark.behaviour("NODE-15")
 @pytest.mark.behaviour("OPS-65")
 async def test_free_vram_is_stored_as_reported_and_shown_under_the_budget(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=10 * GIB, available_vram=1 * GIB, vram_budget="80%")
+    node = await join_node(frontend, total_vram=10 * GIB, available_vram=1 * GIB, vram_budget="80%")
     await node.heartbeat(available_vram=9 * GIB)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["available_vram"], shown["reported_available_vram"]) == (8 * GIB, 9 * GIB)
     assert (await stored(node)).hardware.available_vram == 9 * GIB
 
@@ -74,60 +74,57 @@ async def test_free_vram_is_stored_as_reported_and_shown_under_the_budget(fronte
 @pytest.mark.behaviour("NODE-29")
 @pytest.mark.behaviour("OPS-65")
 async def test_a_reservation_outlives_any_number_of_heartbeats(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=10 * GIB, available_vram=10 * GIB)
+    node = await join_node(frontend, total_vram=10 * GIB, available_vram=10 * GIB)
     async with frontend.database.transaction() as tx:
-        await reserve(tx, NodeId(node.id), "load 1", 6 * GIB)
+        await insert_reservation(tx, NodeId(node.id), "load 1", 6 * GIB)
     for _ in range(6):
         await node.heartbeat(available_vram=10 * GIB)
-    assert (await node.shown())["reserved_vram"] == 6 * GIB
+    assert (await node.read_as_admin())["reserved_vram"] == 6 * GIB
     async with frontend.database.transaction() as tx:
         await tx.execute(delete(reservations))
-    assert (await node.shown())["reserved_vram"] == 0
+    assert (await node.read_as_admin())["reserved_vram"] == 0
 
 
 @pytest.mark.behaviour("OPS-65")
-@pytest.mark.behaviour("HB-2")
 async def test_fields_that_a_heartbeat_leaves_out_keep_their_values(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=10, available_vram=9, total_disk=8, available_disk=7, gpu_vendor="amd")
+    node = await join_node(frontend, total_vram=10, available_vram=9, total_disk=8, available_disk=7, gpu_vendor="amd")
     await node.heartbeat(available_ram=5, bus_ok=True)
     await node.heartbeat(available_disk=0)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["total_vram"], shown["available_vram"], shown["gpu_vendor"]) == (10, 9, "amd")
     assert (shown["total_disk"], shown["available_disk"], shown["available_ram"]) == (8, 0, 5)
     assert condition(shown, "on_bus") is True
 
 
-@pytest.mark.behaviour("HB-2")
 async def test_heartbeat_renews_the_free_memory_of_each_gpu(frontend: RunningFrontend) -> None:
     gpu = {"vendor": "nvidia", "name": "H200", "total_vram": 140 * GIB}
-    node = await joined(frontend, gpus=[gpu | {"available_vram": 140 * GIB}])
+    node = await join_node(frontend, gpus=[gpu | {"available_vram": 140 * GIB}])
     await node.heartbeat(gpus=[gpu | {"available_vram": 120 * GIB}])
     await node.heartbeat(available_ram=5)
-    assert [one["available_vram"] for one in (await node.shown())["gpus"]] == [120 * GIB]
+    assert [one["available_vram"] for one in (await node.read_as_admin())["gpus"]] == [120 * GIB]
 
 
-@pytest.mark.behaviour("PLACE-3")
 async def test_node_shows_no_free_vram_when_its_replicas_hold_more_than_the_budget(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=140 * GIB, available_vram=120 * GIB)
+    node = await join_node(frontend, total_vram=140 * GIB, available_vram=120 * GIB)
     async with frontend.database.transaction() as tx:
         for index, vram_bytes in enumerate((19 * GIB, None)):
             row = a_replica(node.id, index, id=ids.new_id(), vram_bytes=vram_bytes)
             await insert_replica(tx, row)
-    assert (await node.admin("PUT", "/vram-budget", {"value": "20GiB"}))[0] == 200
-    shown = await node.shown()
+    assert (await node.call_as_admin("PUT", "/vram-budget", {"value": "20GiB"}))[0] == 200
+    shown = await node.read_as_admin()
     assert (shown["available_vram"], shown["model_count"]) == (GIB, 2)
-    assert (await node.admin("PUT", "/vram-budget", {"value": "8GiB"}))[0] == 200
-    assert (await node.shown())["available_vram"] == 0
+    assert (await node.call_as_admin("PUT", "/vram-budget", {"value": "8GiB"}))[0] == 200
+    assert (await node.read_as_admin())["available_vram"] == 0
 
 
 @pytest.mark.behaviour("NODE-16")
 async def test_a_heartbeat_of_a_pending_node_moves_its_time_and_nothing_else(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, approved=False, total_vram=1, available_vram=1, total_disk=1, available_disk=1)
-    before = await node.shown()
+    node = await join_node(frontend, approved=False, total_vram=1, available_vram=1, total_disk=1, available_disk=1)
+    before = await node.read_as_admin()
     await node.heartbeat(
         total_vram=9, available_vram=9, total_disk=9, available_disk=9, total_ram=9, gpu_vendor="x", bus_ok=True
     )
-    after = await node.shown()
+    after = await node.read_as_admin()
     assert after.pop("last_heartbeat") > before.pop("last_heartbeat")
     assert after == before
     assert await events(frontend.database, "node.bus_changed") == []
@@ -135,23 +132,22 @@ async def test_a_heartbeat_of_a_pending_node_moves_its_time_and_nothing_else(fro
 
 @pytest.mark.behaviour("NODE-41")
 async def test_a_card_that_grew_changes_the_labels_and_gives_rules_another_look(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=8 * GIB, gpu_vendor="nvidia")
+    node = await join_node(frontend, total_vram=8 * GIB, gpu_vendor="nvidia")
     is_aside = await put_aside(frontend.database)
     await node.heartbeat(available_vram=1)
     assert await is_aside(), "numbers that move are no reason"
     await node.heartbeat(total_vram=25 * GIB)
-    assert (await node.shown())["labels"]["gpu.vram"] == "24GB"
+    assert (await node.read_as_admin())["labels"]["gpu.vram"] == "24GB"
     assert not await is_aside()
 
 
 @pytest.mark.behaviour("NODE-15")
 async def test_a_share_follows_a_card_that_grew(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=10 * GIB, available_vram=10 * GIB, vram_budget="50%")
+    node = await join_node(frontend, total_vram=10 * GIB, available_vram=10 * GIB, vram_budget="50%")
     await node.heartbeat(total_vram=20 * GIB, available_vram=20 * GIB)
-    assert (await node.shown())["vram_budget_bytes"] == 10 * GIB
+    assert (await node.read_as_admin())["vram_budget_bytes"] == 10 * GIB
 
 
-@pytest.mark.behaviour("HB-1")
 async def test_a_thousand_heartbeats_are_one_statement(database: Database) -> None:
     nodes = await _nodes(database, 1000)
     buffer = HeartbeatBuffer(database, LEASE_S)
@@ -164,7 +160,6 @@ async def test_a_thousand_heartbeats_are_one_statement(database: Database) -> No
     assert (await _hardware(database, nodes[-1])).available_vram == 5
 
 
-@pytest.mark.behaviour("HB-2")
 async def test_the_buffer_keeps_the_newest_value_of_each_field(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     buffer = HeartbeatBuffer(database, LEASE_S)
@@ -175,7 +170,6 @@ async def test_the_buffer_keeps_the_newest_value_of_each_field(database: Databas
     assert (hardware.available_vram, hardware.available_ram, hardware.total_vram) == (4, 1, 10)
 
 
-@pytest.mark.behaviour("HB-3")
 async def test_heartbeats_wait_and_merge_while_postgresql_is_away(database: Database, deserted_url: str) -> None:
     first, second = await _nodes(database, 2)
     away = Database(deserted_url)
@@ -197,8 +191,7 @@ async def test_heartbeats_wait_and_merge_while_postgresql_is_away(database: Data
     assert (await _hardware(database, second)).available_vram == 5
 
 
-@pytest.mark.behaviour("HB-3")
-async def test_what_arrives_during_a_write_that_fails_is_newer_than_what_is_put_back(database: Database) -> None:
+async def test_heartbeat_during_a_failed_write_is_newer_than_the_requeued_one(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     async with database.transaction() as holding:
         await holding.execute(text("SELECT 1 FROM nodes FOR UPDATE"))
@@ -215,9 +208,8 @@ async def test_what_arrives_during_a_write_that_fails_is_newer_than_what_is_put_
     assert (hardware.available_vram, hardware.available_ram) == (4, 1)
 
 
-@pytest.mark.behaviour("HB-4")
 async def test_a_heartbeat_of_an_older_process_is_refused_at_the_door(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, available_vram=1)
+    node = await join_node(frontend, available_vram=1)
     old = node.boot_id
     node.reboot()
     await node.register(None, available_vram=1)
@@ -231,7 +223,6 @@ async def test_a_heartbeat_of_an_older_process_is_refused_at_the_door(frontend: 
     assert (await stored(node)).hardware.available_vram == 1
 
 
-@pytest.mark.behaviour("HB-4")
 async def test_a_heartbeat_of_an_older_process_is_not_written(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     buffer = HeartbeatBuffer(database, LEASE_S)
@@ -240,7 +231,6 @@ async def test_a_heartbeat_of_an_older_process_is_not_written(database: Database
     assert (await _hardware(database, node_id)).available_vram == 7
 
 
-@pytest.mark.behaviour("HB-4")
 @pytest.mark.parametrize("was_put_back", [True, False])
 async def test_readings_of_two_processes_are_never_mixed(database: Database, was_put_back: bool) -> None:
     (node_id,) = await _nodes(database, 1)
@@ -258,7 +248,6 @@ async def test_readings_of_two_processes_are_never_mixed(database: Database, was
     assert (node.hardware.available_vram, node.hardware.available_ram, node.bus_ok) == (7, 2, None)
 
 
-@pytest.mark.behaviour("HB-5")
 async def test_frontends_that_flush_the_same_nodes_at_once_do_not_lock_each_other_out(database: Database) -> None:
     nodes = await _nodes(database, 60)
     for _ in range(5):
@@ -270,7 +259,6 @@ async def test_frontends_that_flush_the_same_nodes_at_once_do_not_lock_each_othe
         assert [flush.result() for flush in flushes] == [60, 60]
 
 
-@pytest.mark.behaviour("HB-5")
 async def test_the_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database: Database) -> None:
     """A transaction holds the second node; a batch in reverse order must wait there with the first locked already."""
     first, second = sorted(await _nodes(database, 2))
@@ -284,7 +272,6 @@ async def test_the_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database
         assert {row.id for row in free} == {second}, "the first is locked by the batch"
 
 
-@pytest.mark.behaviour("HB-6")
 async def test_a_heartbeat_of_a_removed_node_is_dropped_and_the_others_are_written(database: Database) -> None:
     gone, here = await _nodes(database, 2)
     buffer = HeartbeatBuffer(database, LEASE_S)
@@ -296,11 +283,10 @@ async def test_a_heartbeat_of_a_removed_node_is_dropped_and_the_others_are_writt
     assert len(buffer) == 0
 
 
-@pytest.mark.behaviour("HB-7")
 async def test_a_heartbeat_that_only_moves_numbers_writes_no_event(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     async with database.transaction() as tx:
-        before = await outbox.bounds(tx)
+        before = await outbox.read_bounds(tx)
     buffer = HeartbeatBuffer(database, LEASE_S)
     for size in range(3):
         _readings(buffer, [node_id], available_vram=size)
@@ -310,8 +296,7 @@ async def test_a_heartbeat_that_only_moves_numbers_writes_no_event(database: Dat
         assert (await tx.execute(text("SELECT count(*) FROM outbox"))).scalar() == 0
 
 
-@pytest.mark.behaviour("HB-1")
-async def test_what_comes_during_a_flush_waits_for_the_next_one(database: Database) -> None:
+async def test_heartbeat_during_a_flush_waits_for_the_next_flush(database: Database) -> None:
     nodes = await _nodes(database, 2)
     buffer, writes = HeartbeatBuffer(database, LEASE_S), []
 

@@ -23,15 +23,15 @@ from tests.nodes.registry import (
     stored,
 )
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import PretendNode, join_token, joined, silence
-from tests.support.replicas import reserve
+from tests.support.nodes import PretendNode, age_heartbeat, create_join_token, join_node
+from tests.support.replicas import insert_reservation
 
 
 @pytest.mark.behaviour("NODE-6")
 async def test_approving_an_approved_node_is_an_error_and_changes_nothing(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     before = await stored(node)
-    status, answer = await node.admin("POST", "/approve")
+    status, answer = await node.call_as_admin("POST", "/approve")
     assert (status, answer["error"]["code"]) == (400, "not_pending")
     assert await stored(node) == before
     assert len(await events(frontend.database, "node.approved")) == 1
@@ -41,17 +41,17 @@ async def test_approving_an_approved_node_is_an_error_and_changes_nothing(fronte
 async def test_an_approval_gives_a_bus_credential_and_the_node_is_healthy_once_it_is_on_the_bus(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend, approved=False)
+    node = await join_node(frontend, approved=False)
     is_aside = await put_aside(frontend.database)
-    status, answer = await node.admin("POST", "/approve")
+    status, answer = await node.call_as_admin("POST", "/approve")
     assert (status, answer["status"]) == (200, "joining"), "nothing that was pending is on the bus yet"
-    assert not (await node.shown())["schedulable"]
+    assert not (await node.read_as_admin())["schedulable"]
     assert not await is_aside()
     status, answer = await node.call("POST", "/credentials", {"bus_public_key": bus_key()})
     assert status == 200
     assert answer["nats_jwt"]
     await node.heartbeat(bus_ok=True)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], shown["schedulable"]) == ("healthy", True)
 
 
@@ -110,28 +110,28 @@ async def test_an_unknown_node_is_404_for_every_call_of_a_worker(
 async def test_a_silent_node_is_offline_without_replicas_and_a_heartbeat_brings_it_back(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a", "a", "b")
-    await silence(node, 61)
+    await age_heartbeat(node, 61)
     await find_lost(frontend)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], shown["schedulable"]) == ("offline", False)
     assert await loaded(node) == []
     assert await removals(node) == [("a", 2), ("b", 1)]
     assert len(await events(frontend.database, "node.lost")) == 1
     assert (await node.heartbeat(bus_ok=True))[0] == 200
-    assert (await node.shown())["status"] == "healthy"
+    assert (await node.read_as_admin())["status"] == "healthy"
     assert len(await events(frontend.database, "node.alive")) == 1
 
 
 @pytest.mark.behaviour("NODE-17")
 async def test_a_node_is_not_lost_before_its_lease_has_run_out(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await node.heartbeat(bus_ok=True)
     await load(node, "a")
-    await silence(node, 40)
+    await age_heartbeat(node, 40)
     await find_lost(frontend)
-    assert (await node.shown())["status"] == "healthy"
+    assert (await node.read_as_admin())["status"] == "healthy"
     assert await loaded(node) == ["a"]
 
 
@@ -139,31 +139,31 @@ async def test_a_node_is_not_lost_before_its_lease_has_run_out(frontend: Running
 async def test_a_node_off_the_bus_keeps_its_replicas_and_is_healthy_when_it_says_it_is_back(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a")
     await node.heartbeat(bus_ok=True)
     await note_bus(frontend.database, NodeId(node.id), is_on_bus=False)
-    assert (await node.shown())["status"] == "unhealthy"
+    assert (await node.read_as_admin())["status"] == "unhealthy"
     await node.heartbeat()
     await find_lost(frontend)
-    assert (await node.shown())["status"] == "unhealthy", "a heartbeat over HTTP says nothing about the bus"
+    assert (await node.read_as_admin())["status"] == "unhealthy", "a heartbeat over HTTP says nothing about the bus"
     await node.heartbeat(bus_ok=True)
     await find_lost(frontend)
-    assert (await node.shown())["status"] == "healthy"
+    assert (await node.read_as_admin())["status"] == "healthy"
     assert await loaded(node) == ["a"]
     assert await removals(node) == []
 
 
 @pytest.mark.behaviour("OPS-68")
 async def test_a_long_loss_of_the_bus_takes_no_replica_away_while_heartbeats_arrive(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await node.heartbeat(bus_ok=True)
     await load(node, "a", "b")
     for _ in range(6):
-        await silence(node, 44)
+        await age_heartbeat(node, 44)
         await node.heartbeat(bus_ok=False)
         await find_lost(frontend)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], condition(shown, "alive"), condition(shown, "on_bus")) == ("unhealthy", True, False)
     assert await loaded(node) == ["a", "b"]
     assert len(await events(frontend.database, "node.bus_changed")) == 2, "what stays the same is not news"
@@ -171,22 +171,22 @@ async def test_a_long_loss_of_the_bus_takes_no_replica_away_while_heartbeats_arr
 
 @pytest.mark.behaviour("NODE-19")
 @pytest.mark.behaviour("OPS-59")
-async def test_a_pending_node_that_was_silent_is_still_pending_when_it_is_heard_again(
+async def test_pending_node_that_was_silent_is_still_pending_after_its_next_heartbeat(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend, approved=False)
-    await silence(node, 61)
+    node = await join_node(frontend, approved=False)
+    await age_heartbeat(node, 61)
     await find_lost(frontend)
-    assert condition(await node.shown(), "alive") is False
+    assert condition(await node.read_as_admin(), "alive") is False
     await node.heartbeat(bus_ok=True)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], shown["schedulable"], condition(shown, "alive")) == ("pending", False, True)
 
 
 @pytest.mark.behaviour("OPS-59")
 @pytest.mark.parametrize(("method", "path"), [("POST", "/deregister"), ("DELETE", "")])
 async def test_a_pending_node_that_left_comes_back_pending(frontend: RunningFrontend, method: str, path: str) -> None:
-    node = await joined(frontend, approved=False)
+    node = await join_node(frontend, approved=False)
     assert (await node.call(method, path))[0] == 200
     node.reboot()
     _, answer = await node.register(None)
@@ -198,12 +198,12 @@ async def test_a_pending_node_that_left_comes_back_pending(frontend: RunningFron
 async def test_a_late_heartbeat_does_not_revive_a_node_that_said_goodbye(
     frontend: RunningFrontend, method: str, path: str
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a")
     assert (await node.call(method, path))[0] == 200
     await node.heartbeat()
     await find_lost(frontend)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], shown["schedulable"]) == ("offline", False)
     assert await loaded(node) == []
     assert await removals(node) == [("a", 1)]
@@ -216,21 +216,21 @@ async def test_a_late_heartbeat_does_not_revive_a_node_that_said_goodbye(
 async def test_a_heartbeat_that_waits_to_be_written_does_not_revive_a_node_that_said_goodbye(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await node.call("POST", "/heartbeat", {"boot_id": node.boot_id})
     await node.call("POST", "/deregister")
     frontend.core.heartbeats.record(NodeId(node.id), {"boot_id": node.boot_id})
     await frontend.core.heartbeats.flush()
-    assert (await node.shown())["status"] == "offline"
+    assert (await node.read_as_admin())["status"] == "offline"
 
 
 @pytest.mark.behaviour("NODE-20")
 async def test_a_worker_that_drains_itself_before_it_leaves_is_offline_in_the_end(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     assert (await node.call("POST", "/drain"))[0] == 200
-    assert (await node.shown())["status"] == "draining"
+    assert (await node.read_as_admin())["status"] == "draining"
     await node.call("POST", "/deregister")
-    assert (await node.shown())["status"] == "offline"
+    assert (await node.read_as_admin())["status"] == "offline"
 
 
 @pytest.mark.behaviour("NODE-20")
@@ -240,14 +240,14 @@ async def test_a_worker_that_drains_itself_before_it_leaves_is_offline_in_the_en
 async def test_the_last_words_of_an_older_process_do_not_touch_the_newer_one(
     frontend: RunningFrontend, method: str, path: str
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     before = node.boot_id
     node.reboot()
     await node.register(None)
     await load(node, "a")
     status, answer = await node.call(method, path, {"boot_id": before})
     assert (status, answer["error"]["code"]) == (409, "boot_superseded")
-    assert (await node.shown())["status"] == "healthy"
+    assert (await node.read_as_admin())["status"] == "healthy"
     assert await loaded(node) == ["a"]
     assert (await node.call(method, path, {"boot_id": node.boot_id}))[0] == 200
 
@@ -255,8 +255,8 @@ async def test_the_last_words_of_an_older_process_do_not_touch_the_newer_one(
 @pytest.mark.behaviour("NODE-21")
 @pytest.mark.behaviour("OPS-60")
 async def test_a_drain_outlives_everything_but_an_admins_resume(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
-    assert (await node.admin("POST", "/drain"))[0] == 200
+    node = await join_node(frontend)
+    assert (await node.call_as_admin("POST", "/drain"))[0] == 200
     node.reboot()
     _, answer = await node.register(None, bus_public_key=bus_key())
     assert answer["status"] == "draining"
@@ -264,19 +264,19 @@ async def test_a_drain_outlives_everything_but_an_admins_resume(frontend: Runnin
     assert answer["draining"] is True
     assert (await node.call("POST", "/credentials", {"bus_public_key": bus_key()}))[0] == 200
     assert (await node.call("POST", "/resume"))[0] == 200
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], shown["schedulable"]) == ("draining", False)
-    status, shown = await node.admin("POST", "/resume")
+    status, shown = await node.call_as_admin("POST", "/resume")
     assert (status, shown["status"], shown["schedulable"]) == (200, "healthy", True)
 
 
 @pytest.mark.behaviour("NODE-22")
 async def test_a_drained_node_that_goes_silent_is_shown_as_draining_and_away(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
-    await node.admin("POST", "/drain")
-    await silence(node, 61)
+    node = await join_node(frontend)
+    await node.call_as_admin("POST", "/drain")
+    await age_heartbeat(node, 61)
     await find_lost(frontend)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], condition(shown, "alive")) == ("draining", False)
     assert "no heartbeat" in shown["status_reason"]
 
@@ -285,28 +285,28 @@ async def test_a_drained_node_that_goes_silent_is_shown_as_draining_and_away(fro
 async def test_a_drain_takes_the_replicas_out_of_service_and_lets_them_finish_their_answers(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a", "a", "b")
-    status, shown = await node.admin("POST", "/drain")
+    status, shown = await node.call_as_admin("POST", "/drain")
     assert (status, shown["status"]) == (200, "draining")
     async with frontend.database.transaction() as tx:
         rows = await replica_store.list_replicas(tx, NodeId(node.id))
     assert {(row.state, row.stop_reason) for row in rows} == {("unloading", "the node was drained")}
     assert sorted(event.key for event in await events(frontend.database, "replica.changed")) == ["a", "a", "b"]
     assert await removals(node) == [], "a row goes when its worker says that the process has ended"
-    await node.admin("POST", "/drain")
+    await node.call_as_admin("POST", "/drain")
     assert len(await events(frontend.database, "node.drained")) == 1, "draining twice is draining once"
 
 
 @pytest.mark.behaviour("NODE-24")
 async def test_removing_a_node_leaves_nothing_of_it(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, "agent", node_type="agent", address="")
+    node = await join_node(frontend, "agent", node_type="agent", address="")
     await node.register(None, node_type="agent", address="")
     await load(node, "a", "a", "b")
-    await node.admin("PATCH", "/labels", {"zone": "b"})
+    await node.call_as_admin("PATCH", "/labels", {"zone": "b"})
     await node.heartbeat(total_vram=10, available_vram=10)
     async with frontend.database.transaction() as tx:
-        await reserve(tx, NodeId(node.id), "load 1", 5)
+        await insert_reservation(tx, NodeId(node.id), "load 1", 5)
     assert set(await _tables_with(frontend.database, node.id)) == {
         "api_keys",
         "node_labels",
@@ -314,13 +314,13 @@ async def test_removing_a_node_leaves_nothing_of_it(frontend: RunningFrontend) -
         "replicas",
         "reservations",
     }
-    assert (await node.admin("DELETE", ""))[0] == 200
+    assert (await node.call_as_admin("DELETE", ""))[0] == 200
     # That it was removed is remembered for a while, so that its worker can be told.
     assert await _tables_with(frontend.database, node.id) == ["removed_nodes"]
     assert await removals(node) == [("a", 2), ("b", 1)]
     assert (await node.heartbeat())[0] == 404
     assert (await node.register(None))[0] == 401, "a removed node needs a join token like any other machine"
-    assert (await node.register(await join_token(frontend)))[1]["status"] == "pending"
+    assert (await node.register(await create_join_token(frontend)))[1]["status"] == "pending"
 
 
 @pytest.mark.behaviour("NODE-24")

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.nodes.registry import bus_key, events, load, loaded, put_aside, removals, stored
 from tests.support.databases import fresh_database
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import GIB, PretendNode, join_token, joined
+from tests.support.nodes import GIB, PretendNode, create_join_token, join_node
 
 
 @pytest.mark.behaviour("NODE-1")
@@ -18,18 +18,20 @@ from tests.support.nodes import GIB, PretendNode, join_token, joined
 @pytest.mark.parametrize("node_type", ["backend", "agent"])
 async def test_a_new_node_waits_for_approval_without_any_credential(frontend: RunningFrontend, node_type: str) -> None:
     node = PretendNode(frontend, "new")
-    status, answer = await node.register(await join_token(frontend), node_type=node_type, bus_public_key=bus_key())
+    status, answer = await node.register(
+        await create_join_token(frontend), node_type=node_type, bus_public_key=bus_key()
+    )
     assert (status, answer["status"], answer["approved"]) == (201, "pending", False)
     assert (answer["nats_jwt"], answer["nats_url"], answer["api_token"]) == (None, None, None)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["status"], shown["schedulable"]) == ("pending", False)
 
 
 @pytest.mark.behaviour("OPS-58")
 @pytest.mark.parametrize("verb", ["probe", "stop"])
 async def test_a_pending_node_gets_no_commands(frontend: RunningFrontend, verb: str) -> None:
-    node = await joined(frontend, approved=False)
-    status, answer = await node.admin("POST", f"/{verb}")
+    node = await join_node(frontend, approved=False)
+    status, answer = await node.call_as_admin("POST", f"/{verb}")
     assert (status, answer["error"]["code"]) == (409, "node_pending")
     status, answer = await node.call("POST", "/credentials", {"bus_public_key": bus_key()})
     assert (status, answer["error"]["code"]) == (409, "node_pending")
@@ -39,7 +41,7 @@ async def test_a_pending_node_gets_no_commands(frontend: RunningFrontend, verb: 
 async def test_a_frontend_that_approves_all_makes_a_new_node_healthy(postgres: str) -> None:
     async with fresh_database(postgres) as url, running_frontend(url, approves_all=True) as frontend:
         node = PretendNode(frontend, "new")
-        status, answer = await node.register(await join_token(frontend), bus_public_key=bus_key())
+        status, answer = await node.register(await create_join_token(frontend), bus_public_key=bus_key())
         assert (status, answer["status"], answer["approved"]) == (201, "healthy", True)
         assert answer["nats_jwt"]
         assert answer["nats_url"]
@@ -48,7 +50,7 @@ async def test_a_frontend_that_approves_all_makes_a_new_node_healthy(postgres: s
 @pytest.mark.behaviour("NODE-2")
 async def test_a_join_token_that_approves_makes_a_new_node_healthy(frontend: RunningFrontend) -> None:
     node = PretendNode(frontend, "new")
-    status, answer = await node.register(await join_token(frontend, approves=True))
+    status, answer = await node.register(await create_join_token(frontend, approves=True))
     assert (status, answer["status"]) == (201, "healthy")
     assert (await stored(node)).approved_by == "join token test"
 
@@ -59,19 +61,19 @@ async def test_a_join_token_that_approves_makes_a_new_node_healthy(frontend: Run
 async def test_a_pending_node_stays_pending_however_often_it_registers(
     frontend: RunningFrontend, has_new_boot: bool
 ) -> None:
-    node = await joined(frontend, approved=False)
+    node = await join_node(frontend, approved=False)
     if has_new_boot:
         node.reboot()
-    approving = await join_token(frontend, approves=True)
+    approving = await create_join_token(frontend, approves=True)
     for token in (None, approving):
         status, answer = await node.register(token)
         assert (status, answer["status"], answer["approved"]) == (201, "pending", False)
-    assert (await node.shown())["status"] == "pending"
+    assert (await node.read_as_admin())["status"] == "pending"
 
 
 @pytest.mark.behaviour("NODE-4")
 async def test_an_approved_node_comes_back_healthy_under_the_same_id_without_a_token(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     before = node.id
     node.reboot()
     status, answer = await node.register(None)
@@ -81,7 +83,7 @@ async def test_an_approved_node_comes_back_healthy_under_the_same_id_without_a_t
 @pytest.mark.behaviour("NODE-5")
 @pytest.mark.behaviour("OPS-61")
 async def test_a_restarted_worker_loses_its_replicas_with_one_event_per_model(frontend: RunningFrontend) -> None:
-    node, other = await joined(frontend), await joined(frontend, "other")
+    node, other = await join_node(frontend), await join_node(frontend, "other")
     await load(node, "a", "a", "b")
     await load(other, "a")
     node.reboot()
@@ -97,7 +99,7 @@ async def test_a_restarted_worker_loses_its_replicas_with_one_event_per_model(fr
 async def test_replicas_whose_engines_outlived_the_worker_keep_their_rows_without_a_gap(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a", "a", "b")
     node.reboot()
     survivors = [
@@ -113,7 +115,7 @@ async def test_replicas_whose_engines_outlived_the_worker_keep_their_rows_withou
 
 @pytest.mark.behaviour("NODE-5b")
 async def test_restarted_worker_that_has_not_finished_looking_keeps_its_replicas(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a", "b")
     node.reboot()
     assert (await node.register(None, is_running_known=False))[0] == 201
@@ -123,7 +125,7 @@ async def test_restarted_worker_that_has_not_finished_looking_keeps_its_replicas
 
 @pytest.mark.behaviour("OPS-61")
 async def test_registering_again_with_the_same_boot_keeps_the_replicas(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "a", "b")
     assert (await node.register(None))[0] == 201
     assert await loaded(node) == ["a", "b"]
@@ -131,10 +133,10 @@ async def test_registering_again_with_the_same_boot_keeps_the_replicas(frontend:
 
 
 @pytest.mark.behaviour("WRK-20")
-async def test_heartbeat_of_a_removed_node_is_told_of_the_removal_and_that_of_an_unknown_one_is_not(
+async def test_heartbeat_answer_states_the_removal_of_a_removed_node_but_not_of_an_unknown_one(
     frontend: RunningFrontend,
 ) -> None:
-    node, forgotten = await joined(frontend), await joined(frontend, "forgotten")
+    node, forgotten = await join_node(frontend), await join_node(frontend, "forgotten")
     status, answer = await frontend.call("DELETE", f"/api/nodes/{node.id}")
     assert status in (200, 204), answer
     await frontend.core.feed.tick()
@@ -165,7 +167,7 @@ async def test_a_missing_or_wrong_token_is_401_and_leaves_nothing(
 
 @pytest.mark.behaviour("NODE-8")
 async def test_a_revoked_a_spent_and_an_expired_token_are_refused(frontend: RunningFrontend) -> None:
-    once = await join_token(frontend, max_uses=1)
+    once = await create_join_token(frontend, max_uses=1)
     assert (await PretendNode(frontend, "first").register(once))[0] == 201
     status, answer = await PretendNode(frontend, "second").register(once)
     assert (status, answer["error"]["code"]) == (401, "join_token_used_up")
@@ -173,7 +175,7 @@ async def test_a_revoked_a_spent_and_an_expired_token_are_refused(frontend: Runn
     await frontend.call("DELETE", f"/api/tokens/{made['id']}")
     status, answer = await PretendNode(frontend, "third").register(made["token"])
     assert (status, answer["error"]["code"]) == (401, "join_token_revoked")
-    old = await join_token(frontend, expires_in_s=60)
+    old = await create_join_token(frontend, expires_in_s=60)
     async with frontend.database.transaction() as tx:
         await tx.execute(
             text("UPDATE join_tokens SET expires_at = corral_now() - interval '1 s' WHERE expires_at IS NOT NULL")
@@ -184,7 +186,7 @@ async def test_a_revoked_a_spent_and_an_expired_token_are_refused(frontend: Runn
 
 @pytest.mark.behaviour("NODE-9")
 async def test_a_backend_node_needs_an_address_and_an_agent_does_not(frontend: RunningFrontend) -> None:
-    token = await join_token(frontend)
+    token = await create_join_token(frontend)
     assert (await PretendNode(frontend, "engine").register(token, address=""))[0] == 400
     assert (await PretendNode(frontend, "agent").register(token, node_type="agent", address=""))[0] == 201
     assert (await PretendNode(frontend, "odd").register(token, node_type="teapot"))[0] == 400
@@ -194,10 +196,10 @@ async def test_a_backend_node_needs_an_address_and_an_agent_does_not(frontend: R
 
 @pytest.mark.behaviour("NODE-9")
 async def test_a_node_keeps_its_type_and_a_backend_its_need_of_an_address(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     status, answer = await node.register(None, node_type="agent", address="")
     assert (status, answer["error"]["code"]) == (409, "node_type_changed")
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["node_type"], shown["address"]) == ("backend", "127.0.0.1:50051")
 
 
@@ -216,23 +218,23 @@ async def test_a_node_keeps_its_type_and_a_backend_its_need_of_an_address(fronte
         {"vram_budget": "150%"},
     ],
 )
-async def test_what_cannot_be_stored_is_refused_as_the_callers_mistake(
+async def test_registration_with_values_that_cannot_be_stored_is_refused_with_400(
     frontend: RunningFrontend, body: dict[str, object]
 ) -> None:
-    status, answer = await PretendNode(frontend, "odd").register(await join_token(frontend), **body)
+    status, answer = await PretendNode(frontend, "odd").register(await create_join_token(frontend), **body)
     assert status == 400, answer
     assert (await frontend.call("GET", "/api/nodes"))[1] == []
 
 
 @pytest.mark.behaviour("NODE-10")
 @pytest.mark.behaviour("OPS-62")
-async def test_the_admins_number_of_slots_survives_and_is_told_to_the_worker(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
-    assert (await node.admin("PUT", "/max-replicas-per-model", {"value": 4}))[0] == 200
+async def test_slot_count_set_by_the_admin_survives_and_is_sent_to_the_worker(frontend: RunningFrontend) -> None:
+    node = await join_node(frontend)
+    assert (await node.call_as_admin("PUT", "/max-replicas-per-model", {"value": 4}))[0] == 200
     node.reboot()
     _, answer = await node.register(None, max_replicas_per_model=1)
     assert answer["max_replicas_per_model"] == 4
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["max_replicas_per_model"], shown["max_replicas_per_model_manually_set"]) == (4, True)
     assert shown["labels"]["node.replica-slots"] == "4"
 
@@ -240,12 +242,15 @@ async def test_the_admins_number_of_slots_survives_and_is_told_to_the_worker(fro
 @pytest.mark.behaviour("NODE-11")
 @pytest.mark.behaviour("OPS-62")
 async def test_after_a_reset_the_workers_number_of_slots_counts(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
-    await node.admin("PUT", "/max-replicas-per-model", {"value": 4})
-    assert (await node.admin("DELETE", "/max-replicas-per-model"))[1] == {"max_replicas_per_model": 1, "reset": True}
+    node = await join_node(frontend)
+    await node.call_as_admin("PUT", "/max-replicas-per-model", {"value": 4})
+    assert (await node.call_as_admin("DELETE", "/max-replicas-per-model"))[1] == {
+        "max_replicas_per_model": 1,
+        "reset": True,
+    }
     _, answer = await node.register(None, max_replicas_per_model=2)
     assert answer["max_replicas_per_model"] == 2
-    assert (await node.shown())["labels"]["node.replica-slots"] == "2"
+    assert (await node.read_as_admin())["labels"]["node.replica-slots"] == "2"
     _, answer = await node.register(None, max_replicas_per_model=0)
     assert answer["max_replicas_per_model"] == 1, "below one is one"
 
@@ -255,12 +260,12 @@ async def test_after_a_reset_the_workers_number_of_slots_counts(frontend: Runnin
 async def test_labels_of_admins_survive_and_those_of_worker_and_machine_are_refreshed(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend, labels={"rack": "1", "old": "x"}, total_vram=25 * GIB, gpu_vendor="nvidia")
-    assert (await node.admin("PATCH", "/labels", {"zone": "b"}))[0] == 200
+    node = await join_node(frontend, labels={"rack": "1", "old": "x"}, total_vram=25 * GIB, gpu_vendor="nvidia")
+    assert (await node.call_as_admin("PATCH", "/labels", {"zone": "b"}))[0] == 200
     node.reboot()
     await node.register(None, labels={"rack": "2"}, total_vram=49 * GIB, gpu_vendor="nvidia")
-    await node.admin("POST", "/approve-labels")
-    labels = (await node.shown())["labels"]
+    await node.call_as_admin("POST", "/approve-labels")
+    labels = (await node.read_as_admin())["labels"]
     assert labels == {
         "zone": "b",
         "rack": "2",
@@ -273,34 +278,34 @@ async def test_labels_of_admins_survive_and_those_of_worker_and_machine_are_refr
 
 @pytest.mark.behaviour("NODE-12")
 async def test_an_admins_value_wins_over_the_workers_for_the_same_key(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, labels={"zone": "worker"})
-    await node.admin("PATCH", "/labels", {"zone": "admin"})
+    node = await join_node(frontend, labels={"zone": "worker"})
+    await node.call_as_admin("PATCH", "/labels", {"zone": "admin"})
     await node.register(None, labels={"zone": "worker"})
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["labels"]["zone"], shown["label_sources"]["zone"]) == ("admin", "admin")
-    assert (await node.admin("DELETE", "/labels/zone"))[0] == 204
-    assert (await node.shown())["labels"]["zone"] == "worker"
+    assert (await node.call_as_admin("DELETE", "/labels/zone"))[0] == 204
+    assert (await node.read_as_admin())["labels"]["zone"] == "worker"
 
 
 @pytest.mark.behaviour("NODE-13")
 @pytest.mark.behaviour("OPS-63")
 async def test_a_full_disk_is_stored_as_zero_and_a_missing_reading_as_unknown(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_disk=100, available_disk=50)
+    node = await join_node(frontend, total_disk=100, available_disk=50)
     await node.register(None, total_disk=100, available_disk=0)
-    assert (await node.shown())["available_disk"] == 0
+    assert (await node.read_as_admin())["available_disk"] == 0
     await node.register(None)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["total_disk"], shown["available_disk"]) == (None, None)
 
 
 @pytest.mark.behaviour("NODE-14")
 @pytest.mark.behaviour("OPS-63")
 async def test_a_worker_that_sends_no_budget_any_more_has_none(frontend: RunningFrontend) -> None:
-    node = await joined(frontend, total_vram=10 * GIB, available_vram=10 * GIB, vram_budget="50%")
-    shown = await node.shown()
+    node = await join_node(frontend, total_vram=10 * GIB, available_vram=10 * GIB, vram_budget="50%")
+    shown = await node.read_as_admin()
     assert (shown["vram_budget_bytes"], shown["available_vram"]) == (5 * GIB, 5 * GIB)
     await node.register(None, total_vram=10 * GIB, available_vram=10 * GIB)
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["vram_budget"], shown["vram_budget_bytes"], shown["available_vram"]) == ("", None, 10 * GIB)
 
 
@@ -308,27 +313,27 @@ async def test_a_worker_that_sends_no_budget_any_more_has_none(frontend: Running
 @pytest.mark.behaviour("OPS-62")
 async def test_an_admins_budget_survives_and_a_reset_gives_control_back(frontend: RunningFrontend) -> None:
     sent: dict[str, Any] = {"total_vram": 10 * GIB, "available_vram": 10 * GIB}
-    node = await joined(frontend, **sent)
-    assert (await node.admin("PUT", "/vram-budget", {"value": "80%"}))[1]["vram_budget_bytes"] == 8 * GIB
+    node = await join_node(frontend, **sent)
+    assert (await node.call_as_admin("PUT", "/vram-budget", {"value": "80%"}))[1]["vram_budget_bytes"] == 8 * GIB
     node.reboot()
     await node.register(None, **sent, vram_budget="20%")
-    shown = await node.shown()
+    shown = await node.read_as_admin()
     assert (shown["vram_budget"], shown["vram_budget_manually_set"], shown["available_vram"]) == ("80%", True, 8 * GIB)
-    assert (await node.admin("DELETE", "/vram-budget"))[1]["vram_budget"] == "20%"
-    assert (await node.admin("PUT", "/vram-budget", {"value": "150%"}))[0] == 400
+    assert (await node.call_as_admin("DELETE", "/vram-budget"))[1]["vram_budget"] == "20%"
+    assert (await node.call_as_admin("PUT", "/vram-budget", {"value": "150%"}))[0] == 400
 
 
 @pytest.mark.behaviour("OPS-69")
 async def test_a_second_machine_with_a_known_name_is_refused_even_with_a_token(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     thief = PretendNode(frontend, node.name)
-    before = await node.shown()
-    status, answer = await thief.register(await join_token(frontend, approves=True), address="10.0.0.9:1")
+    before = await node.read_as_admin()
+    status, answer = await thief.register(await create_join_token(frontend, approves=True), address="10.0.0.9:1")
     assert (status, answer["error"]["code"]) == (409, "name_taken")
     assert answer["error"]["hint"]
     status, answer = await thief.register(None)
     assert status == 401
-    after = await node.shown()
+    after = await node.read_as_admin()
     assert (after["id"], after["address"], after["boot_id"]) == (before["id"], before["address"], before["boot_id"])
     thief.id = node.id
     status, answer = await thief.heartbeat()
@@ -337,8 +342,8 @@ async def test_a_second_machine_with_a_known_name_is_refused_even_with_a_token(f
 
 @pytest.mark.behaviour("OPS-69")
 async def test_a_refused_name_does_not_use_up_the_token(frontend: RunningFrontend) -> None:
-    await joined(frontend, "taken")
-    once = await join_token(frontend, max_uses=1)
+    await join_node(frontend, "taken")
+    once = await create_join_token(frontend, max_uses=1)
     assert (await PretendNode(frontend, "taken").register(once))[0] == 409
     assert (await PretendNode(frontend, "free").register(once))[0] == 201
 
@@ -347,20 +352,20 @@ async def test_a_refused_name_does_not_use_up_the_token(frontend: RunningFronten
 async def test_an_agent_gets_its_key_with_its_first_registration_after_approval_and_only_then(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend, "agent", approved=False, node_type="agent", address="")
-    assert (await node.admin("POST", "/approve"))[0] == 200
+    node = await join_node(frontend, "agent", approved=False, node_type="agent", address="")
+    assert (await node.call_as_admin("POST", "/approve"))[0] == 200
     _, answer = await node.register(None, node_type="agent", address="")
     first = answer["api_token"]
     assert first.startswith("ck_")
-    assert (await frontend.core.directory.principal(first)).node_id == node.id
+    assert (await frontend.core.directory.authenticate_key(first)).node_id == node.id
     status, _ = await frontend.call("GET", "/api/nodes", key=first)
     assert status == 403, "an agent's key administers nothing"
-    assert (await joined(frontend, "engine")).id
+    assert (await join_node(frontend, "engine")).id
     assert len(await events(frontend.database, "node.registered")) == 2
 
 
 @pytest.mark.behaviour("NODE-41")
 async def test_a_registration_gives_rules_that_were_put_aside_another_look(frontend: RunningFrontend) -> None:
     is_aside = await put_aside(frontend.database)
-    await joined(frontend, approved=False)
+    await join_node(frontend, approved=False)
     assert not await is_aside()

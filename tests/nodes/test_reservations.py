@@ -9,15 +9,13 @@ import pytest
 from corral.domain.model import Need
 from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.placing.demand import Demand
-from corral.policy.placing.fit import free_vram
-from corral.policy.placing.fleet import Fleet
-from corral.policy.placing.placement import place
+from corral.policy.placing.fleet import PlacementDemand, PlacementFleet, compute_free_vram
+from corral.policy.placing.placement import place_replicas
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database
 from tests.nodes.registry import ids
-from tests.support.replicas import insert_replica, reserve
+from tests.support.replicas import insert_replica, insert_reservation
 
 GIB = 1024**3
 
@@ -50,7 +48,7 @@ async def test_removing_a_replica_twice_releases_its_own_reservation_once(databa
         for model, vram_bytes in (("one", 2 * GIB), ("other", 3 * GIB)):
             row = Replica(id=ids.new_id(), node_id=node_id, model=model, index=0, state=ReplicaState.LOADING)
             await insert_replica(tx, row)
-            await reserve(tx, node_id, row.id, vram_bytes)
+            await insert_reservation(tx, node_id, row.id, vram_bytes)
     assert (await _read(database, node_id)).reserved_vram == 5 * GIB
     for _ in range(2):
         async with database.transaction() as tx:
@@ -62,9 +60,9 @@ async def test_removing_a_replica_twice_releases_its_own_reservation_once(databa
 async def test_placement_sees_what_is_reserved(database: Database) -> None:
     node_id = await _node(database)
     async with database.transaction() as tx:
-        await reserve(tx, node_id, "load", 6 * GIB)
+        await insert_reservation(tx, node_id, "load", 6 * GIB)
     node = await _read(database, node_id)
-    assert free_vram(node) == 4 * GIB
-    fleet = Fleet.of([replace(node, approved_at=node.created_at)])
-    assert place(fleet, Demand(model="m", need=Need(vram_bytes=5 * GIB))).choices == ()
-    assert place(fleet, Demand(model="m", need=Need(vram_bytes=4 * GIB))).choices
+    assert compute_free_vram(node) == 4 * GIB
+    fleet = PlacementFleet.build([replace(node, approved_at=node.created_at)])
+    assert place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=5 * GIB))).choices == ()
+    assert place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=4 * GIB))).choices

@@ -15,17 +15,17 @@ from corral.bus.codec import decode, decode_reply, encode
 from corral.bus.messages import (
     BackendCommand,
     CancelJob,
-    Describe,
+    CancelJobReply,
+    DescribeNode,
     GetJobs,
-    JobAccepted,
-    JobCancelled,
+    GetJobsReply,
+    JobAcceptedReply,
     JobEvent,
-    Jobs,
     NodeDescription,
 )
-from corral.bus.subjects import JOB_EVENT, SubjectSpec, pattern, subject
+from corral.bus.subjects import JOB_EVENT, SubjectSpec, format_pattern, format_subject
 from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable
-from corral.ports.bus import Delivery, Handler, Reread
+from corral.ports.bus import Delivery, MessageHandler, ReconnectCallback
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -35,7 +35,7 @@ NORMAL, OFF, SILENT = "normal", "off the bus", "silent"
 
 @dataclass
 class FakeWorker:
-    """A worker without a disk: it accepts jobs and moves them when it is told to."""
+    """A worker without a disk: it accepts jobs and moves them when the test says so."""
 
     node: str
     hub: Hub
@@ -49,7 +49,7 @@ class FakeWorker:
     jobs: dict[str, JobEvent] = field(default_factory=dict)
     commands: list[tuple[str, BackendCommand]] = field(default_factory=list)
     cancelled: list[CancelJob] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    queried_jobs: list[str] = field(default_factory=list)
 
     @property
     def job(self) -> str:
@@ -60,21 +60,23 @@ class FakeWorker:
         match message:
             case BackendCommand():
                 return self._accept(name, message)
-            case Describe():
+            case DescribeNode():
                 return NodeDescription(node_id=self.node, boot_id=BOOT, name=self.node, version="0.0.1", uptime_s=1.0)
             case GetJobs():
-                self.asked += message.job_ids
-                return Jobs(boot_id=BOOT, jobs=tuple(self.jobs[key] for key in message.job_ids if key in self.jobs))
+                self.queried_jobs += message.job_ids
+                return GetJobsReply(
+                    boot_id=BOOT, jobs=tuple(self.jobs[key] for key in message.job_ids if key in self.jobs)
+                )
             case CancelJob():
                 self.cancelled.append(message)
                 job = self.jobs.get(message.job_id)
                 if job is not None:
                     state = "paused" if message.keeps_partial else "cancelled"
                     job = self.jobs[message.job_id] = replace(job, seq=job.seq + 1, state=state)
-                return JobCancelled(boot_id=BOOT, job=job)
+                return CancelJobReply(boot_id=BOOT, job=job)
         raise AssertionError(f"nobody has taught the fake worker {name}")
 
-    def _accept(self, name: str, command: BackendCommand) -> JobAccepted:
+    def _accept(self, name: str, command: BackendCommand) -> JobAcceptedReply:
         self.commands.append((name, command))
         if self.refuses is not None:
             raise self.refuses
@@ -89,10 +91,10 @@ class FakeWorker:
             )
             if self.on_accept is not None:
                 self.on_accept(self, command.job_id)
-        return JobAccepted(boot_id=BOOT, job=self.jobs[command.job_id])
+        return JobAcceptedReply(boot_id=BOOT, job=self.jobs[command.job_id])
 
     def set(self, job: str = "", **changes: Any) -> JobEvent:
-        """The job has moved, and nobody has been told yet."""
+        """Move the job without sending an event yet."""
         key = job or self.job
         event = self.jobs[key] = replace(self.jobs[key], seq=self.jobs[key].seq + 1, **changes)
         return event
@@ -137,9 +139,9 @@ class Hub:
             self.in_flight -= 1
         worker = self.workers.get(node)
         if worker is None or worker.mode == OFF or spec.name in worker.lacks:
-            raise NodeUnreachable(f"Nobody listens on {subject(spec, node=node)}.")
+            raise NodeUnreachable(f"Nobody listens on {format_subject(spec, node=node)}.")
         if worker.mode == SILENT:
-            raise NodeUnreachable("The node did not answer in time.", code="node_timeout")
+            raise NodeUnreachable("The node did not respond in time.", code="node_timeout")
         assert spec.reply is not None
         answer = worker.handle(spec.name, message)
         return decode_reply(spec.reply, encode(answer, subject=spec.name), subject=spec.name)
@@ -168,8 +170,8 @@ class FakeBus:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._handlers: dict[str, Handler[Any, Any]] = {}
-        self._callbacks: list[Reread] = []
+        self._handlers: dict[str, MessageHandler[Any, Any]] = {}
+        self._callbacks: list[ReconnectCallback] = []
         self.is_connected = True
         hub.buses.append(self)
 
@@ -201,12 +203,12 @@ class FakeBus:
         await self._hub.deliver(spec, _carried(spec, message), node=node)
 
     async def subscribe(
-        self, spec: SubjectSpec[Q, R], handler: Handler[Q, R], *, node: str | None = None
+        self, spec: SubjectSpec[Q, R], handler: MessageHandler[Q, R], *, node: str | None = None
     ) -> _Subscription:
         self._handlers[spec.name] = handler
-        return _Subscription(pattern(spec, node=node))
+        return _Subscription(format_pattern(spec, node=node))
 
-    def on_reconnect(self, callback: Reread) -> None:
+    def on_reconnect(self, callback: ReconnectCallback) -> None:
         self._callbacks.append(callback)
 
     async def receive(self, spec: SubjectSpec[Any, None], message: Any, node: str | None) -> None:

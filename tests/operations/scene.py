@@ -7,37 +7,40 @@ from typing import Any, cast
 
 from sqlalchemy import text
 
-from corral.adapters.system import SystemIds
-from corral.backends.catalog import Catalog
-from corral.backends.index import Index
+from corral.adapters.system import SystemIdGenerator
+from corral.backends.catalog import BackendCatalog
+from corral.backends.index import BackendIndex
 from corral.domain.backend import (
     Assignment,
+    BackendSource,
+    BackendVersion,
     GalleryEntry,
     InstalledBackend,
     Manifest,
-    Source,
     SourceKind,
-    Version,
 )
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, OperationKind
-from corral.operations import planning
-from corral.operations.admission import Admission, Admitted
-from corral.operations.request import Asked
+from corral.operations import backend_plan
+from corral.operations.admission import AdmissionControllers, AdmissionResult
+from corral.operations.backend_pool import BackendAdmissionController, make_backend_pool
+from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.command_sender import CommandSender, NullDispatchMetrics
+from corral.operations.driver import OperationPool
+from corral.ports.bus import Bus
 from corral.store import assignments as assignment_store
-from corral.store import installed as installed_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
 
-ids = SystemIds()
+ids = SystemIdGenerator()
 BOOT = "boot-one"
 SIZE = 1000
 
 
-def _version(name: str, version: str) -> Version:
-    return Version(
+def _version(name: str, version: str) -> BackendVersion:
+    return BackendVersion(
         version=version,
-        source=Source(kind=SourceKind.BUNDLED, uri=f"{name}-{version}", size_bytes=SIZE),
+        source=BackendSource(kind=SourceKind.BUNDLED, uri=f"{name}-{version}", size_bytes=SIZE),
         manifest=Manifest(),
     )
 
@@ -59,21 +62,30 @@ ENTRIES = (
 )
 
 
-def catalog(database: Database | None = None) -> Catalog:
+def catalog(database: Database | None = None) -> BackendCatalog:
     """Without a database it is never loaded, and needs none."""
-    return Catalog(cast("Database", database), built_in=Index(entries=ENTRIES, warnings=()))
+    return BackendCatalog(cast("Database", database), built_in=BackendIndex(entries=ENTRIES, warnings=()))
 
 
-def admission(database: Database) -> Admission:
-    return Admission(database, catalog(database), ids)
+def admission(database: Database) -> BackendAdmissionController:
+    return BackendAdmissionController(database, catalog(database), ids)
 
 
-def asked(backend: str = "engine", kind: str = "install", **more: Any) -> Asked:
-    return Asked(kind=OperationKind(f"backend_{kind}"), backend=backend, **more)
+def admissions(database: Database) -> AdmissionControllers:
+    return {"backend": admission(database)}
 
 
-async def admit(database: Database, wish: Asked, actor: str = "ann", **options: Any) -> Admitted:
-    return await admission(database).admit(wish, actor, **options)
+def make_pool(database: Database, bus: Bus, builds: BackendCatalog) -> OperationPool:
+    sender = CommandSender(bus, limit=128, metrics=NullDispatchMetrics())
+    return make_backend_pool(BackendAdmissionController(database, builds, ids), sender, builds, ids)
+
+
+def make_spec(backend: str = "engine", kind: str = "install", **more: Any) -> BackendOperationSpec:
+    return BackendOperationSpec(kind=OperationKind(f"backend_{kind}"), backend=backend, **more)
+
+
+async def admit(database: Database, spec: BackendOperationSpec, actor: str = "ann", **options: Any) -> AdmissionResult:
+    return await admission(database).admit(spec, actor, **options)
 
 
 async def put_nodes(database: Database, *names: str, **columns: Any) -> list[NodeId]:
@@ -101,7 +113,7 @@ async def put_nodes(database: Database, *names: str, **columns: Any) -> list[Nod
 
 async def put_installed(database: Database, node: NodeId, *items: InstalledBackend) -> None:
     async with database.transaction() as tx:
-        await installed_store.replace(tx, node, items)
+        await assignment_store.replace_installed(tx, node, items)
 
 
 def there(name: str = "cpu-engine", version: str = "1.0", **more: Any) -> InstalledBackend:
@@ -125,13 +137,13 @@ async def begin(database: Database, operation: Operation, owner: str = "frontend
         owner=owner,
     )
     async with database.transaction() as tx:
-        planned = await planning.plan(tx, Asked.from_json(operation.request), catalog(database))
+        planned = await backend_plan.plan(tx, BackendOperationSpec.from_json(operation.request), catalog(database))
         await assignment_store.assign(tx, operation, planned.targets, ids)
         return await operation_store.get(tx, operation.id)
 
 
-async def begun(database: Database, wish: Asked, actor: str = "ann") -> Operation:
-    return await begin(database, (await admit(database, wish, actor)).operation)
+async def begun(database: Database, spec: BackendOperationSpec, actor: str = "ann") -> Operation:
+    return await begin(database, (await admit(database, spec, actor)).operation)
 
 
 async def set_targets(database: Database, operation: Operation, state: str, *nodes: NodeId) -> None:
@@ -173,7 +185,7 @@ async def read(database: Database, operation: Operation) -> Operation:
 
 async def listed(database: Database) -> list[str]:
     async with database.transaction() as tx:
-        return [operation.id for operation in await operation_store.list_listed(tx)]
+        return [operation.id for operation in await operation_store.list_live(tx)]
 
 
 async def recorded(database: Database) -> list[str]:
@@ -181,7 +193,7 @@ async def recorded(database: Database) -> list[str]:
         return [record.operation.id for record in await operation_store.list_history(tx)]
 
 
-async def owed(database: Database) -> list[Assignment]:
+async def list_assignments(database: Database) -> list[Assignment]:
     async with database.transaction() as tx:
         return [item.assignment for item in await assignment_store.list_assignments(tx)]
 

@@ -1,4 +1,4 @@
-"""Cancel, pause, resume, retry, dismiss, and what is owed: on any frontend, in any race."""
+"""Cancel, pause, resume, retry, dismiss, and pending changes: on any frontend, in any race."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 
 from corral.domain.errors import Conflict, CorralError, NotFound
 from corral.domain.node import NodeId
-from corral.domain.operation import Operation, OperationState, Strategy
+from corral.domain.operation import Operation, OperationState, RolloutStrategy
 from corral.operations import actions
-from corral.operations.request import Asked
+from corral.operations.backend_spec import BackendOperationSpec
 from corral.store import access as access_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
 from tests.nodes.registry import events, somebody_waits_for_a_lock
 from tests.operations.scene import (
     admission,
+    admissions,
     admit,
-    asked,
     begin,
     begun,
     fail,
-    ids,
     is_due,
+    list_assignments,
     listed,
-    owed,
+    make_spec,
     put_installed,
     put_nodes,
     read,
@@ -65,38 +65,36 @@ async def refused(action: object, *arguments: object) -> str:
 
 @pytest.mark.behaviour("OPS-27")
 @pytest.mark.behaviour("OPS-33")
-async def test_a_queued_operation_that_is_cancelled_asks_nothing_of_anybody(
-    database: Database, nodes: list[NodeId]
-) -> None:
-    operation = (await admit(database, asked())).operation
+async def test_cancelled_queued_operation_sends_no_commands(database: Database, nodes: list[NodeId]) -> None:
+    operation = (await admit(database, make_spec())).operation
     cancelled = await cancel(database, operation)
     assert (cancelled.state, cancelled.fault, cancelled.targets) == (OperationState.CANCELLED, None, ())
-    assert await owed(database) == []
-    assert not await is_due(database, operation), "nobody has to be told"
+    assert await list_assignments(database) == []
+    assert not await is_due(database, operation), "no worker needs a stop"
     assert await listed(database) == []
     assert await recorded(database) == [operation.id]
 
 
 @pytest.mark.behaviour("OPS-27")
 @pytest.mark.behaviour("OPS-33")
-async def test_targets_that_were_never_told_are_not_told_to_stop_either(
+async def test_cancel_sends_no_stop_to_targets_that_never_got_a_command(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working", nodes[1])
     cancelled = await cancel(database, operation)
     assert states(cancelled) == {"a": "cancelled", "b": "cancelled", "c": "cancelled"}
     assert [target.node_name for target in cancelled.targets if target.stop_wanted] == ["b"]
     assert not any(target.keeps_partial for target in cancelled.targets), "what was fetched is thrown away"
-    assert await owed(database) == []
+    assert await list_assignments(database) == []
     assert await is_due(database, operation), "a dispatcher tells b"
 
 
 @pytest.mark.behaviour("OPS-30")
-async def test_a_cancellation_on_any_frontend_fences_the_owner_out_and_is_told(
+async def test_cancel_on_any_frontend_fences_the_owner_out_and_writes_an_event(
     database: Database, second: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working")
     held = await read(database, operation)
     await cancel(second, operation)
@@ -117,10 +115,8 @@ async def test_a_cancellation_on_any_frontend_fences_the_owner_out_and_is_told(
 
 @pytest.mark.behaviour("OPS-31")
 @pytest.mark.parametrize("end", ["completed", "failed", "superseded", "cancelled"])
-async def test_what_has_ended_cannot_be_cancelled_or_paused_and_does_not_change(
-    database: Database, nodes: list[NodeId], end: str
-) -> None:
-    operation = await begun(database, asked())
+async def test_ended_operation_cannot_be_cancelled_or_paused(database: Database, nodes: list[NodeId], end: str) -> None:
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "success")
     await set_state(database, operation, end)
     before = await read(database, operation)
@@ -134,22 +130,22 @@ async def test_what_has_ended_cannot_be_cancelled_or_paused_and_does_not_change(
 async def test_a_cancellation_that_waits_for_the_completion_finds_it_settled(
     database: Database, second: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     async with asyncio.TaskGroup() as group, database.transaction() as tx:
         await operation_store.lock(tx, operation.id)
         late = group.create_task(refused(actions.cancel, second, operation.id, "ann"))
         await somebody_waits_for_a_lock(database)
-        await operation_store.change(tx, operation.id, {"state": OperationState.COMPLETED})
+        await operation_store.update_operation(tx, operation.id, {"state": OperationState.COMPLETED})
     assert late.result() == "operation_ended"
     assert (await read(database, operation)).state is OperationState.COMPLETED
 
 
 @pytest.mark.behaviour("OPS-31")
-async def test_of_a_completion_and_a_cancellation_at_once_exactly_one_happens(
+async def test_concurrent_completion_and_cancellation_have_one_winner(
     database: Database, second: Database, nodes: list[NodeId]
 ) -> None:
     for _ in range(10):
-        operation = await begun(database, asked())
+        operation = await begun(database, make_spec())
 
         async def complete(operation: Operation = operation) -> str:
             try:
@@ -177,13 +173,13 @@ async def test_a_removal_can_be_cancelled_while_it_is_queued_and_not_once_it_has
     database: Database, nodes: list[NodeId]
 ) -> None:
     await put_installed(database, nodes[0], there())
-    running = await begun(database, asked(kind="delete"))
+    running = await begun(database, make_spec(kind="delete"))
     assert await refused(actions.cancel, database, running.id, "ann") == "deletion_running"
     assert await refused(actions.pause, database, running.id, "ann") == "deletion_running"
     assert (await read(database, running)).state is OperationState.RUNNING
-    assert len(await owed(database)) == 1
+    assert len(await list_assignments(database)) == 1
     await set_state(database, running, "completed")
-    queued = (await admit(database, asked(kind="delete"))).operation
+    queued = (await admit(database, make_spec(kind="delete"))).operation
     cancelled = await cancel(database, queued)
     assert (cancelled.state, cancelled.kind.is_deletion) == (OperationState.CANCELLED, True)
 
@@ -192,7 +188,7 @@ async def test_a_removal_can_be_cancelled_while_it_is_queued_and_not_once_it_has
 async def test_a_cancelled_operation_is_recorded_as_cancelled_without_an_error(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await sql(database, "UPDATE operations SET error_code = 'internal', error_text = 'still trying'")
     await cancel(database, operation)
     async with database.transaction() as tx:
@@ -205,30 +201,30 @@ async def test_a_cancelled_operation_is_recorded_as_cancelled_without_an_error(
 
 
 @pytest.mark.behaviour("OPS-33")
-async def test_what_is_only_owed_can_be_taken_back(database: Database, nodes: list[NodeId]) -> None:
-    operation = await begun(database, asked())
+async def test_operation_with_only_pending_changes_can_be_cancelled(database: Database, nodes: list[NodeId]) -> None:
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "success", *nodes[:2])
     await set_state(database, operation, "completed_with_pending")
     assert await refused(actions.pause, database, operation.id, "ann") == "nothing_to_pause"
     cancelled = await cancel(database, operation)
     assert states(cancelled) == {"a": "success", "b": "success", "c": "cancelled"}
-    assert await owed(database) == []
+    assert await list_assignments(database) == []
 
 
 @pytest.mark.behaviour("OPS-29")
 async def test_a_pause_keeps_what_was_fetched_and_a_resume_goes_on_with_new_jobs(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "success", nodes[0])
     await set_targets(database, operation, "working", nodes[1])
     await sql(database, "UPDATE operation_targets SET seq = 7, percent = 40 WHERE state = 'working'")
     paused = await actions.pause(database, operation.id, "ann")
     assert (paused.state, paused.finished_at) == (OperationState.PAUSED, None)
     assert [(item.node_name, item.keeps_partial) for item in paused.targets if item.stop_wanted] == [("b", True)]
-    assert await owed(database) == []
+    assert await list_assignments(database) == []
     assert await listed(database) == [operation.id]
-    resumed = await actions.resume(database, ids, operation.id, "bob")
+    resumed = await actions.resume(database, admissions(database), operation.id, "bob")
     assert (resumed.id, resumed.state) == (operation.id, OperationState.QUEUED)
     assert states(resumed) == {"a": "success", "b": "queued", "c": "queued"}
     before = {item.node: item for item in operation.targets}
@@ -236,7 +232,7 @@ async def test_a_pause_keeps_what_was_fetched_and_a_resume_goes_on_with_new_jobs
         assert target.job_id != before[target.node].job_id
         assert target.generation > before[target.node].generation
         assert (target.seq, target.stop_wanted, target.keeps_partial) == (0, False, False)
-    assert {item.node_id: item.generation for item in await owed(database)} == {
+    assert {item.node_id: item.generation for item in await list_assignments(database)} == {
         target.node: target.generation for target in resumed.targets[1:]
     }
     assert resumed.targets[1].progress.percent == 40, "it goes on from there"
@@ -246,12 +242,12 @@ async def test_a_pause_keeps_what_was_fetched_and_a_resume_goes_on_with_new_jobs
 async def test_only_what_is_paused_can_be_resumed_and_not_beside_a_rival(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
-    assert await refused(actions.resume, database, ids, operation.id, "ann") == "not_paused"
+    operation = await begun(database, make_spec())
+    assert await refused(actions.resume, database, admissions(database), operation.id, "ann") == "not_paused"
     await actions.pause(database, operation.id, "ann")
-    rival = (await admit(database, asked(version="1.0"))).operation
+    rival = (await admit(database, make_spec(version="1.0"))).operation
     with pytest.raises(Conflict) as caught:
-        await actions.resume(database, ids, operation.id, "ann")
+        await actions.resume(database, admissions(database), operation.id, "ann")
     assert caught.value.slug == "operation_in_progress"
     assert caught.value.details["operation_id"] == rival.id
     assert (await read(database, operation)).state is OperationState.PAUSED
@@ -260,23 +256,23 @@ async def test_only_what_is_paused_can_be_resumed_and_not_beside_a_rival(
 async def test_a_node_that_went_during_a_pause_ends_its_target_with_that_reason(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await actions.pause(database, operation.id, "ann")
     await sql(database, "DELETE FROM nodes WHERE name = 'a'")
     await sql(database, "UPDATE nodes SET drained_at = corral_now() WHERE name = 'b'")
-    resumed = await actions.resume(database, ids, operation.id, "ann")
+    resumed = await actions.resume(database, admissions(database), operation.id, "ann")
     assert {item.node_name: item.fault.code if item.fault else "" for item in resumed.targets} == {
         "a": "node_removed",
         "b": "node_drained",
         "c": "",
     }
-    assert [item.node_id for item in await owed(database)] == [nodes[2]]
+    assert [item.node_id for item in await list_assignments(database)] == [nodes[2]]
 
 
 async def test_a_paused_operation_that_is_cancelled_has_its_workers_throw_away_what_they_kept(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working", nodes[0])
     await actions.pause(database, operation.id, "ann")
     await sql(database, "UPDATE operation_targets SET stop_wanted = false")
@@ -290,20 +286,20 @@ async def test_a_paused_operation_that_is_cancelled_has_its_workers_throw_away_w
 async def test_a_retry_asks_for_exactly_the_same_and_dismisses_the_failure(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    wish = asked(
+    spec = make_spec(
         "mine",
         nodes=("b",),
         uri="https://example.org/mine.tar.gz",
         alias="other",
         sha256="ab" * 32,
-        strategy=Strategy(waves=(1,), stops_on_failure=True),
+        strategy=RolloutStrategy(waves=(1,), stops_on_failure=True),
     )
-    failed = await begun(database, wish)
+    failed = await begun(database, spec)
     await fail(database, failed)
-    again = await actions.retry(database, admission(database), failed.id, "bob")
+    again = await actions.retry(database, admissions(database), failed.id, "bob")
     assert not again.is_duplicate
     assert again.operation.retry_of == failed.id
-    assert Asked.from_json(again.operation.request) == wish
+    assert BackendOperationSpec.from_json(again.operation.request) == spec
     assert (again.operation.created_by, again.operation.scope_node) == ("bob", nodes[1])
     old = await read(database, failed)
     assert (old.dismissed_by, old.state) == ("bob", OperationState.FAILED)
@@ -312,24 +308,24 @@ async def test_a_retry_asks_for_exactly_the_same_and_dismisses_the_failure(
 
 @pytest.mark.behaviour("OPS-35")
 async def test_a_retry_that_is_refused_leaves_the_failure_listed(database: Database, nodes: list[NodeId]) -> None:
-    failed = await begun(database, asked(nodes=("b",)))
+    failed = await begun(database, make_spec(nodes=("b",)))
     await fail(database, failed)
     await sql(database, "UPDATE nodes SET drained_at = corral_now() WHERE name = 'b'")
-    assert await refused(actions.retry, database, admission(database), failed.id, "ann") == "node_draining"
+    assert await refused(actions.retry, database, admissions(database), failed.id, "ann") == "node_draining"
     assert await listed(database) == [failed.id]
 
 
 @pytest.mark.behaviour("OPS-35")
-async def test_what_was_cancelled_or_paused_can_be_tried_again_and_nothing_else(
+async def test_retry_accepts_only_failed_cancelled_or_paused_operations(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
-    assert await refused(actions.retry, database, admission(database), operation.id, "ann") == "not_retryable"
+    operation = await begun(database, make_spec())
+    assert await refused(actions.retry, database, admissions(database), operation.id, "ann") == "not_retryable"
     await actions.pause(database, operation.id, "ann")
-    resumed = await actions.retry(database, admission(database), operation.id, "ann")
+    resumed = await actions.retry(database, admissions(database), operation.id, "ann")
     assert (resumed.operation.id, resumed.is_resumed) == (operation.id, True)
     await cancel(database, operation)
-    again = await actions.retry(database, admission(database), operation.id, "ann")
+    again = await actions.retry(database, admissions(database), operation.id, "ann")
     assert again.operation.retry_of == operation.id
 
 
@@ -338,7 +334,7 @@ async def test_what_was_cancelled_or_paused_can_be_tried_again_and_nothing_else(
 async def test_a_dismissal_leaves_the_record_stops_no_work_and_leaves_nothing_to_run_later(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working", nodes[0])
     await set_targets(database, operation, "error", nodes[1])
     await sql(database, "UPDATE assignments SET state = 'dead' WHERE node_id = CAST(:node AS uuid)", node=nodes[1])
@@ -348,7 +344,7 @@ async def test_a_dismissal_leaves_the_record_stops_no_work_and_leaves_nothing_to
     assert dismissed.fault is not None
     assert states(dismissed) == {"a": "working", "b": "error", "c": "cancelled"}
     assert not any(target.stop_wanted for target in dismissed.targets)
-    assert [item.node_id for item in await owed(database)] == [nodes[0]], "only what a worker is at"
+    assert [item.node_id for item in await list_assignments(database)] == [nodes[0]], "only what a worker is at"
     assert await listed(database) == []
     assert await recorded(database) == [operation.id]
     assert await actions.dismiss(database, operation.id, "eve") == dismissed, "the second time changes nothing"
@@ -358,46 +354,46 @@ async def test_a_dismissal_leaves_the_record_stops_no_work_and_leaves_nothing_to
 @pytest.mark.behaviour("OPS-36")
 @pytest.mark.parametrize("state", ["running", "waiting_on_nodes", "completed", "completed_with_pending", "cancelled"])
 async def test_only_a_failure_can_be_dismissed(database: Database, nodes: list[NodeId], state: str) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     if state != "running":
         await set_state(database, operation, state)
     assert await refused(actions.dismiss, database, operation.id, "ann") == "not_failed"
     assert (await read(database, operation)).dismissed_at is None
 
 
-async def test_one_debt_can_be_dropped_and_the_operation_goes_on_without_that_node(
+async def test_discarded_pending_change_ends_its_target_and_the_operation_goes_on_without_that_node(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working", nodes[1])
     await sql(database, "UPDATE operations SET due_at = NULL")
-    await actions.drop_assignment(database, "a", "cpu-engine", "ann")
-    await actions.drop_assignment(database, "b", "cpu-engine", "ann")
+    await actions.discard_assignment(database, "a", "cpu-engine", "ann")
+    await actions.discard_assignment(database, "b", "cpu-engine", "ann")
     after = await read(database, operation)
     assert states(after) == {"a": "cancelled", "b": "cancelled", "c": "queued"}
     assert [item.node_name for item in after.targets if item.stop_wanted] == ["b"]
-    assert [item.node_id for item in await owed(database)] == [nodes[2]]
+    assert [item.node_id for item in await list_assignments(database)] == [nodes[2]]
     assert await is_due(database, operation)
     gone = await events(database, "assignment.ended")
     assert {item.data["node_id"] for item in gone} == set(nodes[:2])
     assert {item.data["reason"] for item in gone} == {"dropped"}
-    assert await refused(actions.drop_assignment, database, "a", "cpu-engine", "ann") == "assignment_not_found"
+    assert await refused(actions.discard_assignment, database, "a", "cpu-engine", "ann") == "assignment_not_found"
 
 
 async def test_a_removal_that_a_worker_is_at_cannot_be_dropped(database: Database, nodes: list[NodeId]) -> None:
     await put_installed(database, nodes[0], there())
-    operation = await begun(database, asked(kind="delete"))
+    operation = await begun(database, make_spec(kind="delete"))
     await set_targets(database, operation, "working")
-    assert await refused(actions.drop_assignment, database, "a", "cpu-engine", "ann") == "deletion_running"
-    assert len(await owed(database)) == 1
+    assert await refused(actions.discard_assignment, database, "a", "cpu-engine", "ann") == "deletion_running"
+    assert len(await list_assignments(database)) == 1
 
 
-async def test_a_dead_debt_is_revived_for_its_node_with_all_its_attempts(
+async def test_dead_pending_change_is_retried_for_its_node_with_all_its_attempts(
     database: Database, nodes: list[NodeId]
 ) -> None:
-    operation = await begun(database, asked(version="1.0"))
+    operation = await begun(database, make_spec(version="1.0"))
     assert (
-        await refused(actions.revive_assignment, database, admission(database), "b", "cpu-engine", "ann")
+        await refused(actions.retry_assignment, database, admission(database), "b", "cpu-engine", "ann")
         == "assignment_open"
     )
     await set_targets(database, operation, "success", nodes[0], nodes[2])
@@ -406,10 +402,10 @@ async def test_a_dead_debt_is_revived_for_its_node_with_all_its_attempts(
         database, "UPDATE assignments SET state = 'dead', attempts = 10 WHERE node_id = CAST(:n AS uuid)", n=nodes[1]
     )
     await fail(database, operation)
-    revived = await actions.revive_assignment(database, admission(database), "b", "cpu-engine", "ann")
+    revived = await actions.retry_assignment(database, admission(database), "b", "cpu-engine", "ann")
     assert (revived.operation.scope_node, revived.operation.retry_of) == (nodes[1], operation.id)
     assert revived.operation.request["version"] == "1.0"
     await begin(database, revived.operation)
-    (debt,) = [item for item in await owed(database) if item.node_id == nodes[1]]
-    assert (debt.state, debt.attempts, debt.operation_id) == ("open", 0, revived.operation.id)
+    (assignment,) = [item for item in await list_assignments(database) if item.node_id == nodes[1]]
+    assert (assignment.state, assignment.attempts, assignment.operation_id) == ("open", 0, revived.operation.id)
     assert states(await read(database, operation))["b"] == "error", "what has ended stays as it was"

@@ -6,9 +6,9 @@ import pytest
 
 from corral.operations import actions
 from corral.store.database import Database
-from tests.operations.driving import driver, set_node, submit, target, workers
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, Hub
-from tests.operations.scene import admit, asked, is_due, listed, owed, read, sql, states
+from tests.operations.manual_dispatcher import driver, set_node, submit, target, workers
+from tests.operations.scene import admit, is_due, list_assignments, listed, make_spec, read, sql, states
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def hub() -> Hub:
 async def test_a_cancel_at_one_frontend_stops_the_jobs_that_another_drives(database: Database, hub: Hub) -> None:
     one, two = await workers(database, hub, "a", "b")
     owner = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await owner.run()
     await actions.cancel(database, operation.id, "ann")
     assert await is_due(database, operation), "anybody may act on it at once"
@@ -33,16 +33,16 @@ async def test_a_cancel_at_one_frontend_stops_the_jobs_that_another_drives(datab
     seen = await read(database, operation)
     assert (seen.state, states(seen)) == ("cancelled", {"a": "cancelled", "b": "cancelled"})
     assert await listed(database) == []
-    await owner.dispatcher.renew()
+    await owner.dispatcher.renew_leases()
     assert not owner.dispatcher.held | other.dispatcher.held
-    assert len(one.cancelled) == 1, "told is told"
+    assert len(one.cancelled) == 1, "the cancel is sent once"
 
 
 @pytest.mark.behaviour("OPS-28")
 async def test_a_pause_keeps_partial_files_and_a_resume_is_a_new_job(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     await worker.move(60.0)
     await frontend.run()
@@ -51,7 +51,7 @@ async def test_a_pause_keeps_partial_files_and_a_resume_is_a_new_job(database: D
     await frontend.run()
     assert [(cancel.job_id, cancel.keeps_partial) for cancel in worker.cancelled] == [(first, True)]
     assert (await read(database, operation)).state == "paused"
-    assert (await admit(database, asked("solo"))).operation.id == operation.id
+    assert (await admit(database, make_spec("solo"))).operation.id == operation.id
     await frontend.run()
     assert worker.job != first
     await worker.say(worker.jobs[first])
@@ -64,10 +64,12 @@ async def test_a_pause_keeps_partial_files_and_a_resume_is_a_new_job(database: D
 
 @pytest.mark.behaviour("OPS-28")
 @pytest.mark.parametrize("mode", [OFF, SILENT])
-async def test_a_worker_that_could_not_be_told_is_told_when_it_is_back(database: Database, hub: Hub, mode: str) -> None:
+async def test_worker_that_could_not_be_reached_gets_the_cancel_when_it_is_back(
+    database: Database, hub: Hub, mode: str
+) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     worker.mode = mode
     await actions.cancel(database, operation.id, "ann")
@@ -76,7 +78,7 @@ async def test_a_worker_that_could_not_be_told_is_told_when_it_is_back(database:
     assert (await target(database, operation, worker.node)).stop_wanted
     assert (await read(database, operation)).state == "cancelled"
     (row,) = await sql(database, "SELECT due_at IS NOT NULL AS is_planned FROM operations")
-    assert row.is_planned == (mode == SILENT), "one that is off the bus wakes it; one that is silent is told again"
+    assert row.is_planned == (mode == SILENT), "a node off the bus wakes it; a silent node is sent the cancel again"
     worker.mode = NORMAL
     await set_node(database, worker.node, bus_ok="true")
     await frontend.run()
@@ -84,10 +86,10 @@ async def test_a_worker_that_could_not_be_told_is_told_when_it_is_back(database:
     assert not (await target(database, operation, worker.node)).stop_wanted
 
 
-async def test_what_a_cancelled_worker_says_afterwards_changes_nothing(database: Database, hub: Hub) -> None:
+async def test_late_report_of_a_cancelled_job_changes_nothing(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub, is_leader=True)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     await actions.cancel(database, operation.id, "ann")
     await frontend.run()
@@ -102,26 +104,26 @@ async def test_what_a_cancelled_worker_says_afterwards_changes_nothing(database:
 async def test_a_job_that_was_replaced_is_stopped(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    older = await submit(database, asked("solo"))
+    older = await submit(database, make_spec("solo"))
     await frontend.run()
     first = worker.job
-    newer = await submit(database, asked("solo", "delete", nodes=("a",)))
+    newer = await submit(database, make_spec("solo", "delete", nodes=("a",)))
     await frontend.run()
     assert [cancel.job_id for cancel in worker.cancelled] == [first]
     seen = await read(database, older)
     assert (seen.state, states(seen)) == ("superseded", {"a": "superseded"})
     assert worker.commands[-1][0] == "backend.delete"
-    assert [item.operation_id for item in await owed(database)] == [newer.id]
+    assert [item.operation_id for item in await list_assignments(database)] == [newer.id]
 
 
-async def test_a_removed_node_ends_its_targets_and_nobody_asks_it(database: Database, hub: Hub) -> None:
+async def test_removed_node_ends_its_targets_and_gets_no_commands(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     await sql(database, "DELETE FROM nodes")
     await sql(database, "UPDATE operations SET due_at = corral_now()")
     await frontend.run()
     seen = await read(database, operation)
     assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "node_removed")
-    assert worker.asked == []
+    assert worker.queried_jobs == []

@@ -12,38 +12,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.domain.backend import Assignment, Desired
+from corral.domain.backend import Assignment, DesiredState
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.operation import (
     OPEN,
     TRANSITIONS,
     Fault,
     JobId,
+    JobPhase,
     JobState,
     Operation,
     OperationId,
     OperationKind,
     OperationState,
-    Phase,
     Progress,
-    Strategy,
+    RolloutStrategy,
     Target,
     TargetState,
 )
 from corral.policy import faults
-from corral.policy.dispatch import LOOK_AGAIN, SILENCE, View, can_be_asked, can_be_sent, conclude, decide
+from corral.policy.dispatch import LOOK_INTERVAL, SILENCE, OperationView, accepts_work, conclude, decide, is_reachable
 from corral.policy.progress import (
-    Change,
-    Ended,
-    Heard,
+    AssignmentOutcome,
+    CommandRefused,
+    JobReport,
     NoAnswer,
-    NobodyListens,
-    Owed,
-    Refused,
-    Standing,
+    NoResponders,
+    TargetChange,
+    TargetEnd,
+    TargetSnapshot,
     UnknownJob,
-    aggregate,
-    take,
+    aggregate_progress,
+    apply_observation,
 )
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -75,7 +75,7 @@ def assignment(name: str, **more: Any) -> Assignment:
     return Assignment(
         node_id=NodeId(name),
         backend="engine",
-        desired=more.pop("desired", Desired.PRESENT),
+        desired=more.pop("desired", DesiredState.PRESENT),
         generation=1,
         operation_id=ID,
         created_at=AGO,
@@ -88,10 +88,10 @@ def view(
     nodes: Sequence[Node] | None = None,
     *,
     state: str = "running",
-    owed: Mapping[str, Assignment] | None = None,
-    strategy: Strategy | None = None,
+    assignments: Mapping[str, Assignment] | None = None,
+    strategy: RolloutStrategy | None = None,
     **more: Any,
-) -> View:
+) -> OperationView:
     asks_all = more.pop("asks_all", False)
     operation = Operation(
         id=ID,
@@ -108,24 +108,24 @@ def view(
     )
     found = [node(item.node) for item in targets] if nodes is None else nodes
     assigned = {item.node: assignment(item.node) for item in targets if not item.state.is_final}
-    return View(
+    return OperationView(
         operation=operation,
-        strategy=strategy or Strategy(),
-        assignments=assigned | {NodeId(key): value for key, value in (owed or {}).items()},
+        strategy=strategy or RolloutStrategy(),
+        assignments=assigned | {NodeId(key): value for key, value in (assignments or {}).items()},
         nodes={item.id: item for item in found},
         now=NOW,
-        asks_all=asks_all,
+        queries_all=asks_all,
     )
 
 
-def standing(at: Target | None = None, **more: Any) -> Standing:
-    values: dict[str, Any] = {"desired": Desired.PRESENT, "attempts": 0, "next_job": JobId("next")} | more
-    return Standing(target=at or target(), **values)
+def standing(at: Target | None = None, **more: Any) -> TargetSnapshot:
+    values: dict[str, Any] = {"desired": DesiredState.PRESENT, "attempts": 0, "next_job": JobId("next")} | more
+    return TargetSnapshot(target=at or target(), **values)
 
 
-def heard(seq: int, state: str = "running", percent: float = 0.0, **more: Any) -> Heard:
+def make_report(seq: int, state: str = "running", percent: float = 0.0, **more: Any) -> JobReport:
     fault = Fault(code=more.pop("code", ""), text="it broke")
-    return Heard(
+    return JobReport(
         seq=seq,
         state=JobState(state),
         progress=Progress(percent=percent, **more),
@@ -133,16 +133,16 @@ def heard(seq: int, state: str = "running", percent: float = 0.0, **more: Any) -
     )
 
 
-def after(at: Standing, *news: Any) -> Standing:
+def after(at: TargetSnapshot, *news: Any) -> TargetSnapshot:
     """Where a target is after all of these."""
     for item in news:
-        change = take(at, item)
+        change = apply_observation(at, item)
         if change is not None:
             at = replace(at, target=change.target, attempts=change.attempts)
     return at
 
 
-def must(change: Change | None) -> Change:
+def must(change: TargetChange | None) -> TargetChange:
     assert change is not None
     return change
 
@@ -151,7 +151,7 @@ def must(change: Change | None) -> Change:
 
 events = st.lists(
     st.builds(
-        heard,
+        make_report,
         st.integers(0, 30),
         st.sampled_from(["queued", "running"]),
         st.floats(0, 100),
@@ -160,19 +160,19 @@ events = st.lists(
     max_size=20,
 )
 anything = st.one_of(
-    st.builds(heard, st.integers(0, 30), st.sampled_from(["running", "done", "paused"]), st.floats(-5, 200)),
+    st.builds(make_report, st.integers(0, 30), st.sampled_from(["running", "done", "paused"]), st.floats(-5, 200)),
     st.builds(
-        heard,
+        make_report,
         st.integers(0, 30),
         st.just("failed"),
         st.floats(0, 100),
         code=st.sampled_from(["internal", "disk_full", "source_unavailable"]),
     ),
     st.just(NoAnswer()),
-    st.just(NobodyListens()),
+    st.just(NoResponders()),
     st.just(UnknownJob()),
-    st.just(Refused(fault=Fault(code="stale_generation", text="older"))),
-    st.just(Ended(state=TargetState.SKIPPED)),
+    st.just(CommandRefused(fault=Fault(code="stale_generation", text="older"))),
+    st.just(TargetEnd(state=TargetState.SKIPPED)),
 )
 
 
@@ -181,7 +181,7 @@ anything = st.one_of(
 def test_a_bar_is_0_to_100_and_never_goes_back_within_an_attempt(news: list[Any]) -> None:
     at = standing()
     for item in news:
-        change = take(at, item)
+        change = apply_observation(at, item)
         if change is None:
             continue
         now = change.target
@@ -193,33 +193,35 @@ def test_a_bar_is_0_to_100_and_never_goes_back_within_an_attempt(news: list[Any]
 
 @pytest.mark.behaviour("OPS-38")
 @given(st.lists(anything, max_size=30), anything)
-def test_nothing_changes_a_target_at_its_end(news: list[Any], late: Any) -> None:
+def test_final_target_never_changes(news: list[Any], late: Any) -> None:
     at = after(standing(), *news)
     if at.target.state.is_final:
-        assert take(at, late) is None
+        assert apply_observation(at, late) is None
 
 
 @pytest.mark.behaviour("OPS-38")
 @given(
-    st.lists(st.tuples(st.floats(0, 100), st.sampled_from(list(Phase)), st.integers(0, 10**9)), min_size=1, max_size=8),
+    st.lists(
+        st.tuples(st.floats(0, 100), st.sampled_from(list(JobPhase)), st.integers(0, 10**9)), min_size=1, max_size=8
+    ),
     st.sampled_from(["running", "done", "failed"]),
     st.randoms(use_true_random=False),
 )
-def test_reordered_and_doubled_events_come_to_the_same_end(
-    moves: list[tuple[float, Phase, int]], last: str, chance: random.Random
+def test_reordered_and_duplicate_events_lead_to_the_same_state(
+    moves: list[tuple[float, JobPhase, int]], last: str, chance: random.Random
 ) -> None:
     """As a worker tells them: its percentages grow, phases and bytes are those of the moment."""
     percents = sorted(percent for percent, _, _ in moves)
-    told = [
-        heard(number + 1, percent=percent, phase=phase, current_bytes=size)
+    reports = [
+        make_report(number + 1, percent=percent, phase=phase, current_bytes=size)
         for number, (percent, (_, phase, size)) in enumerate(zip(percents, moves, strict=True))
     ]
     code = "disk_full" if last == "failed" else ""
-    told.append(heard(len(told) + 1, last, 100.0, code=code, phase=Phase.COMMITTING, current_bytes=1))
-    mixed = [*told, *chance.sample(told, len(told) // 2)]
+    reports.append(make_report(len(reports) + 1, last, 100.0, code=code, phase=JobPhase.COMMITTING, current_bytes=1))
+    mixed = [*reports, *chance.sample(reports, len(reports) // 2)]
     chance.shuffle(mixed)
-    expected = after(standing(), *told)
-    assert after(standing(), told[-1]).target.state is expected.target.state
+    expected = after(standing(), *reports)
+    assert after(standing(), reports[-1]).target.state is expected.target.state
     found = after(standing(), *mixed)
     if last == "running":
         assert found == expected
@@ -230,23 +232,37 @@ def test_reordered_and_doubled_events_come_to_the_same_end(
 @pytest.mark.behaviour("OPS-21")
 @pytest.mark.behaviour("NODE-122")
 def test_silence_is_no_attempt_and_an_empty_bus_is_one() -> None:
-    silent = must(take(standing(attempts=3), NoAnswer()))
-    assert (silent.target.state, silent.attempts, silent.owed) == ("unconfirmed", 3, Owed.STAYS)
-    nobody = must(take(standing(attempts=3), NobodyListens()))
-    assert (nobody.target.state, nobody.attempts, nobody.owed) == ("queued", 4, Owed.LATER)
+    silent = must(apply_observation(standing(attempts=3), NoAnswer()))
+    assert (silent.target.state, silent.attempts, silent.assignment_outcome) == (
+        "unconfirmed",
+        3,
+        AssignmentOutcome.STAYS,
+    )
+    nobody = must(apply_observation(standing(attempts=3), NoResponders()))
+    assert (nobody.target.state, nobody.attempts, nobody.assignment_outcome) == ("queued", 4, AssignmentOutcome.LATER)
     assert nobody.target.job_id == "job-a", "nobody has got it, so it is still the same job"
-    working = must(take(standing(target(state="working"), attempts=3), NobodyListens()))
+    working = must(apply_observation(standing(target(state="working"), attempts=3), NoResponders()))
     assert (working.target.state, working.attempts) == ("unconfirmed", 3), "one that works has not failed"
 
 
-def test_what_was_heard_after_a_question_is_newer_than_the_missing_answer() -> None:
+def test_report_received_after_a_query_outranks_the_missing_answer() -> None:
     spoke = target(state="working", heard_at=NOW + timedelta(seconds=1))
-    assert take(standing(spoke, as_of=NOW), NoAnswer()) is None
+    assert apply_observation(standing(spoke, as_of=NOW), NoAnswer()) is None
 
 
 @pytest.mark.behaviour("NODE-121")
 def test_the_pauses_double_from_30_s_to_15_minutes() -> None:
-    assert [faults.pause_s(failures) for failures in range(1, 10)] == [30, 60, 120, 240, 480, 900, 900, 900, 900]
+    assert [faults.compute_pause_s(failures) for failures in range(1, 10)] == [
+        30,
+        60,
+        120,
+        240,
+        480,
+        900,
+        900,
+        900,
+        900,
+    ]
 
 
 @pytest.mark.behaviour("OPS-49")
@@ -254,38 +270,47 @@ def test_the_pauses_double_from_30_s_to_15_minutes() -> None:
 def test_a_real_failure_is_tried_ten_times_and_then_put_aside() -> None:
     at, pauses = standing(), []
     for _ in range(9):
-        change = must(take(at, heard(1, "failed", code="source_unavailable")))
-        assert (change.target.state, change.owed) == ("queued", Owed.LATER)
+        change = must(apply_observation(at, make_report(1, "failed", code="source_unavailable")))
+        assert (change.target.state, change.assignment_outcome) == ("queued", AssignmentOutcome.LATER)
         assert (change.target.job_id, change.target.seq) == ("next", 0), "a job that has ended does not go on"
         pauses.append(change.pause_s)
         at = replace(at, target=change.target, attempts=change.attempts)
-    assert pauses == [faults.pause_s(number) for number in range(1, 10)]
-    last = must(take(at, heard(1, "failed", code="source_unavailable")))
-    assert (last.target.state, last.owed, last.attempts) == ("error", Owed.DEAD, 10)
+    assert pauses == [faults.compute_pause_s(number) for number in range(1, 10)]
+    last = must(apply_observation(at, make_report(1, "failed", code="source_unavailable")))
+    assert (last.target.state, last.assignment_outcome, last.attempts) == ("error", AssignmentOutcome.DEAD, 10)
     assert last.target.fault == Fault(code="dead_letter", text="it broke")
     assert "10 attempts" in last.note
 
 
 @pytest.mark.parametrize("code", sorted(faults.PERMANENT))
 def test_a_failure_that_another_try_cannot_mend_ends_the_target(code: str) -> None:
-    change = must(take(standing(), heard(1, "failed", code=code)))
-    assert (change.target.state, change.owed) == ("error", Owed.GONE)
+    change = must(apply_observation(standing(), make_report(1, "failed", code=code)))
+    assert (change.target.state, change.assignment_outcome) == ("error", AssignmentOutcome.GONE)
     assert change.target.fault == Fault(code=code, text="it broke")
 
 
 @pytest.mark.behaviour("OPS-53")
-def test_what_a_node_should_lose_is_not_forgotten_when_it_cannot() -> None:
-    removal = standing(desired=Desired.ABSENT)
-    assert must(take(removal, heard(1, "failed", code="stop_failed"))).owed is Owed.DEAD
-    assert must(take(removal, heard(1, "failed", code="internal"))).owed is Owed.LATER
+def test_failed_removal_stays_pending() -> None:
+    removal = standing(desired=DesiredState.ABSENT)
+    assert (
+        must(apply_observation(removal, make_report(1, "failed", code="stop_failed"))).assignment_outcome
+        is AssignmentOutcome.DEAD
+    )
+    assert (
+        must(apply_observation(removal, make_report(1, "failed", code="internal"))).assignment_outcome
+        is AssignmentOutcome.LATER
+    )
 
 
-def test_a_code_that_nobody_knows_is_tried_again() -> None:
-    assert must(take(standing(), heard(1, "failed", code="from_the_future"))).owed is Owed.LATER
+def test_unknown_fault_code_is_retried() -> None:
+    assert (
+        must(apply_observation(standing(), make_report(1, "failed", code="from_the_future"))).assignment_outcome
+        is AssignmentOutcome.LATER
+    )
 
 
-def test_a_job_that_the_worker_does_not_know_is_told_again_under_the_same_id() -> None:
-    change = must(take(standing(target(state="working", seq=7)), UnknownJob()))
+def test_job_unknown_to_the_worker_is_sent_again_under_the_same_id() -> None:
+    change = must(apply_observation(standing(target(state="working", seq=7)), UnknownJob()))
     assert (change.target.state, change.target.job_id, change.target.seq) == ("queued", "job-a", 0)
     assert change.attempts == 0
 
@@ -310,16 +335,16 @@ parts = st.lists(
 @pytest.mark.behaviour("OPS-17")
 @given(parts, st.floats(0, 100))
 def test_the_bar_of_an_operation_never_goes_back(targets: list[Target], shown: float) -> None:
-    assert shown <= aggregate(targets, Progress(percent=shown)).percent <= 100
+    assert shown <= aggregate_progress(targets, Progress(percent=shown)).percent <= 100
 
 
 def test_the_whole_is_weighted_by_bytes_when_all_are_known() -> None:
     small = target("a", progress=Progress(percent=100, total_bytes=10, current_bytes=10))
     large = target("b", progress=Progress(percent=0, total_bytes=990, current_bytes=0))
-    whole = aggregate([small, large], Progress())
+    whole = aggregate_progress([small, large], Progress())
     assert (whole.percent, whole.current_bytes, whole.total_bytes) == (1.0, 10, 1000)
     unknown = replace(large, progress=Progress(percent=0))
-    assert aggregate([small, unknown], Progress()).percent == 50.0
+    assert aggregate_progress([small, unknown], Progress()).percent == 50.0
 
 
 # --- what to do next ---
@@ -328,11 +353,11 @@ liveness = st.sampled_from(list(Liveness))
 
 
 @st.composite
-def views(draw: st.DrawFn) -> View:
+def views(draw: st.DrawFn) -> OperationView:
     size = draw(st.integers(1, 7))
     targets: list[Target] = []
     nodes: list[Node] = []
-    owed: dict[str, Assignment] = {}
+    assignments: dict[str, Assignment] = {}
     for number in range(size):
         name = f"n{number}"
         targets.append(
@@ -347,7 +372,7 @@ def views(draw: st.DrawFn) -> View:
             )
         )
         retry_at = draw(st.none() | st.just(AGO) | st.just(NOW) | st.just(NOW + timedelta(minutes=1)))
-        owed[name] = assignment(name, next_retry_at=retry_at)
+        assignments[name] = assignment(name, next_retry_at=retry_at)
         if draw(st.integers(0, 9)):
             nodes.append(
                 node(
@@ -358,12 +383,12 @@ def views(draw: st.DrawFn) -> View:
                     drained_at=draw(st.sampled_from([None, None, AGO])),
                 )
             )
-    strategy = Strategy(stops_on_failure=draw(st.booleans()), rolls_back=draw(st.booleans()))
+    strategy = RolloutStrategy(stops_on_failure=draw(st.booleans()), rolls_back=draw(st.booleans()))
     return view(
         targets,
         nodes,
         state=draw(st.sampled_from(list(OperationState))),
-        owed=owed,
+        assignments=assignments,
         strategy=strategy,
         deadline_at=draw(st.none() | st.just(AGO) | st.just(NOW) | st.just(NOW + timedelta(days=1))),
         asks_all=draw(st.booleans()),
@@ -371,23 +396,23 @@ def views(draw: st.DrawFn) -> View:
 
 
 @given(views())
-def test_nobody_who_cannot_be_reached_is_told_anything(seen: View) -> None:
+def test_unreachable_node_is_sent_nothing(seen: OperationView) -> None:
     decision = decide(seen)
-    assert all(can_be_sent(seen.nodes.get(item.node)) for item in decision.send)
-    assert all(can_be_asked(seen.nodes.get(item.node)) for item in (*decision.ask, *decision.stop))
+    assert all(accepts_work(seen.nodes.get(item.node)) for item in decision.send)
+    assert all(is_reachable(seen.nodes.get(item.node)) for item in (*decision.query, *decision.stop))
 
 
 @given(views())
-def test_only_what_is_open_is_driven(seen: View) -> None:
+def test_only_what_is_open_is_driven(seen: OperationView) -> None:
     decision = decide(seen)
     if seen.operation.state not in OPEN:
-        assert (decision.send, decision.ask, decision.end, decision.roll_back) == ((), (), (), ())
+        assert (decision.send, decision.query, decision.end, decision.roll_back) == ((), (), (), ())
     assert all(item.state is TargetState.QUEUED for item in decision.send)
     assert not any(item.state.is_final for item, _ in decision.end)
 
 
 @given(views())
-def test_a_wave_begins_only_after_all_before_it(seen: View) -> None:
+def test_a_wave_begins_only_after_all_before_it(seen: OperationView) -> None:
     for item in decide(seen).send:
         if not item.is_rollback:
             before = [other for other in seen.targets if other.wave < item.wave]
@@ -395,7 +420,7 @@ def test_a_wave_begins_only_after_all_before_it(seen: View) -> None:
 
 
 @given(views())
-def test_an_operation_ends_exactly_when_all_its_targets_have(seen: View) -> None:
+def test_an_operation_ends_exactly_when_all_its_targets_have(seen: OperationView) -> None:
     verdict, old = conclude(seen), seen.operation.state
     assert verdict.state is old or verdict.state in TRANSITIONS[old] or old is OperationState.QUEUED
     if old in OPEN:
@@ -406,21 +431,21 @@ def test_an_operation_ends_exactly_when_all_its_targets_have(seen: View) -> None
 
 @settings(max_examples=1000)
 @given(views())
-def test_what_goes_on_has_a_next_moment_or_somebody_who_calls(seen: View) -> None:
+def test_open_operation_has_a_next_look_or_a_worker_that_reports(seen: OperationView) -> None:
     """Nothing spins for ever and nothing is forgotten: whoever is silent is looked at again, or is not there."""
     verdict = conclude(seen)
     decision = decide(seen)
     if verdict.is_moving and not decision.end:
         assert verdict.next_at is not None
         assert verdict.next_at >= seen.now
-    if decision.is_nothing:
+    if decision.is_empty:
         assert verdict.next_at is None or verdict.next_at > seen.now
 
 
 def test_a_deadline_leaves_work_on_a_node_off_the_bus_alone_and_looks_for_its_loss_now_and_then() -> None:
     seen = view([target("a", "working")], [node("a", bus_ok=False)], state="waiting_on_nodes", deadline_at=AGO)
-    assert decide(seen).is_nothing
-    assert conclude(seen).next_at == NOW + LOOK_AGAIN
+    assert decide(seen).is_empty
+    assert conclude(seen).next_at == NOW + LOOK_INTERVAL
 
 
 @pytest.mark.parametrize("gone", [Liveness.LOST, Liveness.LEFT])
@@ -434,10 +459,10 @@ def test_a_deadline_ends_work_on_a_node_that_is_gone(gone: Liveness) -> None:
 def test_absent_nodes_owe_it_and_the_rest_counts_as_done() -> None:
     away = node("b", liveness=Liveness.LOST)
     seen = view([target("a", "success"), target("b")], [node("a"), away])
-    assert decide(seen).is_nothing
+    assert decide(seen).is_empty
     verdict = conclude(seen)
     assert verdict.state is OperationState.COMPLETED_WITH_PENDING
-    assert verdict.message == "Done on 1; owed to 1: b (offline)"
+    assert verdict.message == "Completed on 1; pending for 1: b (offline)"
     assert not verdict.is_moving
 
 
@@ -445,7 +470,7 @@ def test_absent_nodes_owe_it_and_the_rest_counts_as_done() -> None:
 def test_only_silent_nodes_left_is_waiting_and_not_the_end() -> None:
     verdict = conclude(view([target("a", "success"), target("b", "unconfirmed", contacted_at=NOW)]))
     assert verdict.state is OperationState.WAITING_ON_NODES
-    assert verdict.message == "Done on 1; owed to 1: b (does not answer)"
+    assert verdict.message == "Completed on 1; pending for 1: b (does not respond)"
     assert verdict.next_at == NOW + SILENCE
 
 
@@ -480,7 +505,7 @@ def test_drained_node_is_skipped_and_the_operation_completes_on_the_others() -> 
     skipped = target("b", "skipped", fault=Fault(code="node_drained", text="The node was drained."))
     verdict = conclude(view([target("a", "success"), skipped]))
     assert (verdict.state, verdict.fault) == (OperationState.COMPLETED, None)
-    assert verdict.message == "Done on 1 node; skipped: b drained before it began"
+    assert verdict.message == "Completed on 1 node; skipped: b drained before it began"
 
 
 @pytest.mark.behaviour("OPS-162")
@@ -490,15 +515,15 @@ def test_operation_whose_only_node_is_drained_is_cancelled() -> None:
     assert verdict.message == "Not done: b drained before it began"
 
 
-def test_whoever_takes_over_asks_everybody_who_may_be_at_work() -> None:
+def test_takeover_queries_every_worker_that_may_be_running() -> None:
     targets = [target("a", "working", heard_at=NOW), target("b", "unconfirmed", contacted_at=NOW), target("c")]
-    assert decide(view(targets)).ask == ()
-    assert [item.node for item in decide(view(targets, asks_all=True)).ask] == ["a", "b"]
+    assert decide(view(targets)).query == ()
+    assert [item.node for item in decide(view(targets, asks_all=True)).query] == ["a", "b"]
 
 
 def test_a_pause_after_a_failure_is_kept() -> None:
     later = assignment("a", next_retry_at=NOW + timedelta(seconds=30))
-    seen = view([target("a")], owed={"a": later})
+    seen = view([target("a")], assignments={"a": later})
     assert decide(seen).send == ()
     verdict = conclude(seen)
     assert (verdict.state, verdict.is_moving) == (OperationState.RUNNING, True)
@@ -509,4 +534,4 @@ def test_an_operation_at_its_end_only_has_workers_to_stop() -> None:
     seen = view([target("a", "cancelled", stop_wanted=True), target("b", "queued")], state="cancelled")
     decision = decide(seen)
     assert [item.node for item in decision.stop] == ["a"]
-    assert (decision.send, decision.ask, decision.end) == ((), (), ())
+    assert (decision.send, decision.query, decision.end) == ((), (), ())

@@ -1,4 +1,4 @@
-"""The dispatcher on real rows: who is told what, when it is tried again, and what an operation becomes."""
+"""The dispatcher on real rows: which worker gets which command, when it is retried, and how an operation ends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from corral.bus.messages import BackendCommand, GetJobs, JobAccepted, JobEvent, Jobs
-from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, JOBS_GET, Role
+from corral.bus.messages import BackendCommand, GetJobs, GetJobsReply, JobAcceptedReply, JobEvent
+from corral.bus.subjects import BACKEND_INSTALL, JOB_EVENT, JOBS_GET, BusRole
 from corral.domain.errors import StoreUnavailable, Unavailable, Unprocessable
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation
@@ -19,12 +19,33 @@ from corral.store import dispatch as dispatch_store
 from corral.store.database import Database, count_statements
 from tests.bus.nats_server import NatsServer
 from tests.nodes.registry import events, ids
-from tests.operations.driving import Driver, age, driver, notes, set_node, submit, target, use_small_catalog, workers
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, FakeWorker, Hub
-from tests.operations.scene import asked, listed, owed, put_installed, put_nodes, read, recorded, sql, states, there
+from tests.operations.manual_dispatcher import (
+    Driver,
+    age,
+    driver,
+    notes,
+    set_node,
+    submit,
+    target,
+    use_small_catalog,
+    workers,
+)
+from tests.operations.scene import (
+    list_assignments,
+    listed,
+    make_spec,
+    put_installed,
+    put_nodes,
+    read,
+    recorded,
+    sql,
+    states,
+    there,
+)
 from tests.support.frontends import running_frontend
+from tests.support.polling import eventually
 from tests.support.replicas import insert_replica
-from tests.support.waiting import eventually
 
 GONE = {"liveness": "'lost'"}
 BACK = {"liveness": "'alive'", "bus_ok": "true"}
@@ -35,16 +56,18 @@ def hub() -> Hub:
     return Hub()
 
 
-async def running(database: Database, hub: Hub, *names: str, **wish: Any) -> tuple[Driver, Operation, list[FakeWorker]]:
-    """An operation over these nodes, told to all of them."""
+async def running(
+    database: Database, hub: Hub, *names: str, **request: Any
+) -> tuple[Driver, Operation, list[FakeWorker]]:
+    """An operation over these nodes, sent to all of them."""
     found = await workers(database, hub, *names)
     frontend = await driver(database, hub)
-    operation = await submit(database, asked(**wish))
+    operation = await submit(database, make_spec(**request))
     await frontend.run()
     return frontend, operation, found
 
 
-async def test_an_operation_is_told_done_and_completed(database: Database, hub: Hub) -> None:
+async def test_operation_is_sent_to_its_nodes_done_and_completed(database: Database, hub: Hub) -> None:
     frontend, operation, (one, two) = await running(database, hub, "a", "b")
     seen = await read(database, operation)
     assert states(seen) == {"a": "working", "b": "working"}
@@ -57,15 +80,15 @@ async def test_an_operation_is_told_done_and_completed(database: Database, hub: 
     await two.finish()
     await frontend.run()
     seen = await read(database, operation)
-    assert (seen.state, seen.progress.percent, seen.message) == ("completed", 100.0, "Done on 2 nodes")
-    assert await owed(database) == []
+    assert (seen.state, seen.progress.percent, seen.message) == ("completed", 100.0, "Completed on 2 nodes")
+    assert await list_assignments(database) == []
     assert not frontend.dispatcher.held
     assert (await notes(database, operation))[1:] == [
         "a: accepted",
         "b: accepted",
-        "a: done",
-        "b: done",
-        "completed: Done on 2 nodes",
+        "a: completed",
+        "b: completed",
+        "completed: Completed on 2 nodes",
     ]
 
 
@@ -79,26 +102,26 @@ async def test_over_a_real_bus_a_clean_success_leaves_the_live_list_by_itself(
     ):
         await use_small_catalog(frontend.core)
         (node,) = await put_nodes(database, "a")
-        worker = server.bus(Role.WORKER, node)
+        worker = server.bus(BusRole.WORKER, node)
         jobs: dict[str, JobEvent] = {}
 
-        async def install(delivery: Delivery[BackendCommand]) -> JobAccepted:
+        async def install(delivery: Delivery[BackendCommand]) -> JobAcceptedReply:
             command = delivery.message
             first = JobEvent(job_id=command.job_id, seq=1, state="running", operation_id=command.operation_id)
             jobs[command.job_id] = JobEvent(
                 job_id=command.job_id, seq=2, state="done", percent=100.0, operation_id=command.operation_id
             )
-            return JobAccepted(boot_id="b", job=first)
+            return JobAcceptedReply(boot_id="b", job=first)
 
-        async def get(delivery: Delivery[GetJobs]) -> Jobs:
-            return Jobs(boot_id="b", jobs=tuple(jobs[key] for key in delivery.message.job_ids if key in jobs))
+        async def get(delivery: Delivery[GetJobs]) -> GetJobsReply:
+            return GetJobsReply(boot_id="b", jobs=tuple(jobs[key] for key in delivery.message.job_ids if key in jobs))
 
         await worker.start()
         try:
             await worker.subscribe(BACKEND_INSTALL, install, node=node)
             await worker.subscribe(JOBS_GET, get, node=node)
             await eventually(lambda: _true(worker.is_connected and frontend.bus.is_connected))
-            operation = await submit(database, asked("solo"))
+            operation = await submit(database, make_spec("solo"))
 
             async def is_working() -> bool:
                 return states(await read(database, operation)) == {"a": "working"}
@@ -128,9 +151,9 @@ async def test_long_installations_do_not_hold_up_others(database: Database, hub:
     found = await workers(database, hub, *(f"n{number}" for number in range(8)))
     frontend = await driver(database, hub, pools={"backend": 2})
     for worker in found[:-1]:
-        await submit(database, asked("solo", nodes=(worker.node,)))
+        await submit(database, make_spec("solo", nodes=(worker.node,)))
     await frontend.run()
-    late = await submit(database, asked("solo", nodes=(found[-1].node,)))
+    late = await submit(database, make_spec("solo", nodes=(found[-1].node,)))
     await frontend.run()
     assert len(found[-1].commands) == 1
     await found[-1].finish()
@@ -143,13 +166,13 @@ async def test_long_installations_do_not_hold_up_others(database: Database, hub:
 async def test_a_step_that_waits_takes_no_place_of_another_pool(database: Database, hub: Hub) -> None:
     await workers(database, hub, "a")
     frontend = await driver(database, hub, pools={"backend": 1, "model": 1})
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     hub.gate.clear()
     assert await frontend.dispatcher.tick() == 1
     await eventually(lambda: _true(hub.in_flight == 1))
     assert await frontend.dispatcher.tick() == 0, "its pool is full"
     hub.gate.set()
-    await frontend.dispatcher.idle()
+    await frontend.dispatcher.wait_idle()
     assert states(await read(database, operation)) == {"a": "working"}
 
 
@@ -159,8 +182,8 @@ async def test_a_fault_of_ours_fails_its_own_operation_and_no_other(
 ) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    broken = await submit(database, asked("solo"))
-    sound = await submit(database, asked("odd:name"))
+    broken = await submit(database, make_spec("solo"))
+    sound = await submit(database, make_spec("odd:name"))
     resolve = frontend.builds.resolve
 
     def trips(name: str, *arguments: Any, **options: Any) -> Any:
@@ -180,12 +203,12 @@ async def test_a_fault_of_ours_fails_its_own_operation_and_no_other(
 
 async def test_a_plan_that_is_no_longer_possible_fails_with_its_reason(database: Database, hub: Hub) -> None:
     await put_nodes(database, "a")
-    operation = await submit(database, asked("solo", nodes=("a",)))
+    operation = await submit(database, make_spec("solo", nodes=("a",)))
     await sql(database, "UPDATE nodes SET drained_at = corral_now()")
     await (await driver(database, hub)).run()
     seen = await read(database, operation)
     assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "node_draining")
-    assert await owed(database) == []
+    assert await list_assignments(database) == []
     assert hub.sent == []
 
 
@@ -216,26 +239,25 @@ async def test_a_silent_node_is_waited_for_and_confirms_later(database: Database
     (worker,) = await workers(database, hub, "a")
     worker.mode = SILENT
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     seen = await read(database, operation)
     assert (seen.state, states(seen)) == ("waiting_on_nodes", {"a": "unconfirmed"})
     assert await listed(database) == [operation.id]
-    assert [item.attempts for item in await owed(database)] == [0]
+    assert [item.attempts for item in await list_assignments(database)] == [0]
     await age(database, operation, 40)
     await frontend.run()
-    assert [item.attempts for item in await owed(database)] == [0], "also when it is asked again"
-    # It had got the command all the while, and has done it.
+    assert [item.attempts for item in await list_assignments(database)] == [0], "also when it is queried again"
     job = (await target(database, operation, worker.node)).job_id
     worker.mode = NORMAL
     worker.jobs[job] = JobEvent(job_id=job, seq=5, state="done", percent=100.0, operation_id=operation.id)
     await age(database, operation, 40)
     await frontend.run()
-    assert worker.commands == [], "it was asked, and not told twice"
+    assert worker.commands == [], "it was queried, and not sent the command twice"
     assert (await read(database, operation)).state == "completed"
 
 
-async def test_a_node_that_knows_nothing_of_the_job_is_told_again(database: Database, hub: Hub) -> None:
+async def test_job_is_sent_again_when_the_node_does_not_know_it(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await running(database, hub, "a")
     first = worker.job
     worker.jobs.clear()
@@ -252,9 +274,9 @@ async def test_a_worker_that_takes_nothing_at_the_moment_has_not_failed(database
     (worker,) = await workers(database, hub, "a")
     worker.refuses = Unavailable("This worker is stopping.", code="worker_stopping")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
-    assert [item.attempts for item in await owed(database)] == [0]
+    assert [item.attempts for item in await list_assignments(database)] == [0]
     worker.refuses = None
     await age(database, operation, 40)
     await frontend.run()
@@ -269,30 +291,30 @@ async def test_a_node_that_is_not_on_the_bus_counts_as_an_attempt_and_is_shown_a
     (worker,) = await workers(database, hub, "a")
     worker.mode = OFF
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
-    (assignment,) = await owed(database)
+    (assignment,) = await list_assignments(database)
     assert (assignment.attempts, assignment.fault.code if assignment.fault else "") == (1, "node_unreachable")
     (node,) = await sql(database, "SELECT bus_ok FROM nodes")
     assert node.bus_ok is False
     assert len(await events(database, "node.bus_changed")) == 1
     seen = await read(database, operation)
     assert (seen.state, states(seen)) == ("completed_with_pending", {"a": "queued"})
-    assert seen.message == "Owed to 1: a (off the bus)"
+    assert seen.message == "Pending for 1: a (off the bus)"
 
 
 @pytest.mark.behaviour("OPS-46")
-async def test_an_absent_node_owes_it_and_gets_it_when_it_is_back(database: Database, hub: Hub) -> None:
+async def test_absent_node_gets_its_pending_change_when_it_returns(database: Database, hub: Hub) -> None:
     (one,) = await workers(database, hub, "a")
     (two,) = await workers(database, hub, "b", liveness="'lost'")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     await one.finish()
     await frontend.run()
     seen = await read(database, operation)
     assert (seen.state, states(seen)) == ("completed_with_pending", {"a": "success", "b": "queued"})
-    assert seen.message == "Done on 1; owed to 1: b (offline)"
+    assert seen.message == "Completed on 1; pending for 1: b (offline)"
     assert hub.names("backend.install") == [one.node], "nobody who is away is sent anything"
     assert not frontend.dispatcher.held
     await set_node(database, two.node, **BACK)
@@ -303,7 +325,7 @@ async def test_an_absent_node_owes_it_and_gets_it_when_it_is_back(database: Data
     await two.finish()
     await frontend.run()
     seen = await read(database, operation)
-    assert (seen.state, seen.message) == ("completed", "Done on 2 nodes")
+    assert (seen.state, seen.message) == ("completed", "Completed on 2 nodes")
 
 
 @pytest.mark.behaviour("OPS-49")
@@ -312,13 +334,11 @@ async def test_a_job_that_keeps_failing_is_put_aside_after_ten_attempts(database
     frontend, operation, (worker,) = await running(database, hub, "a")
     for number in range(1, 11):
         assert len(worker.commands) == number
-        await worker.fail("source_unavailable", "The source answers 503.")
+        await worker.fail("source_unavailable", "The source returned 503.")
         await frontend.run()
         assert len(worker.commands) == number, "not before the pause is over"
         if number == 2:
-            assert "a: failed: The source answers 503.; will be tried again in 60 s (2 of 10)" in await notes(
-                database, operation
-            )
+            assert "a: failed: The source returned 503.; retrying in 60 s (2 of 10)" in await notes(database, operation)
         await age(database, operation, 1000)
         await frontend.run()
     assert len({command.job_id for _, command in worker.commands}) == 10
@@ -326,8 +346,8 @@ async def test_a_job_that_keeps_failing_is_put_aside_after_ten_attempts(database
     seen = await read(database, operation)
     assert seen.state == "failed"
     assert seen.fault is not None
-    assert (seen.fault.code, seen.fault.text) == ("dead_letter", "a: The source answers 503.")
-    (assignment,) = await owed(database)
+    assert (seen.fault.code, seen.fault.text) == ("dead_letter", "a: The source returned 503.")
+    (assignment,) = await list_assignments(database)
     assert (assignment.state, assignment.attempts) == ("dead", 10)
     (event,) = await events(database, "assignment.dead")
     assert event.data == {"node_id": worker.node, "backend": "cpu-engine", "id": operation.id}
@@ -338,12 +358,12 @@ async def test_a_removal_that_fails_is_kept_and_shown(database: Database, hub: H
     (worker,) = await workers(database, hub, "a")
     await put_installed(database, NodeId(worker.node), there())
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("engine", "delete"))
+    operation = await submit(database, make_spec("engine", "delete"))
     await frontend.run()
     assert [name for name, _ in worker.commands] == ["backend.delete"]
     await worker.fail("internal", "The folder is busy.")
     await frontend.run()
-    (assignment,) = await owed(database)
+    (assignment,) = await list_assignments(database)
     assert assignment.fault is not None
     assert (assignment.state, assignment.attempts, assignment.fault.text) == ("open", 1, "The folder is busy.")
     failed = await target(database, operation, worker.node)
@@ -353,21 +373,21 @@ async def test_a_removal_that_fails_is_kept_and_shown(database: Database, hub: H
     await frontend.run()
     await worker.fail("stop_failed", "A process would not end.")
     await frontend.run()
-    (assignment,) = await owed(database)
+    (assignment,) = await list_assignments(database)
     assert (assignment.state, assignment.desired) == ("dead", "absent")
     assert (await read(database, operation)).state == "failed"
 
 
 @pytest.mark.behaviour("OPS-54")
-async def test_nodes_are_told_in_parallel_up_to_the_limit(database: Database, hub: Hub) -> None:
+async def test_commands_are_sent_in_parallel_up_to_the_fan_out_limit(database: Database, hub: Hub) -> None:
     await workers(database, hub, *(f"n{number}" for number in range(9)))
     frontend = await driver(database, hub, fan_out=4)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     hub.gate.clear()
     await frontend.dispatcher.tick()
     await eventually(lambda: _true(hub.in_flight == 4))
     hub.gate.set()
-    await frontend.dispatcher.idle()
+    await frontend.dispatcher.wait_idle()
     assert hub.most_in_flight == 4
     assert set(states(await read(database, operation)).values()) == {"working"}
 
@@ -380,7 +400,7 @@ async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: 
     for worker in (old, new, picky):
         await put_installed(database, NodeId(worker.node), there())
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("engine", "upgrade"))
+    operation = await submit(database, make_spec("engine", "upgrade"))
     await frontend.run()
     assert [(name, command.force) for name, command in new.commands] == [("backend.upgrade", False)]
     assert [(name, command.force) for name, command in old.commands] == [("backend.install", True)]
@@ -392,14 +412,13 @@ async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: 
     assert (refused.state, refused.fault.text if refused.fault else "") == ("error", "This machine has no room for it.")
 
 
-@pytest.mark.behaviour("VER-4")
 async def test_a_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once_corral_was_upgraded_there(
     database: Database, hub: Hub
 ) -> None:
     (old,) = await workers(database, hub, "old")
     old.lacks = frozenset({"backend.install"})
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     waiting = await target(database, operation, old.node)
     assert (waiting.state, waiting.fault.code if waiting.fault else "") == ("queued", "command_unknown")
@@ -432,7 +451,7 @@ async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_wer
                     ),
                 )
     frontend = await driver(database, hub)
-    await submit(database, asked("engine", "reinstall", nodes=("a",)))
+    await submit(database, make_spec("engine", "reinstall", nodes=("a",)))
     await frontend.run()
     (sent,) = one.commands
     assert (sent[0], sent[1].build is not None) == ("backend.upgrade", True)
@@ -457,7 +476,7 @@ async def test_a_worker_that_does_not_say_what_it_stopped_costs_no_replica_its_r
     async with database.transaction() as tx:
         await insert_replica(tx, running)
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("engine", "reinstall"))
+    operation = await submit(database, make_spec("engine", "reinstall"))
     await frontend.run()
     await old.finish()
     await frontend.run()
@@ -474,7 +493,7 @@ async def test_every_kind_shows_how_far_each_node_is(database: Database, hub: Hu
         for worker in found:
             await put_installed(database, NodeId(worker.node), there(previous_version="0.9"))
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("engine", kind))
+    operation = await submit(database, make_spec("engine", kind))
     await frontend.run()
     await found[0].move(40.0, phase="downloading", current_bytes=400, total_bytes=1000, file_name="engine.whl")
     await frontend.run()
@@ -489,16 +508,16 @@ async def test_off_the_bus_ourselves_nothing_is_counted_and_it_goes_on_later(dat
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
     frontend.bus.unplug()
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
-    assert [item.attempts for item in await owed(database)] == [0]
+    assert [item.attempts for item in await list_assignments(database)] == [0]
     assert states(await read(database, operation)) == {"a": "queued"}
     await frontend.bus.plug()
     await frontend.run()
     assert len(worker.commands) == 1
 
 
-async def test_after_a_reconnect_everything_that_is_held_is_asked_for(database: Database, hub: Hub) -> None:
+async def test_dispatcher_queries_every_held_job_after_a_reconnect(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await running(database, hub, "a")
     frontend.bus.unplug()
     await worker.finish()
@@ -506,18 +525,18 @@ async def test_after_a_reconnect_everything_that_is_held_is_asked_for(database: 
     assert (await read(database, operation)).state == "running", "the last word was lost"
     await frontend.bus.plug()
     await frontend.run()
-    assert worker.asked == [worker.job]
+    assert worker.queried_jobs == [worker.job]
     assert (await read(database, operation)).state == "completed"
 
 
-async def test_a_worker_that_says_nothing_for_30_s_is_asked(database: Database, hub: Hub) -> None:
+async def test_worker_that_reports_nothing_for_30_s_is_queried(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await running(database, hub, "a")
     await age(database, operation, 20)
     await frontend.run()
-    assert worker.asked == []
+    assert worker.queried_jobs == []
     await age(database, operation, 11)
     await frontend.run()
-    assert worker.asked == [worker.job]
+    assert worker.queried_jobs == [worker.job]
 
 
 async def test_one_operation_over_300_nodes_costs_statements_by_batches_and_not_by_nodes(
@@ -525,17 +544,17 @@ async def test_one_operation_over_300_nodes_costs_statements_by_batches_and_not_
 ) -> None:
     found = await workers(database, hub, *(f"n{number:03}" for number in range(300)))
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     statements: list[str] = []
     count_statements(database, statements.append)
     await frontend.run()
-    told = len(statements)
+    sending_count = len(statements)
     for worker in found:
         await worker.finish()
     await frontend.run()
     assert (await read(database, operation)).state == "completed"
-    assert told < 60, f"{told} statements to tell 300 nodes"
-    assert len(statements) - told < 30, f"{len(statements) - told} statements to take in 300 ends"
+    assert sending_count < 60, f"{sending_count} statements to tell 300 nodes"
+    assert len(statements) - sending_count < 30, f"{len(statements) - sending_count} statements to take in 300 ends"
 
 
 async def test_two_frontends_never_drive_the_same_operation(database: Database, database_url: str, hub: Hub) -> None:
@@ -544,7 +563,7 @@ async def test_two_frontends_never_drive_the_same_operation(database: Database, 
     try:
         both = [await driver(database, hub, "frontend-1"), await driver(other, hub, "frontend-2")]
         for worker in found:
-            await submit(database, asked("solo", nodes=(worker.node,)))
+            await submit(database, make_spec("solo", nodes=(worker.node,)))
         for _ in range(3):
             async with asyncio.TaskGroup() as group:
                 for frontend in both:
@@ -556,18 +575,18 @@ async def test_two_frontends_never_drive_the_same_operation(database: Database, 
         await other.close()
 
 
-async def test_an_outage_while_nodes_are_told_fails_no_operation(
+async def test_database_outage_while_commands_are_sent_fails_no_operation(
     database: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
 
     async def away(*_: Any) -> None:
         raise StoreUnavailable
 
     with monkeypatch.context() as outage:
-        outage.setattr(dispatch_store, "require", away)
+        outage.setattr(dispatch_store, "require_lease", away)
         await frontend.turn()
     assert len(worker.commands) == 1
     assert (await read(database, operation)).state == "running", "an outage of PostgreSQL is no fault of the operation"

@@ -10,18 +10,18 @@ from sqlalchemy.exc import DBAPIError
 from corral.adapters.system import SystemClock
 from corral.domain.operation import Operation
 from corral.operations import actions
-from corral.reconcile.leader import Leader
-from corral.reconcile.upkeep import Pruner
+from corral.reconcile.leader import LeaderElector
+from corral.reconcile.maintenance import Pruner
 from corral.store import operations as operation_store
 from corral.store.database import Database, count_statements
 from corral.store.operations import HistoryFilter
 from tests.nodes.registry import events
 from tests.operations.scene import (
     admit,
-    asked,
     begun,
     fail,
     listed,
+    make_spec,
     put_nodes,
     read,
     recorded,
@@ -39,7 +39,7 @@ async def second(database_url: str) -> AsyncIterator[Database]:
 
 
 async def ended(database: Database, state: str = "completed", *, days_ago: float = 0.0) -> Operation:
-    operation = await begun(database, asked("solo"))
+    operation = await begun(database, make_spec("solo"))
     end = f"corral_now() - make_interval(secs => {days_ago * 86400})"
     await set_state(database, operation, state, finished_at=end)
     return operation
@@ -53,11 +53,11 @@ async def everything(database: Database) -> dict[str, str]:
     await actions.dismiss(database, made["dismissed"], "ann")
     left = {"completed_with_pending": None, "paused": ("a",), "waiting_on_nodes": ("a",)}
     for state, nodes in left.items():
-        operation = await begun(database, asked("engine" if state == "waiting_on_nodes" else "solo", nodes=nodes))
+        operation = await begun(database, make_spec("engine" if state == "waiting_on_nodes" else "solo", nodes=nodes))
         await set_state(database, operation, state)
         made[state] = operation.id
-    made["running"] = (await begun(database, asked("engine"))).id
-    made["queued"] = (await admit(database, asked("odd:name"))).operation.id
+    made["running"] = (await begun(database, make_spec("engine"))).id
+    made["queued"] = (await admit(database, make_spec("odd:name"))).operation.id
     return made
 
 
@@ -111,16 +111,20 @@ async def of_node(database: Database, node: str) -> list[str]:
         ]
 
 
-@pytest.mark.behaviour("OP-3")
 async def test_the_record_of_a_node_has_what_was_done_on_it_alone_and_on_it_among_others(database: Database) -> None:
     second, third = await put_nodes(database, "b", "c")
     made = []
-    for wish in (asked(), asked("solo", nodes=("b",)), asked("solo", nodes=("c",)), asked("engine", nodes=("b", "c"))):
-        operation = await begun(database, wish)
+    for spec in (
+        make_spec(),
+        make_spec("solo", nodes=("b",)),
+        make_spec("solo", nodes=("c",)),
+        make_spec("engine", nodes=("b", "c")),
+    ):
+        operation = await begun(database, spec)
         await set_state(database, operation, "completed")
         made.append(operation.id)
     # One that ended before its targets were chosen is of the node that it was for.
-    early = (await admit(database, asked("solo", nodes=("b",)))).operation
+    early = (await admit(database, make_spec("solo", nodes=("b",)))).operation
     await actions.cancel(database, early.id, "ann")
     everywhere, on_b, on_c, on_both = made
     assert await of_node(database, "b") == await of_node(database, second) == [early.id, on_both, on_b, everywhere]
@@ -132,10 +136,9 @@ async def test_the_record_of_a_node_has_what_was_done_on_it_alone_and_on_it_amon
     assert (both.node_names, both.node_count) == (("b", "c"), 2)
 
 
-@pytest.mark.behaviour("OP-3")
 async def test_the_record_of_a_node_outlives_it_and_is_not_taken_for_that_of_its_namesake(database: Database) -> None:
     (first,) = await put_nodes(database, "b")
-    operation = await begun(database, asked("engine"))
+    operation = await begun(database, make_spec("engine"))
     await set_state(database, operation, "completed")
     await sql(database, "DELETE FROM nodes WHERE name = 'b'")
     assert await of_node(database, "b") == await of_node(database, first) == [operation.id]
@@ -144,9 +147,9 @@ async def test_the_record_of_a_node_outlives_it_and_is_not_taken_for_that_of_its
     assert await of_node(database, first) == [operation.id]
 
 
-async def test_of_many_nodes_the_record_names_the_first_and_counts_all(database: Database) -> None:
+async def test_history_names_the_first_nodes_and_counts_all(database: Database) -> None:
     await put_nodes(database, *(f"n{number:02}" for number in range(30)))
-    operation = await begun(database, asked("engine"))
+    operation = await begun(database, make_spec("engine"))
     await set_state(database, operation, "completed")
     async with database.transaction() as tx:
         (record,) = await operation_store.list_history(tx)
@@ -187,8 +190,8 @@ async def test_a_record_that_cannot_be_cleared_is_an_error_and_stays(database: D
 
 
 @pytest.mark.behaviour("OPS-23")
-async def test_what_a_worker_has_still_to_be_told_outlives_a_clearing(database: Database) -> None:
-    operation = await begun(database, asked())
+async def test_operation_with_an_unsent_stop_outlives_clearing_the_history(database: Database) -> None:
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working")
     await actions.cancel(database, operation.id, "ann")
     assert await actions.clear_history(database, "ann") == 0
@@ -198,12 +201,12 @@ async def test_what_a_worker_has_still_to_be_told_outlives_a_clearing(database: 
 
 
 @pytest.mark.behaviour("OPS-22")
-async def test_what_ended_long_ago_is_pruned_and_what_goes_on_never(database: Database) -> None:
+async def test_history_prunes_old_operations_and_never_active_ones(database: Database) -> None:
     made = await everything(database)
     ancient = [(await ended(database, state, days_ago=31)).id for state in ("completed", "failed", "cancelled")]
     recent = (await ended(database, days_ago=29)).id
     await sql(database, "UPDATE operations SET created_at = corral_now() - interval '90 days'")
-    leader = Leader(database, SystemClock(), "frontend-1", 15.0)
+    leader = LeaderElector(database, SystemClock(), "frontend-1", 15.0)
     await leader.tick()
     pruned = await Pruner(database, leader, 86400.0).tick()
     assert pruned.operations == len(ancient)
@@ -212,9 +215,9 @@ async def test_what_ended_long_ago_is_pruned_and_what_goes_on_never(database: Da
 
 
 @pytest.mark.behaviour("OPS-22")
-async def test_of_too_many_the_oldest_go(database: Database) -> None:
+async def test_history_above_its_limit_loses_the_oldest(database: Database) -> None:
     made = [(await ended(database, days_ago=10 - number)).id for number in range(6)]
-    going_on = [(await begun(database, asked())).id, (await admit(database, asked("odd:name"))).operation.id]
+    going_on = [(await begun(database, make_spec())).id, (await admit(database, make_spec("odd:name"))).operation.id]
     async with database.transaction() as tx:
         assert await operation_store.prune(tx, age_s=30 * 86400.0, most=4) == 2
     left = {row.id for row in await sql(database, "SELECT id::text AS id FROM operations")}
@@ -222,19 +225,19 @@ async def test_of_too_many_the_oldest_go(database: Database) -> None:
 
 
 async def test_the_log_of_an_operation_is_bounded_and_in_order(database: Database) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     async with database.transaction() as tx:
-        before = len(await operation_store.notes(tx, operation.id))
+        before = len(await operation_store.list_notes(tx, operation.id))
         lines = [(operation.id, "info", "a", f"line {number}") for number in range(1500)]
         await operation_store.add_notes(tx, lines)
         await operation_store.add_note(tx, operation.id, "one too many", level="error")
-        notes = await operation_store.notes(tx, operation.id)
+        notes = await operation_store.list_notes(tx, operation.id)
     assert len(notes) == operation_store.NOTES_MAX
     assert [note.text for note in notes[before:]] == [f"line {number}" for number in range(1000 - before)]
 
 
 async def test_a_note_for_an_operation_that_is_gone_is_dropped(database: Database) -> None:
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await fail(database, operation)
     await sql(database, "DELETE FROM operations")
     async with database.transaction() as tx:

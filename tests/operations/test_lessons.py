@@ -10,11 +10,22 @@ from corral.policy.gallery import build_from_json
 from corral.store import replicas as replica_store
 from corral.store.database import Database
 from tests.nodes.registry import find_lost, load, loaded, removals
-from tests.operations.driving import age, driver, set_node, submit, target, workers
 from tests.operations.fake_bus import OFF, Hub
-from tests.operations.scene import asked, ids, listed, owed, put_installed, read, recorded, sql, states, there
+from tests.operations.manual_dispatcher import age, driver, set_node, submit, target, workers
+from tests.operations.scene import (
+    admissions,
+    list_assignments,
+    listed,
+    make_spec,
+    put_installed,
+    read,
+    recorded,
+    sql,
+    states,
+    there,
+)
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import joined, silence
+from tests.support.nodes import age_heartbeat, join_node
 
 
 @pytest.fixture
@@ -28,19 +39,19 @@ async def test_a_node_whose_heartbeats_say_that_all_is_well_is_not_tried_for_eve
     (worker,) = await workers(database, hub, "a")
     worker.mode = OFF
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     for number in range(1, 10):
-        (debt,) = await owed(database)
-        assert (debt.state, debt.attempts) == ("open", number)
+        (assignment,) = await list_assignments(database)
+        assert (assignment.state, assignment.attempts) == ("open", number)
         sent = len(hub.sent)
         await set_node(database, worker.node, bus_ok="true")
         await frontend.run()
         assert len(hub.sent) == sent, "a heartbeat does not end the pause after a failure"
         await age(database, operation, 1000)
         await frontend.run()
-    (debt,) = await owed(database)
-    assert (debt.state, debt.attempts) == ("dead", 10)
+    (assignment,) = await list_assignments(database)
+    assert (assignment.state, assignment.attempts) == ("dead", 10)
     assert (await read(database, operation)).state == "failed"
     sent = len(hub.sent)
     await set_node(database, worker.node, bus_ok="true")
@@ -56,7 +67,7 @@ async def test_a_cancellation_is_still_one_after_every_frontend_was_restarted(
 ) -> None:
     (worker,) = await workers(database, hub, "a")
     first = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await first.run()
     await actions.cancel(database, operation.id, "ann")
     # Killed: it neither hands over nor tells the worker.
@@ -80,8 +91,8 @@ async def test_two_nodes_get_the_same_backend_at_once_and_neither_disturbs_the_o
 ) -> None:
     one, two = await workers(database, hub, "a", "b")
     frontend, other = await driver(database, hub), await driver(database, hub, "frontend-2")
-    first = await submit(database, asked("solo", nodes=("a",)))
-    second = await submit(database, asked("solo", nodes=("b",)))
+    first = await submit(database, make_spec("solo", nodes=("a",)))
+    second = await submit(database, make_spec("solo", nodes=("b",)))
     await frontend.run()
     await other.run()
     assert {item.id for item in (first, second)} == set(await listed(database))
@@ -100,16 +111,14 @@ async def test_two_nodes_get_the_same_backend_at_once_and_neither_disturbs_the_o
 
 @pytest.mark.behaviour("OPS-39")
 @pytest.mark.parametrize("kind", ["install", "upgrade"])
-async def test_what_is_tried_again_after_a_failure_shows_its_progress_too(
-    database: Database, hub: Hub, kind: str
-) -> None:
+async def test_retry_after_a_failure_shows_its_progress(database: Database, hub: Hub, kind: str) -> None:
     (worker,) = await workers(database, hub, "a")
     if kind == "upgrade":
         await put_installed(database, NodeId(worker.node), there("cpu-engine", "1.0"))
     frontend = await driver(database, hub)
-    operation = await submit(database, asked(kind=kind))
+    operation = await submit(database, make_spec(kind=kind))
     await frontend.run()
-    await worker.fail("source_unavailable", "The source answers 503.")
+    await worker.fail("source_unavailable", "The source returned 503.")
     await frontend.run()
     await age(database, operation, 1000)
     await frontend.run()
@@ -123,27 +132,27 @@ async def test_what_is_tried_again_after_a_failure_shows_its_progress_too(
 async def test_a_node_that_was_off_the_bus_and_falls_silent_is_offline_like_any_other(
     frontend: RunningFrontend,
 ) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await sql(frontend.database, "UPDATE nodes SET bus_joined_at = corral_now()")
     await load(node, "m")
     await node.heartbeat(bus_ok=False)
-    assert (await node.shown())["status"] == "unhealthy"
-    await silence(node, 61)
+    assert (await node.read_as_admin())["status"] == "unhealthy"
+    await age_heartbeat(node, 61)
     await find_lost(frontend)
-    assert (await node.shown())["status"] == "offline"
+    assert (await node.read_as_admin())["status"] == "offline"
     assert await loaded(node) == []
     assert await removals(node) == [("m", 1)]
 
 
 @pytest.mark.behaviour("OPS-51")
-async def test_what_was_asked_for_by_an_address_is_sent_whole_also_after_failures(database: Database, hub: Hub) -> None:
+async def test_external_backend_is_sent_whole_also_after_failures(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    wish = asked("mine", uri="https://files.example/mine-1.tar.gz", alias="it", sha256="a" * 64)
-    operation = await submit(database, wish)
+    spec = make_spec("mine", uri="https://files.example/mine-1.tar.gz", alias="it", sha256="a" * 64)
+    operation = await submit(database, spec)
     await frontend.run()
     for _ in range(2):
-        await worker.fail("source_unavailable", "The source answers 503.")
+        await worker.fail("source_unavailable", "The source returned 503.")
         await frontend.run()
         await age(database, operation, 1000)
         await frontend.run()
@@ -160,7 +169,7 @@ async def test_times_are_those_of_the_database_whichever_frontend_drove_it(datab
     frontend = await driver(database, hub)
     frontend.clock.ahead = 1e9
     (before,) = await sql(database, "SELECT corral_now() AS now")
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     await worker.finish()
     await frontend.run()
@@ -172,7 +181,7 @@ async def test_times_are_those_of_the_database_whichever_frontend_drove_it(datab
 
 
 async def test_one_place_on_a_node_is_never_taken_twice(frontend: RunningFrontend) -> None:
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await load(node, "m")
     await load(node, "m")
     async with frontend.database.transaction() as tx:
@@ -183,24 +192,24 @@ async def test_one_place_on_a_node_is_never_taken_twice(frontend: RunningFronten
 async def test_an_installation_of_a_named_version_replaces_another_one_that_is_there(
     database: Database, hub: Hub
 ) -> None:
-    """The worker of the ancestor had it already, in whatever version, and everybody was told that it was done."""
+    """The worker of LocalAI had the backend already, in whatever version, and reported success to everybody."""
     old, new, none = await workers(database, hub, "old", "new", "none")
     await put_installed(database, NodeId(old.node), there("cpu-engine", "1.0"))
     await put_installed(database, NodeId(new.node), there("cpu-engine", "2.0"))
     frontend = await driver(database, hub)
-    operation = await submit(database, asked(version="2.0"))
+    operation = await submit(database, make_spec(version="2.0"))
     await frontend.run()
     said = {worker.node: worker.commands[0][0] for worker in (old, new, none)}
     assert said == {old.node: "backend.upgrade", new.node: "backend.install", none.node: "backend.install"}
     assert ((await target(database, operation, old.node)).previous or {})["version"] == "1.0"
     await actions.pause(database, operation.id, "ann")
     await frontend.run()
-    await actions.resume(database, ids, operation.id, "ann")
+    await actions.resume(database, admissions(database), operation.id, "ann")
     await frontend.run()
     assert old.commands[-1][0] == "backend.upgrade", "also after a pause"
     await actions.cancel(database, operation.id, "ann")
     await frontend.run()
-    await submit(database, asked())
+    await submit(database, make_spec())
     await frontend.run()
     assert old.commands[-1][0] == "backend.install", "without a version, having it is enough"
     assert build_from_json(old.commands[-1][1].build or {}).version == "1.0", "and nothing newer is spoken of"
@@ -224,6 +233,6 @@ async def test_an_installation_from_another_address_replaces_what_is_there(
     has = there("mine", "", gallery="", uri="https://files.example/mine-1.tar.gz", digest="sha256:" + "a" * 64)
     await put_installed(database, NodeId(worker.node), has)
     frontend = await driver(database, hub)
-    await submit(database, asked("mine", uri=uri, sha256=sha256))
+    await submit(database, make_spec("mine", uri=uri, sha256=sha256))
     await frontend.run()
     assert [name for name, _ in worker.commands] == [command]

@@ -10,21 +10,22 @@ import pytest
 from sqlalchemy import text
 
 from corral.domain.node import NodeId
-from corral.domain.operation import JobId, JobState, Operation, Phase, Progress
+from corral.domain.operation import JobId, JobPhase, JobState, Operation, Progress
 from corral.domain.replica import Replica, ReplicaState
 from corral.nodes import lifecycle
-from corral.operations.hearing import Said, take_in
-from corral.policy.progress import Heard
+from corral.operations.backend_pool import BackendJobListener
+from corral.operations.job_reports import JobObservation, apply_observations
+from corral.policy.progress import JobReport
 from corral.store import dispatch as store
 from corral.store import replicas as replica_store
 from corral.store.database import Database, Transaction
 from tests.operations.scene import (
     admit,
-    asked,
     begin,
     begun,
     ids,
-    owed,
+    list_assignments,
+    make_spec,
     put_installed,
     put_nodes,
     read,
@@ -33,16 +34,17 @@ from tests.operations.scene import (
     states,
     there,
 )
+from tests.support.polling import eventually
 from tests.support.replicas import insert_replica
-from tests.support.waiting import eventually
 
+LISTENERS = {"backend": BackendJobListener()}
 WAYS = {"drain": lifecycle.drain, "remove": lifecycle.remove}
 
 
 async def at_work(database: Database, *names: str) -> tuple[Operation, list[NodeId]]:
     """An operation that every node works on; each has a replica `m#0`."""
     nodes = await put_nodes(database, *names)
-    operation = await begun(database, asked())
+    operation = await begun(database, make_spec())
     await set_targets(database, operation, "working")
     async with database.transaction() as tx:
         for node in nodes:
@@ -52,17 +54,17 @@ async def at_work(database: Database, *names: str) -> tuple[Operation, list[Node
     return await read(database, operation), nodes
 
 
-def said(operation: Operation, *nodes: NodeId) -> list[Said]:
+def said(operation: Operation, *nodes: NodeId) -> list[JobObservation]:
     """The job of each has ended `m#0` and goes on."""
     jobs = {target.node: target.job_id for target in operation.targets}
-    progress = Progress(percent=90.0, phase=Phase.COMMITTING)
-    news = Heard(seq=7, state=JobState.RUNNING, progress=progress, fault=None)
-    return [Said(node=node, job_id=JobId(jobs[node]), news=news, stopped=("m#0",)) for node in nodes]
+    progress = Progress(percent=90.0, phase=JobPhase.COMMITTING)
+    news = JobReport(seq=7, state=JobState.RUNNING, progress=progress, fault=None)
+    return [JobObservation(node=node, job_id=JobId(jobs[node]), observation=news, stopped=("m#0",)) for node in nodes]
 
 
-async def take(database: Database, news: list[Said]) -> None:
+async def take(database: Database, news: list[JobObservation]) -> None:
     async with database.transaction() as tx:
-        await take_in(tx, news, ids)
+        await apply_observations(tx, news, ids, listeners=LISTENERS)
 
 
 @asynccontextmanager
@@ -91,7 +93,6 @@ async def replicas(database: Database) -> int:
     return int((await sql(database, "SELECT count(*) AS number FROM replicas"))[0].number)
 
 
-@pytest.mark.behaviour("OP-2")
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_node_goes_while_its_worker_s_words_are_being_taken_in(database: Database, way: str) -> None:
     operation, (node,) = await at_work(database, "a")
@@ -100,13 +101,12 @@ async def test_a_node_goes_while_its_worker_s_words_are_being_taken_in(database:
             await store.lock_jobs(tx, [target.job_id for target in operation.targets])
             going = group.create_task(WAYS[way](database, "a", "ann"))
             await waiting(database, 1)
-            await take_in(tx, said(operation, node), ids)
+            await apply_observations(tx, said(operation, node), ids, listeners=LISTENERS)
         await going
     assert await replicas(database) == 0
     assert states(await read(database, operation))["a"] == ("working" if way == "drain" else "error")
 
 
-@pytest.mark.behaviour("OP-2")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("held", ["SELECT 1 FROM replicas FOR UPDATE", "SELECT 1 FROM nodes FOR UPDATE"])
 async def test_a_worker_speaks_while_its_node_goes(database: Database, way: str, held: str) -> None:
@@ -120,7 +120,6 @@ async def test_a_worker_speaks_while_its_node_goes(database: Database, way: str,
     assert await replicas(database) == 0
 
 
-@pytest.mark.behaviour("OP-2")
 async def test_replicas_of_many_nodes_go_in_one_order_whoever_removes_them(database: Database) -> None:
     operation, nodes = await at_work(database, "a", "b", "c")
     first, *_, last = sorted(nodes)
@@ -135,7 +134,6 @@ async def test_replicas_of_many_nodes_go_in_one_order_whoever_removes_them(datab
     assert await replicas(database) == 0
 
 
-@pytest.mark.behaviour("OP-2")
 @pytest.mark.parametrize("way", WAYS)
 async def test_work_that_comes_while_a_node_goes_is_ended_with_it(database: Database, way: str) -> None:
     operation, _ = await at_work(database, "a")
@@ -145,17 +143,16 @@ async def test_work_that_comes_while_a_node_goes_is_ended_with_it(database: Data
         group.create_task(WAYS[way](database, "a", "ann"))
         await waiting(database, 1)
         # It has seen what there was.
-        other = await begun(database, asked("solo"))
+        other = await begun(database, make_spec("solo"))
     assert states(await read(database, other)) == {"a": "skipped" if way == "drain" else "error"}
     assert states(await read(database, operation)) == {"a": "working" if way == "drain" else "error"}
-    assert len(await owed(database)) == (1 if way == "drain" else 0)
+    assert len(await list_assignments(database)) == (1 if way == "drain" else 0)
 
 
-@pytest.mark.behaviour("OP-2")
-async def test_a_newer_wish_for_a_node_that_goes_waits_for_it(database: Database) -> None:
+async def test_newer_request_for_a_draining_node_waits_for_the_drain(database: Database) -> None:
     operation, (node,) = await at_work(database, "a")
     await put_installed(database, node, there())
-    newer = (await admit(database, asked(kind="reinstall", nodes=("a",)))).operation
+    newer = (await admit(database, make_spec(kind="reinstall", nodes=("a",)))).operation
     async with asyncio.TaskGroup() as group, holding(database, "SELECT 1 FROM nodes FOR NO KEY UPDATE"):
         group.create_task(lifecycle.drain(database, "a", "ann"))
         await waiting(database, 1)

@@ -12,17 +12,17 @@ import pytest
 from corral.bus.messages import JobEvent, OperationDelta, TargetDelta
 from corral.bus.subjects import JOB_EVENT
 from corral.domain.operation import Operation
-from corral.operations.deltas import INTERVAL_S, Deltas, Watcher
-from corral.operations.events import WAITING_MAX
+from corral.operations.deltas import INTERVAL_S, DeltaSubscription, OperationDeltaFeed
+from corral.operations.dispatcher import WAITING_MAX
 from corral.ports.bus import Delivery
-from corral.runtime.guard import Done, attempt
+from corral.runtime.attempt import AttemptSuccess, attempt
 from corral.store import operations as operation_store
 from corral.store.database import Database, count_statements
 from tests.nodes.registry import ids
-from tests.operations.driving import Driver, driver, submit, target, workers
 from tests.operations.fake_bus import FakeBus, FakeWorker, Hub
-from tests.operations.scene import asked, read, sql, states
-from tests.support.waiting import eventually
+from tests.operations.manual_dispatcher import Driver, driver, submit, target, workers
+from tests.operations.scene import make_spec, read, sql, states
+from tests.support.polling import eventually
 
 DELTA = "frontends.operation"
 OPERATIONS = 40
@@ -37,7 +37,7 @@ def hub() -> Hub:
 async def started(database: Database, hub: Hub, *names: str) -> tuple[Driver, Operation, list[FakeWorker]]:
     found = await workers(database, hub, *names)
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     return frontend, operation, found
 
@@ -49,11 +49,11 @@ def delta(percent: float, rev: int = 1, *nodes: str, operation: str = "one", ori
     )
 
 
-class Watching:
-    """A watcher that takes what it was told when the test looks."""
+class DeltaWatcher:
+    """A watcher that reads its events when the test looks."""
 
-    def __init__(self, deltas: Deltas) -> None:
-        self._watcher = Watcher()
+    def __init__(self, deltas: OperationDeltaFeed) -> None:
+        self._watcher = DeltaSubscription()
         deltas.watchers.add(self._watcher)
 
     def look(self) -> list[OperationDelta]:
@@ -68,9 +68,9 @@ class Watching:
 @pytest.mark.behaviour("NODE-128")
 async def test_events_in_any_order_never_move_a_bar_back_and_the_last_is_final(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
-    told = [worker.set(percent=float(percent)) for percent in (10, 20, 30, 40, 50)]
+    progress_events = [worker.set(percent=float(percent)) for percent in (10, 20, 30, 40, 50)]
     chance, shown, whole = random.Random(7), 0.0, 0.0
-    mixed = [*told, *told]
+    mixed = [*progress_events, *progress_events]
     chance.shuffle(mixed)
     for event in mixed:
         await worker.say(event)
@@ -92,7 +92,7 @@ async def test_events_in_any_order_never_move_a_bar_back_and_the_last_is_final(d
 
 
 @pytest.mark.behaviour("OPS-17")
-async def test_a_new_attempt_begins_anew_and_the_whole_does_not_go_back(database: Database, hub: Hub) -> None:
+async def test_new_attempt_starts_at_zero_and_operation_progress_never_decreases(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
     await worker.move(80.0)
     await frontend.run()
@@ -150,7 +150,7 @@ async def test_a_node_cannot_speak_of_the_job_of_another(database: Database, hub
         {"state": "failed", "error_code": "c\x00" * 90, "error_text": "t\x00\ud800" * 5000},
     ],
 )
-async def test_whatever_a_worker_says_the_events_of_others_are_taken_in(
+async def test_invalid_event_of_one_worker_does_not_block_others(
     database: Database, hub: Hub, odd: dict[str, Any]
 ) -> None:
     frontend, operation, (one, two) = await started(database, hub, "a", "b")
@@ -177,14 +177,14 @@ async def test_while_postgresql_is_away_the_newest_events_wait(database: Databas
     frontend, operation, (worker,) = await started(database, hub, "a")
     await worker.move(10.0)
     await sql(database, "ALTER TABLE operation_targets RENAME TO away")
-    assert not isinstance(await attempt(frontend.dispatcher.flush), Done)
+    assert not isinstance(await attempt(frontend.dispatcher.flush), AttemptSuccess)
     await worker.move(20.0)
     await sql(database, "ALTER TABLE away RENAME TO operation_targets")
     await frontend.dispatcher.flush()
     assert (await target(database, operation, worker.node)).progress.percent == 20.0
 
 
-async def test_what_waits_is_bounded(database: Database, hub: Hub) -> None:
+async def test_buffered_job_events_are_bounded(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
     buffer = frontend.dispatcher._events
     for _ in range(WAITING_MAX + 5):
@@ -204,7 +204,7 @@ async def test_a_frontend_that_has_just_started_shows_what_runs(
     fresh = Database(database_url)
     try:
         async with fresh.transaction() as tx:
-            (seen,) = await operation_store.list_listed(tx)
+            (seen,) = await operation_store.list_live(tx)
     finally:
         await fresh.close()
     assert (seen.id, seen.state, seen.is_cancellable) == (operation.id, "running", True)
@@ -222,14 +222,14 @@ async def test_lists_are_consistent_while_operations_complete(database: Database
     found = await workers(database, hub, *(f"n{number:03}" for number in range(OPERATIONS)))
     frontend = await driver(database, hub, pools={"backend": 20})
     for worker in found:
-        await submit(database, asked("solo", nodes=(worker.node,)))
+        await submit(database, make_spec("solo", nodes=(worker.node,)))
     for _ in range(10):
         await frontend.run()
     slots = asyncio.Semaphore(20)
 
     async def look() -> None:
         async with slots, database.transaction() as tx:
-            for operation in await operation_store.list_listed(tx):
+            for operation in await operation_store.list_live(tx):
                 (only,) = operation.targets
                 assert operation.state in ("running", "queued"), "a clean success is not listed"
                 assert only.operation_id == operation.id
@@ -252,45 +252,45 @@ async def test_lists_are_consistent_while_operations_complete(database: Database
 
 
 @pytest.mark.behaviour("OPS-37")
-async def test_an_operation_is_told_at_most_four_times_a_second_and_its_last_word_always(hub: Hub) -> None:
+async def test_operation_delta_is_sent_at_most_four_times_a_second_and_the_last_one_always(hub: Hub) -> None:
     assert INTERVAL_S * 0.9 >= 0.25, "the loop's jitter is a tenth"
-    deltas = Deltas(FakeBus(hub), "frontend-1")
-    watcher = Watching(deltas)
+    deltas = OperationDeltaFeed(FakeBus(hub), "frontend-1")
+    watcher = DeltaWatcher(deltas)
     for number in range(1, 51):
         deltas.publish(delta(float(number), number, f"n{number % 3}"))
     assert await deltas.tick() == 1
     assert await deltas.tick() == 0
-    (told,) = watcher.look()
-    assert (told.percent, told.rev) == (50.0, 50)
-    assert {item.node: item.percent for item in told.targets} == {"n0": 48.0, "n1": 49.0, "n2": 50.0}
+    (sent,) = watcher.look()
+    assert (sent.percent, sent.rev) == (50.0, 50)
+    assert {item.node: item.percent for item in sent.targets} == {"n0": 48.0, "n1": 49.0, "n2": 50.0}
     assert hub.names(DELTA) == [""]
 
 
 @pytest.mark.behaviour("OPS-41")
-async def test_a_frontend_that_hears_itself_does_nothing_twice(database: Database, hub: Hub) -> None:
+async def test_frontend_ignores_its_own_deltas(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
     peer = await driver(database, hub, "frontend-2")
     await frontend.deltas.tick()
-    here, there = Watching(frontend.deltas), Watching(peer.deltas)
+    here, there = DeltaWatcher(frontend.deltas), DeltaWatcher(peer.deltas)
     await worker.move(30.0)
     await frontend.dispatcher.flush()
     hub.sent.clear()
     statements: list[str] = []
     count_statements(database, statements.append)
     await frontend.deltas.tick()
-    assert hub.names(DELTA) == [""], "told once, and not told on"
-    (told,) = here.look()
-    assert (told.operation_id, told.percent) == (operation.id, 30.0)
+    assert hub.names(DELTA) == [""], "sent once, and not forwarded"
+    (received,) = here.look()
+    assert (received.operation_id, received.percent) == (operation.id, 30.0)
     assert [item.percent for item in there.look()] == [30.0]
     assert await frontend.deltas.tick() + await peer.deltas.tick() == 0
-    await frontend.deltas.on_delta(Delivery(message=told, subject="", node=None))
+    await frontend.deltas.on_delta(Delivery(message=received, subject="", node=None))
     assert here.look() == [], "a late echo of itself is nothing new"
     assert statements == []
 
 
-async def test_what_is_older_than_what_was_shown_is_not_shown(hub: Hub) -> None:
-    deltas = Deltas(FakeBus(hub), "frontend-1")
-    watcher = Watching(deltas)
+async def test_older_delta_is_not_shown(hub: Hub) -> None:
+    deltas = OperationDeltaFeed(FakeBus(hub), "frontend-1")
+    watcher = DeltaWatcher(deltas)
     for rev in (5, 6, 3):
         peer = delta(float(rev), rev, origin="frontend-2")
         await deltas.on_delta(Delivery(message=peer, subject="", node=None))
@@ -298,18 +298,18 @@ async def test_what_is_older_than_what_was_shown_is_not_shown(hub: Hub) -> None:
 
 
 async def test_a_slow_watcher_misses_steps_between_and_never_the_newest(hub: Hub) -> None:
-    deltas = Deltas(FakeBus(hub), "frontend-1")
-    watcher = Watching(deltas)
+    deltas = OperationDeltaFeed(FakeBus(hub), "frontend-1")
+    watcher = DeltaWatcher(deltas)
     for number in range(1, 21):
         deltas.publish(delta(float(number), number, f"n{number}"))
         await deltas.tick()
-    told = watcher.look()
-    assert told[-1].percent == 20.0
-    assert {item.node for one in told for item in one.targets} == {f"n{number}" for number in range(1, 21)}
+    received = watcher.look()
+    assert received[-1].percent == 20.0
+    assert {item.node for one in received for item in one.targets} == {f"n{number}" for number in range(1, 21)}
 
 
 async def test_a_watch_ends_without_a_trace(hub: Hub) -> None:
-    deltas = Deltas(FakeBus(hub), "frontend-1")
+    deltas = OperationDeltaFeed(FakeBus(hub), "frontend-1")
     stream = deltas.watch()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(anext(stream))
@@ -327,7 +327,7 @@ async def _true(value: bool) -> bool:
 
 async def test_watchers_see_the_end_of_an_operation(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
-    watcher = Watching(frontend.deltas)
+    watcher = DeltaWatcher(frontend.deltas)
     await worker.finish()
     await frontend.run()
     await frontend.deltas.tick()

@@ -11,10 +11,10 @@ from corral.domain.operation import Operation, OperationKind
 from corral.operations import actions
 from corral.store import dispatch as store
 from corral.store.database import Database
-from corral.store.dispatch import Hold, Wish
-from tests.operations.driving import Driver, age, driver, notes, submit, target, workers
+from corral.store.dispatch import ClaimRequest, OperationLease
 from tests.operations.fake_bus import FakeWorker, Hub
-from tests.operations.scene import asked, listed, owed, read, sql, states
+from tests.operations.manual_dispatcher import Driver, age, driver, notes, submit, target, workers
+from tests.operations.scene import list_assignments, listed, make_spec, read, sql, states
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def expire(database: Database) -> None:
 async def started(database: Database, hub: Hub) -> tuple[Driver, Operation, FakeWorker]:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     return frontend, operation, worker
 
@@ -51,17 +51,17 @@ async def test_a_killed_owner_loses_its_lease_and_another_goes_on(database: Data
     await other.run()
     seen = await read(database, operation)
     assert (seen.state, seen.attempt) == ("completed", 2)
-    assert worker.asked == [worker.job], "it asks what it has not heard"
+    assert worker.queried_jobs == [worker.job], "it queries what it has no report of"
     assert len(worker.commands) == 1, "and tells nobody twice"
     assert "taken over from frontend frontend-1" in await notes(database, operation)
 
 
 @pytest.mark.behaviour("OPS-9")
-async def test_an_owner_killed_before_it_has_told_anybody_is_followed_by_one_who_does(
+async def test_owner_killed_before_sending_its_command_is_followed_by_one_that_sends_it(
     database: Database, hub: Hub
 ) -> None:
     (worker,) = await workers(database, hub, "a")
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     killed = await driver(database, hub)
     killed.bus.unplug()
     await killed.run()
@@ -82,18 +82,18 @@ async def test_the_lease_of_the_defaults_leaves_time_to_take_over_within_60_s(da
     assert (await read(database, operation)).owner == "frontend-1"
 
 
-async def test_what_a_fenced_owner_writes_changes_nothing(database: Database, hub: Hub) -> None:
+async def test_write_of_a_fenced_owner_changes_nothing(database: Database, hub: Hub) -> None:
     old, operation, _ = await started(database, hub)
     await expire(database)
     new = await driver(database, hub, "frontend-2")
     await new.run()
     before = await read(database, operation)
     assert before.owner == "frontend-2"
-    hold = Hold(id=operation.id, owner="frontend-1", fence=before.fence - 1)
+    hold = OperationLease(id=operation.id, owner="frontend-1", fence=before.fence - 1)
     with pytest.raises(LeaseLost):
-        await old.dispatcher._steps["backend"].step(hold)
+        await old.dispatcher._drivers["backend"].step(hold)
     assert await read(database, operation) == before
-    await old.dispatcher.renew()
+    await old.dispatcher.renew_leases()
     assert not old.dispatcher.held
 
 
@@ -101,10 +101,10 @@ async def test_renewing_is_one_statement_and_keeps_everybody_else_away(database:
     found = await workers(database, hub, "a", "b", "c")
     frontend = await driver(database, hub)
     for worker in found:
-        await submit(database, asked("solo", nodes=(worker.node,)))
+        await submit(database, make_spec("solo", nodes=(worker.node,)))
     await frontend.run()
     await sql(database, "UPDATE operations SET lease_until = corral_now() + interval '1 s'")
-    await frontend.dispatcher.renew()
+    await frontend.dispatcher.renew_leases()
     rows = await sql(database, "SELECT lease_until > corral_now() + interval '20 s' AS is_renewed FROM operations")
     assert [row.is_renewed for row in rows] == [True] * 3
 
@@ -162,14 +162,14 @@ async def test_a_peer_that_does_not_lead_leaves_the_events_of_others_alone(datab
     assert states(await read(database, operation)) == {"a": "working"}
 
 
-async def test_of_many_that_claim_at_once_one_gets_it(database: Database, hub: Hub) -> None:
+async def test_concurrent_claims_have_one_winner(database: Database, hub: Hub) -> None:
     await workers(database, hub, "a")
-    await submit(database, asked("solo"))
+    await submit(database, make_spec("solo"))
 
     async def claim(name: str) -> int:
         async with database.transaction() as tx:
-            wish = Wish(owner=name, kinds=tuple(OperationKind), limit=5)
-            return len(await store.claim(tx, wish, 30))
+            request = ClaimRequest(owner=name, kinds=tuple(OperationKind), limit=5)
+            return len(await store.claim_operations(tx, request, 30))
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(claim(f"frontend-{number}")) for number in range(8)]
@@ -184,7 +184,7 @@ async def test_an_operation_that_is_called_for_while_it_is_held_is_looked_at_aga
     await age(database, operation, 40)
     assert await (await driver(database, hub, "frontend-2")).turn() == 0, "a call takes it away from nobody"
     assert await frontend.turn() == 1
-    assert worker.asked == [worker.job]
+    assert worker.queried_jobs == [worker.job]
     assert (await read(database, operation)).fence == 1, "it is still the same hold"
 
 
@@ -195,4 +195,4 @@ async def test_a_cancelled_operation_is_fenced_away_from_its_owner(database: Dat
     await frontend.run()
     seen = await read(database, operation)
     assert (seen.state, states(seen)) == ("cancelled", {"a": "cancelled"})
-    assert await owed(database) == []
+    assert await list_assignments(database) == []

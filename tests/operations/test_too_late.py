@@ -7,9 +7,9 @@ import pytest
 from corral.operations import actions
 from corral.store import operations as operation_store
 from corral.store.database import Database
-from tests.operations.driving import driver, submit, workers
 from tests.operations.fake_bus import Hub
-from tests.operations.scene import asked, read
+from tests.operations.manual_dispatcher import driver, submit, workers
+from tests.operations.scene import make_spec, read
 
 
 @pytest.mark.behaviour("FLT-21")
@@ -17,7 +17,7 @@ async def test_a_worker_that_had_finished_before_it_could_be_stopped_is_in_the_l
     hub = Hub()
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub, is_leader=True)
-    operation = await submit(database, asked("solo"))
+    operation = await submit(database, make_spec("solo"))
     await frontend.run()
     await actions.cancel(database, operation.id, "ann")
     await worker.finish()
@@ -27,6 +27,6 @@ async def test_a_worker_that_had_finished_before_it_could_be_stopped_is_in_the_l
     await frontend.run()
     assert (await read(database, operation)).state == "cancelled"
     async with database.transaction() as tx:
-        notes = await operation_store.notes(tx, operation.id)
+        notes = await operation_store.list_notes(tx, operation.id)
     late = [note for note in notes if "had finished before it could be stopped" in note.text]
     assert [(note.node_name, note.level) for note in late] == [("a", "warning")]

@@ -8,16 +8,16 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from corral.domain.errors import Conflict
-from corral.domain.operation import SETTLED, Fault, Operation, OperationState, may_become
+from corral.domain.operation import SETTLED, Fault, Operation, OperationState, can_become
 from corral.store.database import Database
-from tests.operations.scene import admit, asked, begun, fail, put_nodes, read, set_state, set_targets, sql
+from tests.operations.scene import admit, begun, fail, make_spec, put_nodes, read, set_state, set_targets, sql
 
 ALL_PAIRS = list(itertools.product(OperationState, OperationState))
 
 
 async def in_state(database: Database, state: OperationState, *, is_reaped: bool = False) -> Operation:
     """A row in any state. The guard watches changes, so it is put there as it is."""
-    operation = (await admit(database, asked("solo"))).operation
+    operation = (await admit(database, make_spec("solo"))).operation
     await sql(database, "ALTER TABLE operations DISABLE TRIGGER USER")
     await sql(
         database,
@@ -31,13 +31,13 @@ async def in_state(database: Database, state: OperationState, *, is_reaped: bool
 
 
 @pytest.mark.behaviour("OPS-11")
-async def test_of_all_pairs_of_states_exactly_the_listed_steps_are_possible(database: Database) -> None:
+async def test_only_the_listed_state_transitions_are_possible(database: Database) -> None:
     await put_nodes(database, "a")
     assert len(ALL_PAIRS) == 81
     for old, new in ALL_PAIRS:
         for is_reaped in {False, old is OperationState.FAILED}:
             before = await in_state(database, old, is_reaped=is_reaped)
-            allowed = old is new or may_become(old, new, was_reaped=is_reaped)
+            allowed = old is new or can_become(old, new, was_reaped=is_reaped)
             if allowed:
                 await set_state(database, before, new, finished_at="finished_at")
                 assert (await read(database, before)).state is new
@@ -55,7 +55,7 @@ async def test_of_all_pairs_of_states_exactly_the_listed_steps_are_possible(data
 @pytest.mark.parametrize(
     "late", ["error_code = 'late'", "error_text = 'late'", "finished_at = corral_now()", "state = 'failed'"]
 )
-async def test_a_settled_row_keeps_state_error_and_end_whatever_comes_later(
+async def test_settled_operation_keeps_its_state_error_and_end(
     database: Database, state: OperationState, late: str
 ) -> None:
     await put_nodes(database, "a")
@@ -69,12 +69,12 @@ async def test_a_settled_row_keeps_state_error_and_end_whatever_comes_later(
 @pytest.mark.behaviour("OPS-13")
 async def test_a_true_completion_replaces_a_failure_of_the_reaper_and_no_other(database: Database) -> None:
     await put_nodes(database, "a")
-    operation = await begun(database, asked("solo"))
+    operation = await begun(database, make_spec("solo"))
     await fail(database, operation, reaped="true", error_code="'owner_lost'")
     await set_state(database, operation, "completed", error_code="NULL", error_text="NULL", reaped="false")
     after = await read(database, operation)
     assert (after.state, after.fault) == (OperationState.COMPLETED, None)
-    real = await begun(database, asked("solo"))
+    real = await begun(database, make_spec("solo"))
     await fail(database, real)
     with pytest.raises(Conflict):
         await set_state(database, real, "completed", error_code="NULL", error_text="NULL")
@@ -93,7 +93,7 @@ async def test_a_claim_cannot_reopen_what_was_cancelled_while_it_was_queued(data
 @pytest.mark.behaviour("OPS-15")
 async def test_the_kind_of_an_operation_never_changes(database: Database) -> None:
     await put_nodes(database, "a")
-    operation = (await admit(database, asked("solo"))).operation
+    operation = (await admit(database, make_spec("solo"))).operation
     with pytest.raises(Conflict):
         await sql(database, "UPDATE operations SET kind = 'backend_delete'")
     assert not (await read(database, operation)).kind.is_deletion
@@ -102,7 +102,7 @@ async def test_the_kind_of_an_operation_never_changes(database: Database) -> Non
 @pytest.mark.behaviour("OPS-16")
 async def test_errors_are_read_back_as_code_and_text(database: Database) -> None:
     await put_nodes(database, "a")
-    operation = await begun(database, asked("solo"))
+    operation = await begun(database, make_spec("solo"))
     words = 'gpu-a: "{}" said the server — 503 \u00e4 \\n'
     await sql(database, "UPDATE operation_targets SET error_code = 'source_unavailable', error_text = :t", t=words)
     await set_targets(database, operation, "error")
@@ -112,9 +112,9 @@ async def test_errors_are_read_back_as_code_and_text(database: Database) -> None
     assert after.targets[0].fault == Fault(code="source_unavailable", text=words)
 
 
-async def test_a_change_that_somebody_can_see_has_a_larger_revision_and_a_lease_is_none(database: Database) -> None:
+async def test_visible_change_increments_the_revision_and_a_lease_does_not(database: Database) -> None:
     await put_nodes(database, "a")
-    operation = (await admit(database, asked("solo"))).operation
+    operation = (await admit(database, make_spec("solo"))).operation
     await sql(
         database, "UPDATE operations SET owner = 'x', fence = fence + 1, due_at = NULL, lease_until = corral_now()"
     )
@@ -129,12 +129,12 @@ async def test_a_change_that_somebody_can_see_has_a_larger_revision_and_a_lease_
     [("agent", "solo"), ("nobody", "solo"), ("a", "")],
     ids=["an agent node", "a node that does not exist", "a backend without a name"],
 )
-async def test_an_assignment_that_nobody_could_satisfy_cannot_be_written(
+async def test_assignment_that_cannot_be_satisfied_is_refused_by_the_database(
     database: Database, node: str, backend: str
 ) -> None:
     (usable,) = await put_nodes(database, "a")
     (agent,) = await put_nodes(database, "agent", node_type="'agent'")
-    operation = (await admit(database, asked("solo"))).operation
+    operation = (await admit(database, make_spec("solo"))).operation
     known = {"a": usable, "agent": agent, "nobody": operation.id}
     with pytest.raises(IntegrityError):
         await sql(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from corral.domain.node import NodeId
-from corral.domain.operation import Operation, Strategy
+from corral.domain.operation import Operation, RolloutStrategy
 from corral.store.database import Database
-from tests.operations.driving import ONE_BY_ONE, Driver, driver, notes, set_node, submit, workers
 from tests.operations.fake_bus import FakeWorker, Hub
-from tests.operations.scene import admit, asked, owed, put_installed, read, states, there
+from tests.operations.manual_dispatcher import ONE_BY_ONE, Driver, driver, notes, set_node, submit, workers
+from tests.operations.scene import admit, list_assignments, make_spec, put_installed, read, states, there
 
-BACK_AND_FORTH = Strategy(waves=(1,), stops_on_failure=True, rolls_back=True)
+BACK_AND_FORTH = RolloutStrategy(waves=(1,), stops_on_failure=True, rolls_back=True)
 
 
 @pytest.fixture
@@ -20,19 +20,19 @@ def hub() -> Hub:
 
 
 async def upgrading(
-    database: Database, hub: Hub, strategy: Strategy, *names: str
+    database: Database, hub: Hub, strategy: RolloutStrategy, *names: str
 ) -> tuple[Driver, Operation, list[FakeWorker]]:
     found = await workers(database, hub, *names)
     for worker in found:
         await put_installed(database, NodeId(worker.node), there())
     frontend = await driver(database, hub)
-    operation = await submit(database, asked("engine", "upgrade", strategy=strategy))
+    operation = await submit(database, make_spec("engine", "upgrade", strategy=strategy))
     await frontend.run()
     return frontend, operation, found
 
 
 async def test_a_wave_begins_when_the_one_before_is_done(database: Database, hub: Hub) -> None:
-    strategy = Strategy(waves=(1, 2))
+    strategy = RolloutStrategy(waves=(1, 2))
     frontend, operation, (a, b, c, d) = await upgrading(database, hub, strategy, "a", "b", "c", "d")
     assert states(await read(database, operation)) == {"a": "working", "b": "queued", "c": "queued", "d": "queued"}
     await a.finish()
@@ -75,11 +75,11 @@ async def test_after_a_failure_later_waves_are_not_tried(database: Database, hub
     assert (seen.state, states(seen)) == ("failed", {"a": "success", "b": "error", "c": "skipped"})
     assert seen.message == "Failed on b; done on 1 node; not tried: c"
     assert c.commands == []
-    assert await owed(database) == [], "what was not tried is not owed"
+    assert await list_assignments(database) == [], "what was not tried is not pending"
 
 
 async def test_without_a_stop_the_others_go_on(database: Database, hub: Hub) -> None:
-    frontend, operation, (a, b) = await upgrading(database, hub, Strategy(waves=(1,)), "a", "b")
+    frontend, operation, (a, b) = await upgrading(database, hub, RolloutStrategy(waves=(1,)), "a", "b")
     await a.fail("check_failed")
     await frontend.run()
     await b.finish()
@@ -109,12 +109,12 @@ async def test_after_a_failure_nodes_that_were_changed_go_back(database: Databas
     assert seen.message == "Failed on b; rolled back: a; not tried: c"
     assert seen.fault is not None
     assert seen.fault.text == "b: The new version does not start."
-    assert await owed(database) == []
-    assert "a: goes back to what it had: another node failed" in await notes(database, operation)
+    assert await list_assignments(database) == []
+    assert "a: rolls back to the previous version: another node failed" in await notes(database, operation)
 
 
 async def test_a_way_back_waits_for_those_that_are_still_at_work(database: Database, hub: Hub) -> None:
-    strategy = Strategy(waves=(3,), rolls_back=True)
+    strategy = RolloutStrategy(waves=(3,), rolls_back=True)
     frontend, operation, (a, b, c) = await upgrading(database, hub, strategy, "a", "b", "c")
     await a.finish()
     await b.fail("check_failed")
@@ -130,11 +130,11 @@ async def test_a_way_back_waits_for_those_that_are_still_at_work(database: Datab
     assert (seen.state, states(seen)) == ("failed", {"a": "success", "b": "error", "c": "error"})
 
 
-async def test_what_somebody_newer_wants_is_not_rolled_back(database: Database, hub: Hub) -> None:
+async def test_rollback_skips_nodes_with_a_newer_assignment(database: Database, hub: Hub) -> None:
     frontend, operation, (a, b) = await upgrading(database, hub, BACK_AND_FORTH, "a", "b")
     await a.finish()
     await frontend.run()
-    await admit(database, asked("engine", "delete", nodes=("a",)))
+    await admit(database, make_spec("engine", "delete", nodes=("a",)))
     await frontend.run()
     assert a.commands[-1][0] == "backend.delete"
     await b.fail("check_failed")

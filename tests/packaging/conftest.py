@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.packaging.installed import InstalledProgram
+from tests.packaging.installed_corral import InstalledProgram
 from tools.dist import build, read_commit_time
 from tools.source import ROOT
 

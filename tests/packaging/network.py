@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.embedded.cluster import eventually
-from tests.packaging.installed import InstalledProgram
+from tests.packaging.installed_corral import InstalledProgram
 from tools.source import ROOT
 
 pytestmark = pytest.mark.skipif(

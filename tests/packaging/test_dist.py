@@ -7,8 +7,6 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from tools.dist import build
 from tools.source import ROOT
 
@@ -28,7 +26,6 @@ def _copy_checkout(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.behaviour("JOIN-4")
 def test_wheel_and_source_archive_built_twice_have_the_same_bytes_and_the_wheel_holds_the_page(tmp_path: Path) -> None:
     one, other = _copy_checkout(tmp_path / "one"), _copy_checkout(tmp_path / "other")
     for path in sorted((other / "src").rglob("*.py")):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.installed import InstalledProgram
+from tests.packaging.installed_corral import InstalledProgram
 from tools.source import ROOT
 
 

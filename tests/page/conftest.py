@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.page.support import Aside, Fleet, Watched, come_in, fleet_of
-from tools.browser import arguments, find_browser
-from tools.page import PageProblem, Places, build
+from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, come_in, fleet_of
+from tools.browser import find_browser, list_arguments
+from tools.page import PageFolders, PageProblem, build_page
 
 # The first one may have to wait for the page to be built, and for a fleet.
 LIMIT_S = 400
@@ -41,7 +41,7 @@ def _shares_the_fleet(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and "fleet" in item.fixturenames and not hasattr(item.module, "fleet")
 
 
-class Lent:
+class LentBrowser:
     """Playwright's browser, and its loop while nobody uses it."""
 
     def __init__(self, browser: Browser, loop: asyncio.AbstractEventLoop) -> None:
@@ -58,7 +58,7 @@ class Lent:
 
 
 @pytest.fixture(scope="session")
-def lent_browser() -> Iterator[Lent]:
+def lent_browser() -> Iterator[LentBrowser]:
     found = find_browser()
     if found is None:
         assert not os.environ.get("CI"), "there is no Chromium: python -m tools.browser"
@@ -67,9 +67,9 @@ def lent_browser() -> Iterator[Lent]:
     playwright = sync_playwright().start()
     loop = asyncio._get_running_loop()
     assert loop is not None, "Playwright's loop is open"
-    browser = playwright.chromium.launch(executable_path=found, args=arguments())
+    browser = playwright.chromium.launch(executable_path=found, args=list_arguments())
     asyncio._set_running_loop(None)
-    lent = Lent(browser, loop)
+    lent = LentBrowser(browser, loop)
     yield lent
     with lent.use():
         browser.close()
@@ -80,7 +80,7 @@ def lent_browser() -> Iterator[Lent]:
 def built_page() -> None:
     """The real page. Whoever comes first builds it; the others wait for that."""
     try:
-        build(Places())
+        build_page(PageFolders())
     except PageProblem as problem:
         if problem.state == "failed" or os.environ.get("CI"):
             pytest.fail(f"{problem.sentence} {problem.hint}")
@@ -88,42 +88,42 @@ def built_page() -> None:
 
 
 @pytest.fixture(scope="session")
-def aside() -> Iterator[Aside]:
-    loop = Aside()
+def aside() -> Iterator[BackgroundLoop]:
+    loop = BackgroundLoop()
     yield loop
     loop.close()
 
 
 @pytest.fixture(scope="package")
-def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One frontend and two workers, for all tests of modules that have none of their own."""
     with fleet_of(aside, tmp_path_factory.mktemp("fleet"), "worker-1", "worker-2") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def pair(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def pair(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two frontends and one worker, for all tests of a module."""
     with fleet_of(aside, tmp_path_factory.mktemp("pair"), "worker-1", frontends=2) as made:
         yield made
 
 
 @pytest.fixture
-def browser(lent_browser: Lent) -> Iterator[Browser]:
+def browser(lent_browser: LentBrowser) -> Iterator[Browser]:
     with lent_browser.use() as browser:
         yield browser
 
 
 @pytest.fixture
-def watched(browser: Browser) -> Iterator[Watched]:
+def watched(browser: Browser) -> Iterator[BrowserErrors]:
     """Whatever a browser complains about fails the test, unless the test has allowed it."""
-    watched = Watched()
+    watched = BrowserErrors()
     yield watched
     assert watched.bad() == []
 
 
 @pytest.fixture
-def context(browser: Browser, watched: Watched) -> Iterator[BrowserContext]:
+def context(browser: Browser, watched: BrowserErrors) -> Iterator[BrowserContext]:
     """Of nobody yet. Its pages are watched."""
     context = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")  # type: ignore[arg-type]
     context.set_default_timeout(EXPECT_MS)
@@ -142,7 +142,7 @@ def page(context: BrowserContext, fleet: Fleet) -> Page:
 
 
 @pytest.fixture
-def visitor(context: BrowserContext, fleet: Fleet, watched: Watched) -> Page:
+def visitor(context: BrowserContext, fleet: Fleet, watched: BrowserErrors) -> Page:
     """Of somebody who has not come in. The page has been opened nowhere yet."""
     # The page asks who it is; browsers note every such answer as an error.
     watched.allow(r"status of 401 .*/api/(session|me)\)")

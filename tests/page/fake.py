@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.page import Places
+from tools.page import PageFolders
 
 INDEX = "<!doctype html><title>Corral</title><p>A page."
 SCRIPT = "assets/index-Abc123.js"
@@ -58,10 +58,10 @@ class Tree:
     root: Path
     programs: Path
     calls: Path
-    places: Places = field(init=False)
+    places: PageFolders = field(init=False)
 
     def __post_init__(self) -> None:
-        self.places = Places(self.root)
+        self.places = PageFolders(self.root)
 
     @property
     def main(self) -> Path:

@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.support.models import Model
+from tests.support.models import FetchedModel
 
 
-def files_of(model: Model, folder: Path) -> list[dict[str, Any]]:
+def files_of(model: FetchedModel, folder: Path) -> list[dict[str, Any]]:
     """As the `files` of a configuration. `folder` is one that frontends may read from."""
     own = folder / model.name
     own.mkdir()
     for name in model.files:
         # A link would lead out of what frontends may read.
-        shutil.copyfile(model.folder() / name, own / name)
+        shutil.copyfile(model.ensure_folder() / name, own / name)
     return [{"path": name, "uri": f"file://{own / name}", "sha256": file.sha256} for name, file in model.files.items()]

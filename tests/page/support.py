@@ -35,7 +35,7 @@ _NUMBERS = itertools.count(1)
 _SERIOUS = ("serious", "critical")
 
 
-class Aside:
+class BackgroundLoop:
     """An event loop in a thread of its own, for what is written with `await`."""
 
     def __init__(self) -> None:
@@ -86,9 +86,9 @@ class Aside:
 
 @dataclass
 class Fleet:
-    """Real frontends and workers, of `tests/e2e`. `models` is what they are asked with by code that awaits."""
+    """Real frontends and workers, of `tests/e2e`. `models` sends them requests from code that awaits."""
 
-    aside: Aside
+    aside: BackgroundLoop
     models: Models
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -115,7 +115,7 @@ class Fleet:
 
 
 @contextmanager
-def fleet_of(aside: Aside, folder: Path, *names: str, frontends: int = 1) -> Iterator[Fleet]:
+def fleet_of(aside: BackgroundLoop, folder: Path, *names: str, frontends: int = 1) -> Iterator[Fleet]:
     """Frontends, and healthy workers with the engine that pretends (`backend: fake`)."""
     with aside.inside(models_of(folder, *names, frontends=frontends)) as models:
         yield Fleet(aside, models)
@@ -206,7 +206,7 @@ def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterat
 
 
 @dataclass
-class Watched:
+class BrowserErrors:
     """What the browser complains about: errors of scripts, of the console, and of the policy."""
 
     faults: list[str] = field(default_factory=list)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.page.support import Aside, Fleet, Watched, axe, come_in
+from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, axe, come_in
 from tests.support.databases import fresh_database
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 OWN_PAGE = {"X-Corral-Request": "1"}
 
@@ -24,7 +24,7 @@ def choose(page: Page, name: str) -> None:
 
 
 def ask(page: Page, about: str, what: str) -> None:
-    page.get_by_role("button", name=f"More about {about}").click()
+    page.get_by_role("button", name=f"Actions for {about}").click()
     page.get_by_role("menuitem", name=what).click()
 
 
@@ -66,39 +66,39 @@ def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet
     expect(page.get_by_label("Name")).to_be_focused()
     assert axe(page) == []
     page.get_by_label("Name").fill("shop")
-    page.get_by_label("Models that it may ask").fill("herd*")
-    page.get_by_label("Requests a minute").fill("60")
-    page.get_by_label("Tokens a day").fill("1000")
-    page.get_by_role("button", name="Make the key").click()
-    shown = page.get_by_role("dialog", name="The secret of shop")
+    page.get_by_label("Allowed models").fill("herd*")
+    page.get_by_label("Requests per minute").fill("60")
+    page.get_by_label("Tokens per day").fill("1000")
+    page.get_by_role("button", name="Create key").click()
+    shown = page.get_by_role("dialog", name="Secret of shop")
     expect(shown).to_contain_text('"model":"herd"')
     secret, command = shown.locator("pre").all_inner_texts()
     assert run_command(fleet, command)["model"] == "herd"
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Done, I saved it").click()
     assert secret not in page.content()
     line = row(page, "shop")
     expect(line).to_contain_text("herd*")
-    expect(line).to_contain_text("60 requests a minute")
+    expect(line).to_contain_text("60 requests per minute")
 
     page.get_by_role("button", name="Edit shop").click()
-    page.get_by_label("Tokens a day").fill("2000")
-    page.get_by_label("Ends").select_option(label="in 30 days")
+    page.get_by_label("Tokens per day").fill("2000")
+    page.get_by_label("Expires").select_option(label="in 30 days")
     page.get_by_role("button", name="Save").click()
-    expect(line).to_contain_text("2,000 tokens a day")
+    expect(line).to_contain_text("2,000 tokens per day")
     expect(line).to_contain_text("in 29 days")
     (changed,) = [key for key in fleet.get("/api/keys") if key["name"] == "shop"]
     assert (changed["scope"], changed["models"]) == ("infer", ["herd*"])
 
-    ask(page, "shop", "Rotate its secret")
-    page.get_by_label("The old secret").select_option(label="One more hour")
+    ask(page, "shop", "Rotate")
+    page.get_by_label("Old secret").select_option(label="Expires in one hour")
     page.get_by_role("button", name="Rotate shop").click()
-    rotated = page.get_by_role("dialog", name="The secret of shop").locator("pre").first.inner_text()
-    page.get_by_role("button", name="I have it").click()
+    rotated = page.get_by_role("dialog", name="Secret of shop").locator("pre").first.inner_text()
+    page.get_by_role("button", name="Done, I saved it").click()
     assert rotated != secret
     assert (status_with(fleet, secret), status_with(fleet, rotated)) == (200, 200)
     expect(line).to_contain_text("Old secret works until")
 
-    ask(page, "shop", "Revoke it")
+    ask(page, "shop", "Revoke")
     page.get_by_role("button", name="Revoke shop").click()
     expect(line).to_have_count(0)
     assert (status_with(fleet, secret), status_with(fleet, rotated)) == (401, 401)
@@ -122,47 +122,45 @@ def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet
 def test_the_last_key_stays_and_the_dialog_says_why(page: Page, fleet: Fleet, watched: Any) -> None:
     watched.allow("status of 409")
     page.goto(f"{fleet.url()}/app/access")
-    own = page.get_by_role("listitem").filter(has_text="you came in with it")
+    own = page.get_by_role("listitem").filter(has_text="signed in with this key")
     name = own.get_attribute("aria-label")
-    ask(page, str(name), "Revoke it")
+    ask(page, str(name), "Revoke")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Revoking it signs you out")
     dialog.get_by_role("button", name=f"Revoke {name}").click()
-    expect(dialog).to_contain_text("is the last admin key that works")
-    expect(dialog).to_contain_text("corral keys recover makes a new admin key")
+    expect(dialog).to_contain_text("is the last active admin key")
+    expect(dialog).to_contain_text("corral keys recover, which creates a new admin key")
     assert axe(page) == []
-    dialog.get_by_role("button", name="Keep it as it is").click()
+    dialog.get_by_role("button", name="Cancel").click()
     expect(own).to_contain_text("active")
 
 
-@pytest.mark.behaviour("PAGE-181")
 def test_last_admin_key_is_revoked_after_a_second_confirmation_that_names_the_way_back(
-    built_page: None, aside: Aside, context: BrowserContext, watched: Watched, postgres: str
+    built_page: None, aside: BackgroundLoop, context: BrowserContext, watched: BrowserErrors, postgres: str
 ) -> None:
     watched.allow(r"status of (409|401)")
     with aside.inside(lone_frontend(postgres)) as frontend:
         come_in(context, frontend.url)
         page = context.new_page()
         page.goto(f"{frontend.url}/app/access")
-        ask(page, "admin", "Revoke it")
+        ask(page, "admin", "Revoke")
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("button", name="Revoke admin").click()
         dialog.get_by_role("button", name="Revoke the last admin key").click()
-        expect(page.get_by_label("API key")).to_be_visible()
+        expect(page.locator("input[name=key]")).to_be_visible()
         assert aside.run(frontend.call("GET", "/api/me", key=ADMIN_KEY))[0] == 401
         page.close()
 
 
-@pytest.mark.behaviour("PAGE-181")
 def test_rotating_the_key_of_the_settings_says_which_file_it_leaves_behind(page: Page, fleet: Fleet) -> None:
     fleet.new_key("admin", name="of nobody's home")
     page.goto(f"{fleet.url()}/app/access")
-    ask(page, "of nobody's home", "Rotate its secret")
+    ask(page, "of nobody's home", "Rotate")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Its secret becomes another.")
+    expect(dialog).to_contain_text("gets a new secret.")
     expect(dialog).not_to_contain_text("admin.key")
     dialog.get_by_role("button", name="Cancel").click()
-    ask(page, "admin", "Rotate its secret")
+    ask(page, "admin", "Rotate")
     expect(dialog).to_contain_text("Rotating it here does not change the file admin.key")
     expect(dialog).to_contain_text("corral keys rotate admin")
     assert axe(page) == []
@@ -170,8 +168,7 @@ def test_rotating_the_key_of_the_settings_says_which_file_it_leaves_behind(page:
     fleet.call("DELETE", f"/api/keys/{made['id']}")
 
 
-@pytest.mark.behaviour("PAGE-126")
-def test_a_user_is_made_comes_in_and_goes(page: Page, fleet: Fleet) -> None:
+def test_user_is_created_signs_in_and_is_deleted(page: Page, fleet: Fleet) -> None:
     def comes_in(password: str) -> int:
         body = {"name": "ada", "password": password}
 
@@ -186,19 +183,19 @@ def test_a_user_is_made_comes_in_and_goes(page: Page, fleet: Fleet) -> None:
     page.get_by_role("button", name="New user").click()
     page.get_by_label("Name").fill("ada")
     page.get_by_label("Password").fill("correct horse")
-    page.get_by_role("button", name="Make the user").click()
+    page.get_by_role("button", name="Create user").click()
     line = row(page, "ada")
-    expect(line).to_contain_text("with a password")
+    expect(line).to_contain_text("password")
     assert comes_in("correct horse") == 201
 
-    ask(page, "ada", "Another scope")
-    page.get_by_label("What they may do").select_option("operate")
+    ask(page, "ada", "Change scope")
+    page.get_by_label("Scope", exact=True).select_option("operate")
     page.get_by_role("button", name="Save").click()
     expect(line).to_contain_text("operate")
     ask(page, "ada", "New password")
     page.get_by_label("New password", exact=True).fill("battery staple")
-    page.get_by_role("button", name="Set the password").click()
-    expect(page.get_by_text("ada has a new password.")).to_be_visible()
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_text("Changed the password of ada.")).to_be_visible()
     assert (comes_in("correct horse"), comes_in("battery staple")) == (401, 201)
 
     ask(page, "ada", "Disable")
@@ -209,4 +206,4 @@ def test_a_user_is_made_comes_in_and_goes(page: Page, fleet: Fleet) -> None:
     ask(page, "ada", "Remove")
     page.get_by_role("button", name="Remove ada").click()
     expect(line).to_have_count(0)
-    expect(page.get_by_text("There is no user yet.")).to_be_visible()
+    expect(page.get_by_text("No users yet.")).to_be_visible()

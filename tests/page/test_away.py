@@ -9,20 +9,19 @@ import pytest
 from tests.api.test_degraded import _answers, _kept_on_disk, engine, wire, wired_url
 from tests.api.test_key_sessions import show
 from tests.api.test_sessions import as_browser, secret_of
-from tests.engines.running import Engine
+from tests.engines.engine_processes import Engine
 from tests.page.fake import SCRIPT, write_built
-from tests.page.test_served import Site
+from tests.page.test_page_routes import Site
+from tests.support.cuttable_proxy import CuttableProxy
 from tests.support.frontends import ADMIN_KEY, running_frontend
-from tests.support.waiting import eventually
-from tests.support.wires import Wire
+from tests.support.polling import eventually
 
 __all__ = ["engine", "wire", "wired_url"]
 
 
 @pytest.mark.behaviour("PAGE-8")
-@pytest.mark.behaviour("PAGE-17")
 async def test_a_frontend_that_has_started_without_postgresql_has_the_page_and_knows_who_is_there(
-    wire: Wire, wired_url: str, engine: Engine, tmp_path: Path
+    wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")
     await wire.cut()
@@ -43,7 +42,9 @@ async def test_a_frontend_that_has_started_without_postgresql_has_the_page_and_k
 
 
 @pytest.mark.behaviour("PAGE-8")
-async def test_a_frontend_that_loses_postgresql_keeps_the_page(wire: Wire, wired_url: str, tmp_path: Path) -> None:
+async def test_a_frontend_that_loses_postgresql_keeps_the_page(
+    wire: CuttableProxy, wired_url: str, tmp_path: Path
+) -> None:
     async with running_frontend(wired_url) as frontend:
         site = Site(frontend, tmp_path / "built")
         write_built(site.folder)

@@ -19,8 +19,8 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.cluster import FrontendProcess, empty_cluster
 from tests.e2e.faults.scene import MIB, SETTINGS, UNDER_WAY, Scene, processes_of
-from tests.page.support import Aside, Watched, axe, come_in, in_registry
-from tests.support.waiting import eventually
+from tests.page.support import BackgroundLoop, BrowserErrors, axe, come_in, in_registry
+from tests.support.polling import eventually
 from tests.worker.backends.scene import engine_files, sha256, tar_of
 from tests.worker.backends.server import File, FileServer, held_after
 
@@ -33,10 +33,10 @@ LONG_MS = 120_000
 
 
 @dataclass
-class Yard:
+class BackendsScene:
     """The cluster of this module, and what the tests do to it."""
 
-    aside: Aside
+    aside: BackgroundLoop
     scene: Scene
 
     def frontends(self) -> list[FrontendProcess]:
@@ -129,10 +129,10 @@ async def yard_of(folder: Path) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture(scope="module")
-def yard(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+def yard(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendsScene]:
     """Two frontends, three workers and a gallery, for all tests of this module."""
     with aside.inside(yard_of(tmp_path_factory.mktemp("yard"))) as scene:
-        yield Yard(aside, scene)
+        yield BackendsScene(aside, scene)
 
 
 def _opened(context: BrowserContext, frontend: FrontendProcess) -> Page:
@@ -144,14 +144,14 @@ def _opened(context: BrowserContext, frontend: FrontendProcess) -> Page:
 
 
 @pytest.fixture
-def tabs(context: BrowserContext, yard: Yard) -> tuple[Page, Page]:
+def tabs(context: BrowserContext, yard: BackendsScene) -> tuple[Page, Page]:
     """One on each frontend. The first is in front: behind another a tab draws once a second, and a click takes two."""
     second, first = (_opened(context, frontend) for frontend in reversed(yard.frontends()[:2]))
     return first, second
 
 
 @pytest.fixture
-def tab(context: BrowserContext, yard: Yard) -> Page:
+def tab(context: BrowserContext, yard: BackendsScene) -> Page:
     return _opened(context, yard.frontends()[0])
 
 
@@ -179,11 +179,9 @@ def standing(page: Page, text: str) -> None:
 
 @pytest.mark.behaviour("PAGE-100")
 @pytest.mark.behaviour("PAGE-101")
-@pytest.mark.behaviour("PAGE-102")
-@pytest.mark.behaviour("PAGE-103")
 @pytest.mark.behaviour("OPS-107")
-def test_what_one_tab_installs_the_other_shows_to_its_end_though_the_frontend_that_drove_it_is_killed(
-    tabs: tuple[Page, Page], yard: Yard, watched: Watched
+def test_installation_is_followed_in_a_second_tab_after_its_frontend_is_killed(
+    tabs: tuple[Page, Page], yard: BackendsScene, watched: BrowserErrors
 ) -> None:
     # What a browser notes of a frontend that is no more.
     watched.allow(r"ERR_|status of 5\d\d|ECONN")
@@ -192,14 +190,14 @@ def test_what_one_tab_installs_the_other_shows_to_its_end_though_the_frontend_th
     go(first, "?view=catalog&backend=herd")
     first.get_by_role("button", name="Choose nodes").click()
     dialog = first.get_by_role("dialog")
-    expect(dialog.get_by_text("3 of 3 chosen")).to_be_visible()
+    expect(dialog.get_by_text("3 of 3 selected")).to_be_visible()
     dialog.get_by_label("worker-3: Compatible").uncheck()
     dialog.get_by_label("Order").select_option("single")
     # The plan: which nodes, which version, how much.
-    expect(dialog.get_by_text(re.compile(r"^2 nodes, about 2(\.\d+)? MiB to fetch\.$"))).to_be_visible()
+    expect(dialog.get_by_text(re.compile(r"^2 nodes, about 2(\.\d+)? MiB to download\.$"))).to_be_visible()
     dialog.get_by_role("button", name="Install on 2 nodes").click()
-    expect(member(first, "worker-1")).to_contain_text("Busy: downloading")
-    expect(member(first, "worker-2")).to_contain_text("Queued")
+    expect(member(first, "worker-1")).to_contain_text("downloading")
+    expect(member(first, "worker-2")).to_contain_text("queued")
     expect(member(first, "worker-1").get_by_role("progressbar")).to_be_visible()
     expect(member(first, "worker-2").get_by_role("progressbar")).to_have_count(0)
     # The other tab shows it in two cells and in no third.
@@ -215,7 +213,7 @@ def test_what_one_tab_installs_the_other_shows_to_its_end_though_the_frontend_th
     yard.let_go()
     if left is first:
         standing(first, "Installed on 2 nodes")
-        expect(member(first, "worker-2")).to_contain_text("Done")
+        expect(member(first, "worker-2")).to_contain_text("completed")
         first.get_by_role("dialog").get_by_role("button", name="Close").last.click()
         go(first, "")
     for node in NODES[:2]:
@@ -234,39 +232,36 @@ async def _only_operation(scene: Scene) -> str:
     return str(found)
 
 
-@pytest.mark.behaviour("PAGE-104")
-@pytest.mark.behaviour("PAGE-110")
-def test_what_comes_from_an_address_is_planned_cancelled_and_asked_for_again(tab: Page, yard: Yard) -> None:
+def test_backend_from_an_address_is_planned_cancelled_and_requested_again(tab: Page, yard: BackendsScene) -> None:
     file = yard.scene.offer("stray")
     yard.scene.let.clear()
     file.faults = [held_after(len(file.body) // 2, yard.scene.let)]
     go(tab, "?view=catalog&target=worker-3")
-    tab.get_by_role("button", name="From an address").click()
+    tab.get_by_role("button", name="Install from URL").click()
     dialog = tab.get_by_role("dialog")
     expect(dialog.get_by_label("worker-3: Compatible")).to_be_checked()
-    dialog.get_by_label("Address").fill(f"{yard.scene.files.url}/stray.tar.gz")
+    dialog.get_by_label("URL").fill(f"{yard.scene.files.url}/stray.tar.gz")
     dialog.get_by_label("Name").fill("stray")
     dialog.get_by_label("SHA-256").fill("12")
     expect(dialog.get_by_text("64 hexadecimal digits")).to_be_visible()
     dialog.get_by_label("SHA-256").fill(sha256(file.body))
-    dialog.get_by_role("button", name="Show the plan").click()
+    dialog.get_by_role("button", name="Preview").click()
     expect(dialog.get_by_role("region", name="Plan")).to_contain_text("worker-3")
     dialog.get_by_role("button", name="Install on 1 node").click()
-    expect(member(tab, "worker-3")).to_contain_text("Busy")
+    expect(member(tab, "worker-3")).to_contain_text(re.compile("running|downloading"))
     tab.get_by_role("button", name="Cancel this operation").click()
     standing(tab, "^Cancelled")
-    expect(member(tab, "worker-3")).to_contain_text("Cancelled")
+    expect(member(tab, "worker-3")).to_contain_text("cancelled")
     yard.let_go()
-    tab.get_by_role("button", name="Ask for it again").click()
+    tab.get_by_role("button", name="Retry").click()
     standing(tab, "Installed on 1 node")
 
 
 @pytest.mark.behaviour("PAGE-100")
 @pytest.mark.behaviour("PAGE-105")
-@pytest.mark.behaviour("PAGE-107")
 @pytest.mark.behaviour("OPS-107")
 def test_an_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_is_repaired_in_the_matrix(
-    tab: Page, yard: Yard
+    tab: Page, yard: BackendsScene
 ) -> None:
     yard.have("flock", "1.0", *NODES)
     go(tab, "?q=flock")
@@ -280,12 +275,12 @@ def test_an_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_i
     expect(dialog.get_by_label("Stop after a failure")).to_be_checked()
     expect(dialog.get_by_role("region", name="Plan").get_by_role("row")).to_have_count(4)
     dialog.get_by_role("button", name="Upgrade on 3 nodes").click()
-    standing(tab, r"^Failed on worker-2\. Stopped there: 1 node not begun\.$")
+    standing(tab, r"^Failed on worker-2\. Stopped; 1 node skipped\.$")
     waves = dialog.locator(".backends-wave")
-    for place, word in enumerate(("done", "failed", "not begun")):
+    for place, word in enumerate(("completed", "failed", "skipped")):
         expect(waves.nth(place)).to_contain_text(f"Wave {place + 1} of 3")
         expect(waves.nth(place).locator(".pill").first).to_have_text(word)
-    expect(member(tab, "worker-2")).to_contain_text("Failed")
+    expect(member(tab, "worker-2")).to_contain_text("failed")
     expect(dialog.get_by_role("progressbar")).to_have_count(0)
     # Behind the dialog: the failure with its error and no progress, and the version of the first is there already.
     tab.keyboard.press("Escape")
@@ -306,8 +301,8 @@ def test_an_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_i
     expect(seen(tab, "flock", "worker-2")).to_contain_text("1.0")
     expect(seen(tab, "flock", "worker-1")).to_contain_text("drift")
     tab.get_by_role("button", name="Repair flock").click()
-    expect(dialog.get_by_label("Version")).to_have_value("2.0")
-    expect(dialog.get_by_text("1 node left out")).to_be_visible()
+    expect(dialog.get_by_label("Version", exact=True)).to_have_value("2.0")
+    expect(dialog.get_by_text("1 node skipped")).to_be_visible()
     dialog.get_by_role("button", name="Upgrade on 2 nodes").click()
     standing(tab, "Upgraded on 2 nodes")
     tab.keyboard.press("Escape")
@@ -326,8 +321,9 @@ async def _other_bytes(request: web.Request, file: File) -> web.StreamResponse:
     return web.Response(body=b"\0" * len(file.body), headers={"ETag": file.etag})
 
 
-@pytest.mark.behaviour("PAGE-111")
-def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_together(tab: Page, yard: Yard) -> None:
+def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_together(
+    tab: Page, yard: BackendsScene
+) -> None:
     yard.have("drove", "1.0", "worker-1", "worker-2")
     yard.have("covey", "1.0", "worker-1")
     yard.hold("drove", "2.0", downloads=2)
@@ -344,11 +340,11 @@ def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_togethe
     )
     # What is slow makes nothing else wait.
     expect(covey.get_by_role("status")).to_have_text("Upgraded on 1 node.", timeout=LONG_MS)
-    expect(drove.get_by_role("status")).to_have_text("Upgrading: 0 of 2 nodes done.")
+    expect(drove.get_by_role("status")).to_have_text("Upgrading: 0 of 2 nodes completed.")
     expect(drove.locator("li")).to_have_count(2)
     for node in NODES[:2]:
         expect(drove.locator(f"li[data-node='{node}']")).to_contain_text("1.0 → 2.0")
-        expect(drove.locator(f"li[data-node='{node}']")).to_contain_text("Busy: downloading")
+        expect(drove.locator(f"li[data-node='{node}']")).to_contain_text("downloading")
     yard.let_go()
     expect(drove.get_by_role("status")).to_have_text("Upgraded on 2 nodes.", timeout=LONG_MS)
     dialog.get_by_role("button", name="Close").last.click()
@@ -358,9 +354,8 @@ def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_togethe
     expect(tab.get_by_role("button", name=re.compile("^Upgrade all"))).to_have_count(0)
 
 
-@pytest.mark.behaviour("PAGE-77")
 @pytest.mark.behaviour("PAGE-100")
-def test_one_node_alone_is_upgraded_in_its_cell_and_rolled_back_on_its_page(tab: Page, yard: Yard) -> None:
+def test_one_node_alone_is_upgraded_in_its_cell_and_rolled_back_on_its_page(tab: Page, yard: BackendsScene) -> None:
     yard.have("brood", "1.0", "worker-1", "worker-2")
     go(tab, "?q=brood")
     cell(tab, "brood", "worker-1").click()
@@ -372,24 +367,26 @@ def test_one_node_alone_is_upgraded_in_its_cell_and_rolled_back_on_its_page(tab:
 
     tab.goto(re.sub(r"/app/.*", "/app/nodes/worker-1?tab=backends", tab.url))
     brood = tab.get_by_role("region", name="Backends", exact=True).get_by_role("listitem", name="brood", exact=True)
-    expect(brood).to_contain_text("before it 1.0")
+    expect(brood).to_contain_text("previously 1.0")
     # That another node is behind is no upgrade of this one.
-    expect(brood.get_by_text("2.0 is there")).to_have_count(0)
+    expect(brood.get_by_text("2.0 available")).to_have_count(0)
     fetched = yard.scene.files.gets("/brood-1.0.tar.gz")
     brood.get_by_role("button", name="Change brood").click()
     tab.get_by_role("menuitem", name="Roll brood back to 1.0").click()
     dialog = tab.get_by_role("dialog")
-    expect(dialog).to_contain_text("1.0 is still on the node: nothing is fetched.")
+    expect(dialog).to_contain_text("1.0 is still on the node; nothing is downloaded.")
     dialog.get_by_role("button", name="Roll brood back to 1.0").click()
-    expect(brood).to_contain_text("before it 2.0")
-    expect(brood).to_contain_text("2.0 is there")
+    expect(brood).to_contain_text("previously 2.0")
+    expect(brood).to_contain_text("2.0 available")
+    # The node reports the older version before the operation has ended, and only one operation at a time is admitted.
+    expect(brood.get_by_text("Rolling back brood")).to_have_count(0)
     assert yard.scene.files.gets("/brood-1.0.tar.gz") == fetched
 
     # And forward again, there.
     brood.get_by_role("button", name="Change brood").click()
     tab.get_by_role("menuitem", name="Upgrade brood to 2.0").click()
     dialog.get_by_role("button", name="Upgrade brood to 2.0").click()
-    expect(brood).to_contain_text("before it 1.0")
+    expect(brood).to_contain_text("previously 1.0")
     assert {node: yard.version("brood", node) for node in NODES} == {
         "worker-1": "2.0",
         "worker-2": "1.0",
@@ -399,7 +396,7 @@ def test_one_node_alone_is_upgraded_in_its_cell_and_rolled_back_on_its_page(tab:
 
 @pytest.mark.behaviour("PAGE-100")
 @pytest.mark.behaviour("PAGE-101")
-def test_a_node_that_is_away_owes_what_is_asked_of_it_and_gets_it_when_it_is_back(tab: Page, yard: Yard) -> None:
+def test_absent_node_shows_a_pending_change_and_gets_it_when_it_is_back(tab: Page, yard: BackendsScene) -> None:
     worker = yard.scene.cluster.workers["worker-3"]
     yard.aside.run(worker.end())
     # A node that leaves while the dialog is open stays chosen, if it was.
@@ -407,27 +404,26 @@ def test_a_node_that_is_away_owes_what_is_asked_of_it_and_gets_it_when_it_is_bac
     go(tab, "?view=catalog&backend=pack")
     tab.get_by_role("button", name="Choose nodes").click()
     dialog = tab.get_by_role("dialog")
-    away = dialog.get_by_label("worker-3: Away")
+    away = dialog.get_by_label("worker-3: Unreachable")
     expect(away).not_to_be_checked()
     dialog.get_by_role("button", name="All compatible").click()
     expect(away).to_be_checked()
-    expect(dialog.get_by_role("row", name=re.compile("worker-3"))).to_contain_text("when it is back")
+    expect(dialog.get_by_role("row", name=re.compile("worker-3"))).to_contain_text("when it returns")
     dialog.get_by_role("button", name="Install on 3 nodes").click()
-    standing(tab, "^Installed on 2 nodes; 1 node away will get it when back")
+    standing(tab, "^Installed on 2 nodes; pending on 1 unreachable node")
     tab.keyboard.press("Escape")
     tab.get_by_text("Fleet", exact=True).click()
-    owed = cell(tab, "pack", "worker-3")
-    expect(owed).to_have_attribute("data-state", "owed")
-    expect(owed).to_have_accessible_name("pack on worker-3, 2.0 is owed")
+    pending = cell(tab, "pack", "worker-3")
+    expect(pending).to_have_attribute("data-state", "pending")
+    expect(pending).to_have_accessible_name("pack on worker-3, 2.0 pending")
     expect(cell(tab, "pack", "worker-1")).to_have_attribute("data-state", "installed")
     yard.aside.run(worker.start())
-    expect(owed).to_have_attribute("data-state", "installed", timeout=LONG_MS)
+    expect(pending).to_have_attribute("data-state", "installed", timeout=LONG_MS)
 
 
-@pytest.mark.behaviour("PAGE-106")
 @pytest.mark.behaviour("OPS-106")
 def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_the_same_second(
-    tab: Page, yard: Yard
+    tab: Page, yard: BackendsScene
 ) -> None:
     yard.have("swarm", "1.0", "worker-1")
     go(tab, "?view=installed&backend=swarm")
@@ -446,9 +442,7 @@ def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in
     yard.ended(second)
 
 
-@pytest.mark.behaviour("PAGE-108")
-@pytest.mark.behaviour("PAGE-109")
-def test_the_matrix_is_moved_in_by_keys_lives_in_the_address_and_fits_everybody(tab: Page, yard: Yard) -> None:
+def test_the_matrix_is_moved_in_by_keys_lives_in_the_address_and_fits_everybody(tab: Page, yard: BackendsScene) -> None:
     yard.have("shoal", "1.0", "worker-1", "worker-2")
     go(tab, "?q=shoal")
     cell(tab, "shoal", "worker-1").focus()

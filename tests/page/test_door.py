@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.page.support import COOKIE, Fleet, Watched, axe, come_in
+from tests.page.support import COOKIE, BrowserErrors, Fleet, axe, come_in
 from tests.support.frontends import ADMIN_KEY
 
 
@@ -16,7 +16,7 @@ def navigation(page: Page) -> list[str]:
 
 
 @pytest.mark.behaviour("PAGE-18")
-def test_the_link_comes_in_by_itself_and_the_key_leaves_the_address(
+def test_login_link_signs_in_and_its_key_is_removed_from_the_address(
     visitor: Page, context: BrowserContext, fleet: Fleet
 ) -> None:
     visitor.goto(f"{fleet.url()}/app/nodes#key={ADMIN_KEY}")
@@ -31,7 +31,7 @@ def test_the_link_comes_in_by_itself_and_the_key_leaves_the_address(
 @pytest.mark.behaviour("PAGE-18")
 def test_link_logs_in_where_the_page_is_open_already_and_leaves_the_history(visitor: Page, fleet: Fleet) -> None:
     visitor.goto(f"{fleet.url()}/app/nodes")
-    expect(visitor.get_by_label("API key")).to_be_visible()
+    expect(visitor.locator("input[name=key]")).to_be_visible()
     # The same document with another hash, as a link that is pasted into the address bar.
     visitor.goto(f"{fleet.url()}/app/nodes#key={ADMIN_KEY}")
     assert "Settings" in navigation(visitor)
@@ -42,7 +42,7 @@ def test_link_logs_in_where_the_page_is_open_already_and_leaves_the_history(visi
 
 @pytest.mark.behaviour("PAGE-18")
 def test_link_of_another_key_asks_before_it_replaces_a_session(
-    context: BrowserContext, fleet: Fleet, watched: Watched
+    context: BrowserContext, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     # The page of nodes is still open when its reader may ask models alone.
     watched.allow("status of 403")
@@ -54,7 +54,7 @@ def test_link_of_another_key_asks_before_it_replaces_a_session(
     expect(dialog).to_contain_text("You are signed in as admin")
     assert page.url == f"{fleet.url()}/app/nodes"
     assert axe(page) == []
-    dialog.get_by_role("button", name="Keep it as it is").click()
+    dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
     assert "Settings" in navigation(page)
     page.goto(f"{fleet.url()}/app/nodes#key={other}")
@@ -76,45 +76,44 @@ def test_link_of_the_same_key_changes_nothing_and_asks_nothing(context: BrowserC
     assert [one["value"] for one in context.cookies() if one["name"] == COOKIE] == [before]
 
 
-@pytest.mark.behaviour("PAGE-19")
-def test_a_wrong_key_is_told_and_a_right_one_comes_in(visitor: Page, fleet: Fleet, watched: Watched) -> None:
+def test_sign_in_rejects_a_wrong_key_with_a_message_and_accepts_a_right_one(
+    visitor: Page, fleet: Fleet, watched: BrowserErrors
+) -> None:
     visitor.goto(f"{fleet.url()}/app/")
     assert axe(visitor) == []
-    visitor.get_by_label("API key").fill("ck_wrong")
-    visitor.get_by_role("button", name="Come in").click()
-    expect(visitor.get_by_text("This API key is not known")).to_be_visible()
-    visitor.get_by_label("API key").fill(ADMIN_KEY)
-    visitor.get_by_role("button", name="Come in").click()
+    visitor.locator("input[name=key]").fill("ck_wrong")
+    visitor.get_by_role("button", name="Sign in").click()
+    expect(visitor.get_by_text("This API key is unknown, expired or revoked")).to_be_visible()
+    visitor.locator("input[name=key]").fill(ADMIN_KEY)
+    visitor.get_by_role("button", name="Sign in").click()
     assert "Nodes" in navigation(visitor)
 
 
-@pytest.mark.behaviour("PAGE-19")
-def test_who_may_only_ask_models_sees_no_more(context: BrowserContext, fleet: Fleet) -> None:
+def test_inference_key_sees_only_the_playground_and_usage(context: BrowserContext, fleet: Fleet) -> None:
     come_in(context, fleet.url(), fleet.new_key("infer"))
     page = context.new_page()
     page.goto(f"{fleet.url()}/app/playground")
     assert navigation(page) == ["Playground", "Usage"]
 
 
-@pytest.mark.behaviour("PAGE-137")
-def test_a_password_comes_in_and_whoever_logs_out_is_outside(visitor: Page, fleet: Fleet, watched: Watched) -> None:
+def test_password_signs_in_and_sign_out_shows_the_form(visitor: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     # Whatever is being asked when the session ends is refused.
     watched.allow("status of 401")
     body = {"name": "grace", "scope": "operate", "password": "correct horse"}
     status, grace = fleet.call("POST", "/api/users", body)
     assert status == 201
     visitor.goto(f"{fleet.url()}/app/nodes")
-    visitor.locator("label", has_text="With a password").click()
+    visitor.locator("label", has_text="Password").click()
     visitor.get_by_label("Name").fill("grace")
-    visitor.get_by_label("Password", exact=True).fill("wrong horse")
-    visitor.get_by_role("button", name="Come in").click()
+    visitor.locator("input[name=password]").fill("wrong horse")
+    visitor.get_by_role("button", name="Sign in").click()
     expect(visitor.get_by_role("alert")).to_contain_text("password")
-    visitor.get_by_label("Password", exact=True).fill("correct horse")
-    visitor.get_by_role("button", name="Come in").click()
+    visitor.locator("input[name=password]").fill("correct horse")
+    visitor.get_by_role("button", name="Sign in").click()
     assert "Settings" not in navigation(visitor)
     assert visitor.url == f"{fleet.url()}/app/nodes"
-    visitor.get_by_role("button", name="Log out").click()
-    expect(visitor.get_by_label("API key")).to_be_visible()
+    visitor.get_by_role("button", name="Sign out").click()
+    expect(visitor.locator("input[name=key]")).to_be_visible()
     visitor.goto(f"{fleet.url()}/app/nodes")
-    expect(visitor.get_by_label("API key")).to_be_visible()
+    expect(visitor.locator("input[name=key]")).to_be_visible()
     assert fleet.call("DELETE", f"/api/users/{grace['id']}")[0] == 200

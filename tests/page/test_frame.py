@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.page.support import AXE, Fleet, Watched, many_nodes
+from tests.page.support import AXE, BrowserErrors, Fleet, many_nodes
 
 
-@pytest.mark.behaviour("PAGE-152")
-def test_every_page_has_a_title_of_its_own(page: Page, fleet: Fleet, watched: Watched) -> None:
+def test_every_page_has_a_title_of_its_own(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow("status of 404 .*no-such-model")
     titles = {
         "/": "Overview · Corral",
@@ -23,7 +21,6 @@ def test_every_page_has_a_title_of_its_own(page: Page, fleet: Fleet, watched: Wa
         expect(page).to_have_title(title)
 
 
-@pytest.mark.behaviour("PAGE-153")
 def test_page_says_that_it_loads_before_its_script_has_run(context: BrowserContext, fleet: Fleet) -> None:
     page = context.new_page()
     page.route("**/assets/*.js", lambda route: None)
@@ -31,7 +28,6 @@ def test_page_says_that_it_loads_before_its_script_has_run(context: BrowserConte
     expect(page.get_by_text("Loading Corral…")).to_be_visible()
 
 
-@pytest.mark.behaviour("PAGE-154")
 def test_everything_on_a_page_is_inside_a_landmark(page: Page, fleet: Fleet) -> None:
     outside = "async () => (await axe.run(document, {runOnly: ['region'], preload: false})).violations"
     for path in ("/", "/operations"):
@@ -41,7 +37,6 @@ def test_everything_on_a_page_is_inside_a_landmark(page: Page, fleet: Fleet) -> 
         assert [node["html"] for found in page.evaluate(outside) for node in found["nodes"]] == []
 
 
-@pytest.mark.behaviour("PAGE-156")
 def test_approve_says_that_it_is_working_until_the_frontend_has_answered(page: Page, fleet: Fleet) -> None:
     held: list[Route] = []
     with many_nodes(fleet, "slow-", 1, approves=False):

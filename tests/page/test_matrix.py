@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.page.support import Fleet, axe, many_nodes
@@ -19,8 +18,7 @@ def cell(page: Page, node: str) -> Locator:
     return page.get_by_role("button", name=re.compile(rf"^fake on {node}\b"))
 
 
-@pytest.mark.behaviour("PAGE-108")
-def test_of_two_hundred_nodes_those_in_sight_are_drawn_and_keys_reach_the_others(page: Page, fleet: Fleet) -> None:
+def test_matrix_of_200_nodes_draws_the_visible_ones_and_keys_reach_the_others(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("wide"))
     fleet.run(fleet.models.loaded("wide", "worker-1"))
     with many_nodes(fleet, "stall-", MANY, approves=True):

@@ -18,20 +18,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import Aside, Fleet, Watched, answering, axe, fleet_of
+from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, answering, axe, fleet_of
 from tests.support.tiny_gguf import write_tiny_gguf
 
 PHONE = {"width": 390, "height": 844}
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's own name
         """Tests have logs enough."""
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_QuietHandler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -43,7 +43,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Of this module alone: it gets another gallery."""
     with fleet_of(aside, tmp_path_factory.mktemp("models"), "worker-1", "worker-2") as made:
         yield made
@@ -125,25 +125,25 @@ def button(page: Page | Locator, name: str) -> Locator:
 
 def choose(page: Page, name: str, action: str) -> None:
     """An action out of the model's menu."""
-    button(page, f"More about {name}").click()
+    button(page, f"Actions for {name}").click()
     page.get_by_role("menuitem", name=f"{action} {name}", exact=True).click()
 
 
-@pytest.mark.behaviour("PAGE-85", "PAGE-86", "PAGE-91", "PAGE-93")
+@pytest.mark.behaviour("PAGE-85")
 def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Page, fleet: Fleet, gallery: None) -> None:
     open_page(page, fleet, "/models?view=catalog")
     page.get_by_label("Search the catalog").fill("tiny")
     expect(page).to_have_url(re.compile(r"q=tiny"))
     button(page, "Install tiny").click()
-    expect(dialog(page).get_by_text("It fits on both nodes.")).to_be_visible()
+    expect(dialog(page).get_by_text("Fits on both nodes.")).to_be_visible()
     expect(dialog(page).get_by_text(re.compile(r"^Fits\. About 64 MiB of .* memory\.$")).first).to_be_visible()
     assert axe(page) == []
 
-    dialog(page).get_by_label("Load it on one of these nodes").check()
+    dialog(page).get_by_label("Load on selected nodes").check()
     dialog(page).get_by_label("worker-2", exact=True).check()
     dialog(page).get_by_label("worker-1", exact=True).uncheck()
     button(dialog(page), "Install tiny").click()
-    expect(dialog(page).get_by_text("The files are here: tiny")).to_be_visible()
+    expect(dialog(page).get_by_text("Downloaded: tiny")).to_be_visible()
     expect(dialog(page).get_by_text("Loaded: tiny")).to_be_visible()
     button(page, "Done").click()
 
@@ -162,7 +162,7 @@ def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Pag
     expect(page.get_by_text("idle", exact=True)).to_be_visible()
 
     choose(page, "tiny", "Delete")
-    expect(dialog(page).get_by_text("No replica of it runs.")).to_be_visible()
+    expect(dialog(page).get_by_text("No replica is running.")).to_be_visible()
     expect(dialog(page).get_by_text(re.compile("Every node that has its files removes them"))).to_be_visible()
     button(dialog(page), "Delete tiny").click()
     expect(page.get_by_role("heading", name="Models", exact=True)).to_be_visible()
@@ -170,31 +170,30 @@ def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Pag
     assert fleet.call("GET", "/api/models/config/tiny")[0] == 404
 
 
-@pytest.mark.behaviour("PAGE-87")
 def test_a_model_that_fits_nowhere_says_why_before_and_after(page: Page, fleet: Fleet, gallery: None) -> None:
     open_page(page, fleet, "/models?view=catalog&entry=ours%40giant")
-    expect(dialog(page).get_by_text(re.compile("It fits on no node now"))).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile("Fits on no node right now"))).to_be_visible()
     expect(dialog(page).get_by_text(re.compile("Too small: it has .* about 900 TiB are needed")).first).to_be_visible()
-    dialog(page).get_by_label("Leave it").check()
+    dialog(page).get_by_label("Do not load").check()
     button(dialog(page), "Install giant").click()
     expect(dialog(page).get_by_text(re.compile("giant fits on no node"))).to_be_visible()
     button(page, "Done").click()
 
     assert fleet.call("PUT", "/api/rules/giant", {"min_replicas": 1})[0] == 200
     open_page(page, fleet, "/models/giant")
-    expect(page.get_by_text(re.compile("It cannot be met now"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Cannot be satisfied right now"))).to_be_visible()
     others = page.get_by_role("list", name="Other nodes").get_by_role("listitem")
     expect(others).to_have_count(2)
     expect(others.first).to_contain_text("worker-1")
     open_page(page, fleet, "/models")
-    expect(row(page, "giant").get_by_text("cannot be met")).to_be_visible()
+    expect(row(page, "giant").get_by_text("rule not satisfied")).to_be_visible()
     fleet.call("DELETE", "/api/rules/giant")
     forget(page, fleet, "giant")
 
 
-@pytest.mark.behaviour("PAGE-88", "PAGE-90")
+@pytest.mark.behaviour("PAGE-88")
 def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_back(
-    page: Page, fleet: Fleet, watched: Watched
+    page: Page, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     watched.allow(r"status of 400 .*/api/fleet")
     put(fleet, "edited", options={"tokens_per_s": "20"})
@@ -218,7 +217,7 @@ def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_
     page.keyboard.type("name: edited\nbackend: fake\noptions:\n  tokens_per_s: 30")
     page.keyboard.press("Control+s")
     expect(dialog(page).get_by_text("~ options.tokens_per_s: 20 -> 30")).to_be_visible()
-    expect(dialog(page).get_by_text(re.compile("1 replica of revision 1 end"))).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile("1 replica of revision 1 stop"))).to_be_visible()
     expect(dialog(page).locator("del")).to_contain_text('tokens_per_s: "20"')
     expect(dialog(page).locator("ins")).to_contain_text("tokens_per_s: 30")
     assert axe(page) == []
@@ -230,15 +229,15 @@ def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_
     page.get_by_role("tab", name="Revisions").click()
     expect(row(page, "Revision 2").get_by_text("~ options.tokens_per_s: 20 -> 30")).to_be_visible()
     assert axe(page) == []
-    button(page, "Go back to revision 1").click()
-    button(dialog(page), "Go back to revision 1").click()
-    expect(row(page, "Revision 3").get_by_text("now", exact=True)).to_be_visible()
+    button(page, "Restore revision 1").click()
+    button(dialog(page), "Restore revision 1").click()
+    expect(row(page, "Revision 3").get_by_text("current", exact=True)).to_be_visible()
     assert model(fleet, "edited")["config"]["options"] == {"tokens_per_s": "20"}
     forget(page, fleet, "edited")
 
 
-@pytest.mark.behaviour("PAGE-89", "PAGE-90")
-def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watched: Watched) -> None:
+@pytest.mark.behaviour("PAGE-89")
+def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 409 .*/api/models/config/shared")
     put(fleet, "shared", description="First")
     open_page(page, fleet, "/models/shared?tab=configuration")
@@ -252,11 +251,11 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watch
     page.keyboard.press("Control+End")
     page.keyboard.type("threads: 2")
     fleet.call("PATCH", "/api/models/config/shared", {"description": "Third"})
-    expect(page.get_by_text("Somebody has saved revision 3 while you were writing.")).to_be_visible()
+    expect(page.get_by_text("Revision 3 was saved while you were editing.")).to_be_visible()
     expect(editor).to_contain_text("threads: 2")
-    button(page, "Show what they changed").click()
+    button(page, "Show their changes").click()
     expect(page.locator("ins")).to_contain_text("description: Third")
-    button(page, "Keep mine, review it against theirs").click()
+    button(page, "Keep mine, compare with theirs").click()
     button(page, "Review and save").click()
     expect(dialog(page).get_by_text("~ description: Third -> Second")).to_be_visible()
 
@@ -265,8 +264,8 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watch
     button(dialog(page), "Save as revision 4").click()
     expect(dialog(page).get_by_role("alert")).to_contain_text("revision 4")
     expect(button(dialog(page), "Save as revision 4")).to_be_disabled()
-    button(dialog(page), "Go on editing").click()
-    expect(page.get_by_text("Somebody has saved revision 4 while you were writing.")).to_be_visible()
+    button(dialog(page), "Continue editing").click()
+    expect(page.get_by_text("Revision 4 was saved while you were editing.")).to_be_visible()
     # Tab is for indenting, and there is a way out for those who have a keyboard only.
     editor.click()
     page.keyboard.press("Escape")
@@ -274,25 +273,25 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watch
     expect(editor).not_to_be_focused()
     # What is not saved is not lost without a question.
     page.get_by_role("link", name="All models").click()
-    button(dialog(page), "Leave, and lose my changes").click()
+    button(dialog(page), "Discard changes and leave").click()
     expect(row(page, "shared").get_by_text("pinned")).to_be_visible()
     assert model(fleet, "shared")["description"] == "Third"
     forget(page, fleet, "shared")
 
 
-@pytest.mark.behaviour("PAGE-85", "PAGE-91")
-def test_what_runs_is_seen_as_it_happens_and_a_busy_model_is_not_unloaded_in_silence(page: Page, fleet: Fleet) -> None:
+@pytest.mark.behaviour("PAGE-85")
+def test_model_page_shows_running_operations_and_confirms_unloading_a_busy_model(page: Page, fleet: Fleet) -> None:
     put(fleet, "busy", options={"tokens_per_s": "4", "load_s": "2"})
     open_page(page, fleet, "/models")
     button(page, "Load busy").click()
-    expect(row(page, "busy").get_by_role("list", name="Steps of the load")).to_be_visible()
+    expect(row(page, "busy").get_by_role("list", name="Load steps")).to_be_visible()
     expect(row(page, "busy").get_by_text("loaded on 1 node")).to_be_visible()
 
     with answering(fleet, "busy"):
         expect(row(page, "busy").get_by_text("1 in flight").first).to_be_visible()
         button(page, "Unload busy").click()
-        expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
-        button(dialog(page), "Keep it as it is").click()
+        expect(dialog(page).get_by_text("1 request is in flight.")).to_be_visible()
+        button(dialog(page), "Cancel").click()
     choose(page, "busy", "Pin")
     expect(row(page, "busy").get_by_text("pinned", exact=True)).to_be_visible()
     choose(page, "busy", "Disable")
@@ -303,52 +302,48 @@ def test_what_runs_is_seen_as_it_happens_and_a_busy_model_is_not_unloaded_in_sil
     forget(page, fleet, "busy")
 
 
-@pytest.mark.behaviour("PAGE-92")
-def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: Watched) -> None:
+def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 400 .*/api/rules/")
     put(fleet, "ruled")
     open_page(page, fleet, "/models/ruled")
     button(page, "Add a rule for ruled").click()
-    dialog(page).get_by_label("At least").fill("3")
-    dialog(page).get_by_label("At most").fill("2")
+    dialog(page).get_by_label("Minimum").fill("3")
+    dialog(page).get_by_label("Maximum").fill("2")
     assert axe(page) == []
-    button(page, "Save the rule").click()
+    button(page, "Save rule").click()
     expect(dialog(page).get_by_text(re.compile("the minimum 3 is more than the maximum 2"))).to_be_visible()
-    dialog(page).get_by_label("At least").fill("1")
-    button(page, "Add a time").click()
-    button(page, "Save the rule").click()
+    dialog(page).get_by_label("Minimum").fill("1")
+    button(page, "Add schedule").click()
+    button(page, "Save rule").click()
     expect(page.get_by_text("1 to 2 replicas.")).to_be_visible()
     expect(page.get_by_text(re.compile("At 0 8 .* for 10 h: at least 2"))).to_be_visible()
     expect(page.get_by_text("loaded on", exact=False).first).to_be_visible()
     button(page, "Remove the rule of ruled").click()
-    button(dialog(page), "Remove the rule").click()
-    expect(page.get_by_text("None: it runs anywhere")).to_be_visible()
+    button(dialog(page), "Remove rule").click()
+    expect(page.get_by_text("No rule: one replica on any node")).to_be_visible()
     forget(page, fleet, "ruled")
 
 
-@pytest.mark.behaviour("PAGE-94", "PAGE-167")
-def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: Watched) -> None:
+def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 4\d\d .*/models/import-uri")
     file = write_tiny_gguf(fleet.models.files / "addressed.gguf", seed=2)
     open_page(page, fleet, "/models")
-    button(page, "From an address").click()
-    dialog(page).get_by_label("Address").fill("ftp://host.example/a")
-    expect(dialog(page).get_by_text("Corral does not fetch from ftp: addresses.")).to_be_visible()
-    dialog(page).get_by_label("Address").fill("https://host.example/model.unknown")
-    button(page, "Check it").click()
-    expect(dialog(page).get_by_text("The address does not tell which backend runs it.")).to_be_visible()
-    dialog(page).get_by_label("Address").fill(f"file://{file.with_name('nowhere.gguf')}")
+    button(page, "Import from URL").click()
+    dialog(page).get_by_label("URL").fill("ftp://host.example/a")
+    expect(dialog(page).get_by_text("Unsupported URL scheme ftp.")).to_be_visible()
+    dialog(page).get_by_label("URL").fill("https://host.example/model.unknown")
+    button(page, "Check").click()
+    expect(dialog(page).get_by_text("The backend cannot be inferred from the address.")).to_be_visible()
+    dialog(page).get_by_label("URL").fill(f"file://{file.with_name('nowhere.gguf')}")
     dialog(page).get_by_label("Backend").fill("fake")
-    button(page, "Check it").click()
+    button(page, "Check").click()
     expect(dialog(page).get_by_role("alert")).to_contain_text("nowhere.gguf")
     expect(button(page, "Install nowhere")).to_have_count(0)
-    dialog(page).get_by_label("Address").fill(f"file://{file}")
-    button(page, "Check it").click()
-    expect(dialog(page).get_by_text("This becomes the model addressed, which fake runs.")).to_be_visible()
-    expect(
-        dialog(page).get_by_text(re.compile(r"^The address answers: about [\d.]+ [KM]iB are fetched\.$"))
-    ).to_be_visible()
-    expect(dialog(page).get_by_role("region", name="Where it fits")).to_contain_text("It fits on both nodes.")
+    dialog(page).get_by_label("URL").fill(f"file://{file}")
+    button(page, "Check").click()
+    expect(dialog(page).get_by_text("Creates model addressed, served by fake.")).to_be_visible()
+    expect(dialog(page).get_by_text(re.compile(r"^Found: about [\d.]+ [KM]iB to download\.$"))).to_be_visible()
+    expect(dialog(page).get_by_role("region", name="Compatible nodes")).to_contain_text("Fits on both nodes.")
     button(page, "Install addressed").click()
     expect(dialog(page).get_by_text("Loaded: addressed")).to_be_visible()
     button(page, "Done").click()
@@ -363,15 +358,14 @@ def test_dismissing_failures_on_the_page_of_a_model_can_be_undone(page: Page, fl
         fleet.run(fleet.models.becomes(fleet.run(fleet.models.load("absent")), "failed"))
     open_page(page, fleet, "/models/absent")
     main = page.get_by_role("main")
-    expect(main.get_by_text("It has failed 2 times.")).to_be_visible()
+    expect(main.get_by_text("Failed 2 times.")).to_be_visible()
     main.get_by_role("alert").get_by_role("button", name=re.compile("^Dismiss: ")).click()
-    expect(main.get_by_text("It has failed 2 times.")).to_have_count(0)
+    expect(main.get_by_text("Failed 2 times.")).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
-    expect(main.get_by_text("It has failed 2 times.")).to_be_visible()
+    expect(main.get_by_text("Failed 2 times.")).to_be_visible()
     forget(page, fleet, "absent")
 
 
-@pytest.mark.behaviour("PAGE-95")
 def test_addresses_restore_what_was_shown_and_everybody_can_use_it(page: Page, fleet: Fleet, gallery: None) -> None:
     put(fleet, "seen", description="A model with a description that is long enough to need two lines on a phone.")
     load(fleet, "seen", "worker-1")
@@ -386,10 +380,10 @@ def test_addresses_restore_what_was_shown_and_everybody_can_use_it(page: Page, f
         assert wide <= PHONE["width"], f"{path} is {wide} wide"
         page.set_viewport_size({"width": 1280, "height": 800})
     open_page(page, fleet, "/models?view=catalog&tag=ours")
-    expect(page.get_by_role("list", name="Entries of the catalog").get_by_role("listitem")).to_have_count(2)
+    expect(page.get_by_role("list", name="Catalog entries").get_by_role("listitem")).to_have_count(2)
     expect(button(page, "ours")).to_have_attribute("aria-pressed", "true")
     open_page(page, fleet, "/models?q=see")
-    expect(page.get_by_label("Search the installed models")).to_have_value("see")
+    expect(page.get_by_label("Search installed models")).to_have_value("see")
     expect(row(page, "seen")).to_be_visible()
     forget(page, fleet, "seen")
 

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.processes import corral
-from tests.page.support import Fleet, Watched, answering, axe, come_in, many_nodes
+from tests.page.support import BrowserErrors, Fleet, answering, axe, come_in, many_nodes
 from tests.worker.relay import Relay
 
 PHONE = {"width": 390, "height": 844}
@@ -49,17 +49,17 @@ def dialog(page: Page) -> Locator:
 
 def choose(page: Page, node: str, action: str) -> None:
     """Out of the node's menu."""
-    button(page, f"More about {node}").click()
+    button(page, f"Actions for {node}").click()
     page.get_by_role("menuitem", name=action, exact=True).click()
 
 
-def tab_to(page: Page, wanted: Locator) -> None:
+def tab_to(page: Page, target: Locator) -> None:
     """With the keyboard alone."""
     for _ in range(TABS_MAX):
         page.keyboard.press("Tab")
-        if wanted.evaluate("element => element === document.activeElement"):
+        if target.evaluate("element => element === document.activeElement"):
             return
-    raise AssertionError(f"{TABS_MAX} tabs do not reach {wanted}")
+    raise AssertionError(f"{TABS_MAX} tabs do not reach {target}")
 
 
 @contextmanager
@@ -84,26 +84,26 @@ def machine(fleet: Fleet, name: str, command: list[str] | None = None) -> Iterat
         fleet.run(leave())
 
 
-@pytest.mark.behaviour("PAGE-70", "PAGE-71")
+@pytest.mark.behaviour("PAGE-70")
 def test_a_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_removed_there(
     page: Page, fleet: Fleet
 ) -> None:
     open_page(page, fleet, "/nodes")
-    button(page, "Add a machine").click()
+    button(page, "Add node").click()
     expect(page).to_have_url(re.compile(r"join=true"))
     expect(dialog(page).get_by_text("no other machine can reach it")).to_be_visible()
     assert axe(page) == []
-    dialog(page).get_by_label("What the token is for").fill("a machine of the tests")
-    button(page, "Make the command").click()
+    dialog(page).get_by_label("Token name").fill("a machine of the tests")
+    button(page, "Create command").click()
     expect(dialog(page).get_by_text(f"curl -fsSL {fleet.url()}/join | sh -s -- --token cj_")).to_be_visible()
-    dialog(page).get_by_text("Corral is there already").click()
+    dialog(page).get_by_text("Corral is already installed").click()
     expect(dialog(page).get_by_text("Waiting for the machine.")).to_be_visible()
     assert axe(page) == []
 
     command = shlex.split(dialog(page).locator("code").last.inner_text())
     assert command[:4] == ["corral", "worker", "--join", fleet.url()]
     with machine(fleet, "newcomer", corral(*command[1:])):
-        come = dialog(page).get_by_role("region", name="Machines that have come")
+        come = dialog(page).get_by_role("region", name="Joined machines")
         expect(come.get_by_role("link", name="newcomer")).to_be_visible()
         button(come, "Approve newcomer").click()
         expect(come.get_by_text("healthy", exact=True)).to_be_visible()
@@ -113,8 +113,8 @@ def test_a_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_remo
         assert [token["name"] for token in fleet.get("/api/tokens")].count("a machine of the tests") == 1
 
         choose(page, "newcomer", "Remove newcomer")
-        expect(dialog(page).get_by_text("It is forgotten, and with it what it still owes.")).to_be_visible()
-        button(page, "Keep it as it is").click()
+        expect(dialog(page).get_by_text("This also deletes its pending changes.")).to_be_visible()
+        button(dialog(page), "Cancel").click()
         choose(page, "newcomer", "Stop the worker of newcomer")
         button(dialog(page), "Stop the worker of newcomer").click()
         expect(row(page, "newcomer").get_by_text("offline", exact=True)).to_be_visible()
@@ -124,8 +124,7 @@ def test_a_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_remo
         assert fleet.call("GET", "/api/nodes/newcomer")[0] == 404
 
 
-@pytest.mark.behaviour("PAGE-72")
-def test_who_has_a_keyboard_only_approves_drains_and_resumes(page: Page, fleet: Fleet, watched: Watched) -> None:
+def test_keyboard_alone_approves_drains_and_resumes_a_node(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     # It leaves while the page still asks it.
     watched.allow(r"status of 503 .*/processes")
     with machine(fleet, "by-keys"):
@@ -139,7 +138,7 @@ def test_who_has_a_keyboard_only_approves_drains_and_resumes(page: Page, fleet: 
         # The button is gone; the focus is not.
         expect(row(page, "by-keys").get_by_role("link", name="by-keys")).to_be_focused()
 
-        tab_to(page, button(page, "More about by-keys"))
+        tab_to(page, button(page, "Actions for by-keys"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("menuitem", name="Drain by-keys")).to_be_focused()
         page.keyboard.press("Enter")
@@ -157,9 +156,8 @@ def test_who_has_a_keyboard_only_approves_drains_and_resumes(page: Page, fleet: 
         expect(button(page, "Drain by-keys")).to_be_visible()
 
 
-@pytest.mark.behaviour("PAGE-73")
 def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
-    page: Page, fleet: Fleet, watched: Watched
+    page: Page, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     watched.allow(r"status of 400 .*/(labels|vram-budget)")
     fleet.run(fleet.models.put("twice"))
@@ -183,24 +181,24 @@ def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
     limits.get_by_role("textbox", name="VRAM budget").fill("12GiB")
     button(page, "Save the VRAM budget").click()
     expect(button(page, "Reset the VRAM budget")).to_be_visible()
-    limits.get_by_role("spinbutton", name="Replicas of one model").fill("2")
+    limits.get_by_role("spinbutton", name="Replica slots per model").fill("2")
     button(page, "Save the replica slots").click()
     expect(button(page, "Reset the replica slots")).to_be_visible()
 
     page.reload()
     expect(labels.get_by_text("zone=c")).to_be_visible()
     expect(limits.get_by_role("textbox", name="VRAM budget")).to_have_value("12GiB")
-    expect(limits.get_by_role("spinbutton", name="Replicas of one model")).to_have_value("2")
+    expect(limits.get_by_role("spinbutton", name="Replica slots per model")).to_have_value("2")
     node = fleet.get("/api/nodes/worker-2")
     assert (node["vram_budget"], node["max_replicas_per_model"], node["labels"]["zone"]) == ("12GiB", 2, "c")
 
     fleet.run(fleet.models.becomes(fleet.run(fleet.models.load("twice", nodes=["worker-2"], count=2)), "completed"))
     expect(panel(page, "Replicas").get_by_role("row")).to_have_count(3)
-    limits.get_by_role("spinbutton", name="Replicas of one model").fill("1")
+    limits.get_by_role("spinbutton", name="Replica slots per model").fill("1")
     button(page, "Save the replica slots").click()
-    expect(dialog(page).get_by_text("More are loaded here of twice.")).to_be_visible()
-    button(page, "Set it to 1").click()
-    expect(limits.get_by_role("spinbutton", name="Replicas of one model")).to_have_value("1")
+    expect(dialog(page).get_by_text("twice has more replicas here.")).to_be_visible()
+    button(page, "Set to 1").click()
+    expect(limits.get_by_role("spinbutton", name="Replica slots per model")).to_have_value("1")
 
     button(page, "Reset the replica slots").click()
     button(page, "Reset the VRAM budget").click()
@@ -214,9 +212,8 @@ def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
     fleet.run(fleet.models.forget("twice"))
 
 
-@pytest.mark.behaviour("PAGE-74", "PAGE-75", "PAGE-76")
 @pytest.mark.behaviour("OPS-105")
-def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page: Page, fleet: Fleet) -> None:
+def test_node_row_shows_its_running_operation_and_other_rows_do_not(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", "load_s": "2"}))
     open_page(page, fleet, "/nodes")
     expect(row(page, "worker-1")).to_be_visible()
@@ -237,21 +234,20 @@ def test_what_runs_on_a_node_is_seen_as_it_happens_and_marks_no_other_node(page:
     with answering(fleet, "seen"):
         expect(replicas.get_by_text("1 request in flight.")).to_be_visible()
         button(page, "Unload seen#0").click()
-        expect(dialog(page).get_by_text("It is answering 1 request now.")).to_be_visible()
-        button(page, "Keep it as it is").click()
+        expect(dialog(page).get_by_text("1 request is in flight.")).to_be_visible()
+        button(dialog(page), "Cancel").click()
     expect(replicas.get_by_text("1 request in flight.")).to_have_count(0)
     button(page, "Unload seen#0").click()
-    expect(dialog(page).get_by_text("It answers nothing now.")).to_be_visible()
+    expect(dialog(page).get_by_text("No requests in flight.")).to_be_visible()
     button(dialog(page), "Unload seen").click()
-    expect(replicas.get_by_text("No model is loaded here.")).to_be_visible()
-    expect(processes.get_by_text("No engine runs there.")).to_be_visible()
+    expect(replicas.get_by_text("No models are loaded here.")).to_be_visible()
+    expect(processes.get_by_text("No engines running.")).to_be_visible()
 
     page.get_by_role("tab", name="Operations", exact=True).click()
-    expect(panel(page, "Record").get_by_role("link", name="seen").first).to_be_visible()
+    expect(panel(page, "History").get_by_role("link", name="seen").first).to_be_visible()
     fleet.run(fleet.models.forget("seen"))
 
 
-@pytest.mark.behaviour("PAGE-77")
 def test_a_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("holder"))
     fleet.run(fleet.models.loaded("holder", "worker-1", "worker-2"))
@@ -264,14 +260,14 @@ def test_a_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fle
     button(dialog(page), "Reinstall fake").click()
     expect(dialog(page)).to_have_count(0)
     page.get_by_role("tab", name="Operations", exact=True).click()
-    expect(panel(page, "Record").get_by_text(re.compile("^reinstalled"))).to_be_visible()
+    expect(panel(page, "History").get_by_text(re.compile("^reinstalled"))).to_be_visible()
 
     page.get_by_role("tab", name="Backends", exact=True).click()
     button(page, "Change fake").click()
     page.get_by_role("menuitem", name="Remove fake").click()
-    expect(dialog(page).get_by_text("Its processes there are stopped.")).to_be_visible()
+    expect(dialog(page).get_by_text("Its processes on this node are stopped.")).to_be_visible()
     button(dialog(page), "Remove fake").click()
-    expect(page.get_by_text("No backend is installed here.")).to_be_visible()
+    expect(page.get_by_text("No backends installed.")).to_be_visible()
     assert [one["name"] for one in fleet.get("/api/nodes/worker-2/backends")] == ["fake"]
     page.get_by_role("link", name="Add a backend").click()
     expect(page.get_by_text("For node worker-1")).to_be_visible()
@@ -286,7 +282,7 @@ def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, t
     expect(page).to_have_url(re.compile(r"tab=logs.*log=prints%230"))
     lines = page.get_by_role("log", name="Output of prints#0")
     expect(lines.get_by_text("ready: prints")).to_have_count(1)
-    expect(page.get_by_text("follows", exact=True)).to_be_visible()
+    expect(page.get_by_text("following", exact=True)).to_be_visible()
     assert axe(page) == []
 
     # Another start of the same engine goes on in the same log, and the page hears of it by itself.
@@ -298,7 +294,7 @@ def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, t
     expect(lines.get_by_text("ready: prints")).to_have_count(0)
     expect(lines.get_by_text(re.compile("^starting fake"))).to_have_count(2)
     page.get_by_role("group", name="Stream").get_by_text("All").click()
-    page.get_by_label("Only lines with").fill("READY")
+    page.get_by_label("Filter lines").fill("READY")
     expect(lines.get_by_text(re.compile("^starting fake"))).to_have_count(0)
 
     with page.expect_download() as started:
@@ -339,7 +335,7 @@ _NOTE_REVOKED = """
 
 @pytest.mark.behaviour("PAGE-78")
 def test_a_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
-    page: Page, fleet: Fleet, watched: Watched
+    page: Page, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     watched.allow("net::ERR_|status of 503")
     fleet.run(fleet.models.put("wordy"))
@@ -358,12 +354,12 @@ def test_a_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
             fleet.run(relay.close())
         with (folder / "stdout.raw").open("a") as engine:
             engine.writelines(f"word {number}.\n" for number in range(MISSED))
-        expect(page.get_by_text("The node does not answer.")).to_be_visible()
+        expect(page.get_by_text("The node does not respond.")).to_be_visible()
         fleet.run(relay.open())
         page.unroute("**/backend-logs/**")
         expect(lines.get_by_text(re.compile(r"^word \d+\.$"))).to_have_count(MISSED)
         expect(lines.get_by_text("ready: wordy")).to_have_count(1)
-        expect(page.get_by_text("follows", exact=True)).to_be_visible()
+        expect(page.get_by_text("following", exact=True)).to_be_visible()
     fleet.run(fleet.models.forget("wordy"))
 
 
@@ -371,13 +367,12 @@ def _is(path: Path, key: str) -> bool:
     return path.read_text() == key
 
 
-@pytest.mark.behaviour("PAGE-79")
 def test_many_machines_are_searched_and_counted_and_those_out_of_sight_cost_nothing(page: Page, fleet: Fleet) -> None:
     with many_nodes(fleet, "yard-", MANY, approves=False):
         open_page(page, fleet, "/nodes")
         rows = page.get_by_role("list", name="Nodes").locator("> li")
         expect(rows).to_have_count(MANY + 2)
-        expect(page.get_by_text(re.compile(f"{MANY} waiting for approval"))).to_be_visible()
+        expect(page.get_by_text(re.compile(f"{MANY} pending approval"))).to_be_visible()
         hidden = "rows => rows.filter(row => getComputedStyle(row).contentVisibility === 'auto').length"
         assert rows.evaluate_all(hidden) == MANY + 2
         expect(rows.nth(2)).to_have_accessible_name("yard-2")
@@ -400,7 +395,6 @@ VIEWS = (
 )
 
 
-@pytest.mark.behaviour("PAGE-80")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_pages_of_nodes_are_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
     fleet.run(fleet.models.put("long-name-of-a-model-that-needs-room"))
@@ -417,15 +411,12 @@ def test_the_pages_of_nodes_are_usable_by_everybody(page: Page, fleet: Fleet, sc
     fleet.run(fleet.models.forget("long-name-of-a-model-that-needs-room"))
 
 
-@pytest.mark.behaviour("PAGE-80")
-def test_who_may_make_no_tokens_is_not_offered_one_and_a_node_that_is_not_there_is_said_to_be_gone(
-    context: BrowserContext, fleet: Fleet
-) -> None:
+def test_operator_is_offered_no_token_and_a_missing_node_is_reported(context: BrowserContext, fleet: Fleet) -> None:
     come_in(context, fleet.url(), fleet.new_key("operate"))
     page = context.new_page()
     open_page(page, fleet, "/nodes?join=true")
     expect(row(page, "worker-1")).to_be_visible()
-    expect(button(page, "Add a machine")).to_have_count(0)
+    expect(button(page, "Add node")).to_have_count(0)
     expect(dialog(page)).to_have_count(0)
     page.goto(f"{fleet.url()}/app/nodes/nobody")
-    expect(page.get_by_text("There is no node nobody.")).to_be_visible()
+    expect(page.get_by_text("Node nobody not found.")).to_be_visible()

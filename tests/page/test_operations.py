@@ -12,8 +12,8 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from corral.policy.faults import ATTEMPTS_MAX
 from tests.e2e.faults.scene import MIB, Scene, scene_of
-from tests.page.support import Aside, axe, come_in, in_registry
-from tests.support.waiting import eventually
+from tests.page.support import BackgroundLoop, axe, come_in, in_registry
+from tests.support.polling import eventually
 from tests.worker.backends.scene import engine_files, sha256, tar_of
 from tests.worker.backends.server import File, held_after, status
 
@@ -22,10 +22,10 @@ FAILING = "raise SystemExit('another libstdc++ is needed')"
 
 
 @dataclass
-class Yard:
+class OperationsScene:
     """The cluster of this module, and what the tests do to it."""
 
-    aside: Aside
+    aside: BackgroundLoop
     scene: Scene
 
     @property
@@ -80,18 +80,20 @@ async def _fail_at(scene: Scene, name: str) -> None:
 
 
 async def _have_failed(scene: Scene, name: str, times: int) -> bool:
-    owed = await scene.cluster.frontends[0].get("/api/backend-intents")
-    return [intent["attempts"] for intent in owed if intent["backend"] == name] == [times] * len(NODES)
+    pending = await scene.cluster.frontends[0].get("/api/backend-intents")
+    return [intent["attempts"] for intent in pending if intent["backend"] == name] == [times] * len(NODES)
 
 
 @pytest.fixture(scope="module")
-def yard(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+def yard(
+    built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OperationsScene]:
     with aside.inside(scene_of(tmp_path_factory.mktemp("yard"), *NODES, frontends=1)) as scene:
-        yield Yard(aside, scene)
+        yield OperationsScene(aside, scene)
 
 
 @pytest.fixture
-def page(context: BrowserContext, yard: Yard) -> Page:
+def page(context: BrowserContext, yard: OperationsScene) -> Page:
     come_in(context, yard.url)
     page = context.new_page()
     page.goto(f"{yard.url}/app/operations")
@@ -100,7 +102,7 @@ def page(context: BrowserContext, yard: Yard) -> Page:
 
 
 def strip(page: Page) -> Locator:
-    return page.get_by_role("region", name="Operations under way")
+    return page.get_by_role("region", name="Active operations")
 
 
 def section(page: Page, name: str) -> Locator:
@@ -108,16 +110,15 @@ def section(page: Page, name: str) -> Locator:
 
 
 def record(page: Page, name: str) -> Locator:
-    return section(page, "Record").get_by_role("listitem").filter(has_text=name)
+    return section(page, "History").get_by_role("listitem").filter(has_text=name)
 
 
-@pytest.mark.behaviour("PAGE-50", "PAGE-52", "PAGE-54", "PAGE-57")
 @pytest.mark.behaviour("OPS-104")
-def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: Yard) -> None:
+def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: OperationsScene) -> None:
     key = yard.install("herd")
     line = strip(page)
     expect(line).to_contain_text("Installing herd")
-    expect(line).to_contain_text("0 of 2 nodes done")
+    expect(line).to_contain_text("0 of 2 nodes completed")
     expect(line).to_contain_text(re.compile(r"MiB of|of .* MiB"))
     expect(line.get_by_role("progressbar")).to_have_attribute("aria-valuenow", re.compile(r"[1-9]\d?"))
     expect(page.get_by_text("1 in progress.")).to_be_visible()
@@ -126,15 +127,15 @@ def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: Y
         expect(card.get_by_role("listitem").filter(has_text=node)).to_contain_text("downloading")
     line.get_by_role("link", name="herd").click()
     expect(page).to_have_url(re.compile(f"operation={key}"))
-    panel = page.get_by_role("complementary", name="The operation in full")
-    expect(panel).to_contain_text("Asked for by admin.")
+    panel = page.get_by_role("complementary", name="Operation details")
+    expect(panel).to_contain_text("Requested by admin.")
     page.reload()
     expect(panel).to_contain_text("worker-1: accepted")
     yard.let_go()
     expect(line).to_contain_text("Installed herd")
     expect(line.get_by_role("progressbar")).to_have_count(0)
     # What was open stays open, and is told its end by the stream.
-    expect(panel).to_contain_text("completed: Done on 2 nodes")
+    expect(panel).to_contain_text("completed: Completed on 2 nodes")
     expect(record(page, "herd")).to_contain_text(re.compile(r"installed in \d"))
     expect(line).to_have_count(0)
     page.keyboard.press("Escape")
@@ -142,10 +143,10 @@ def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: Y
     expect(record(page, "herd").get_by_role("link")).to_be_focused()
 
 
-@pytest.mark.behaviour("PAGE-51", "PAGE-53", "PAGE-55")
+@pytest.mark.behaviour("PAGE-55")
 @pytest.mark.behaviour("OPS-104")
 @pytest.mark.behaviour("OPS-105")
-def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page: Page, yard: Yard) -> None:
+def test_hidden_operation_is_shown_again_when_it_fails(page: Page, yard: OperationsScene) -> None:
     key = yard.install("flock", check=FAILING)
     strip(page).get_by_role("button", name="Hide the install of flock here").click()
     expect(strip(page)).to_have_count(0)
@@ -179,15 +180,14 @@ def test_what_was_hidden_is_back_when_it_fails_and_is_retried_or_dismissed(page:
     yard.becomes(yard.install("flock", held=False), "completed")
 
 
-@pytest.mark.behaviour("PAGE-155")
 @pytest.mark.behaviour("OPS-104")
-def test_strip_shows_what_runs_and_counts_an_older_failure_beside_it(page: Page, yard: Yard) -> None:
+def test_strip_shows_what_runs_and_counts_an_older_failure_beside_it(page: Page, yard: OperationsScene) -> None:
     yard.becomes(yard.install("drove", check=FAILING, held=False), "failed")
     key = yard.install("covey")
     line = strip(page)
     expect(line).to_contain_text("Installing covey")
     expect(line.get_by_role("button", name="1 failed")).to_be_visible()
-    expect(page.get_by_role("link", name=re.compile("Operations.*1 under way.*1 failed"))).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("Operations.*1 active.*1 failed"))).to_be_visible()
     line.get_by_role("button", name="1 failed").click()
     failures = page.get_by_role("region", name="List of failed operations")
     expect(failures).to_contain_text(re.compile(r"Failed install drove (just now|.* ago)"))
@@ -203,7 +203,7 @@ def test_strip_shows_what_runs_and_counts_an_older_failure_beside_it(page: Page,
 
 
 @pytest.mark.behaviour("OPS-160")
-def test_filter_finds_a_failure_behind_hundreds_of_newer_operations(page: Page, yard: Yard) -> None:
+def test_filter_finds_a_failure_behind_hundreds_of_newer_operations(page: Page, yard: OperationsScene) -> None:
     failed = yard.install("stray", check=FAILING, held=False)
     yard.becomes(failed, "failed")
     yard.call("POST", f"/api/operations/{failed}/dismiss")
@@ -214,11 +214,12 @@ def test_filter_finds_a_failure_behind_hundreds_of_newer_operations(page: Page, 
     expect(record(page, "stray")).to_have_count(1)
     expect(record(page, "stray")).to_contain_text("failed: ")
     page.goto(f"{yard.url}/app/operations?since=2020-01-01&until=2020-01-02")
-    expect(page.get_by_text("Nothing matches these filters.")).to_be_visible()
+    expect(page.get_by_text("No operations match this filter.")).to_be_visible()
 
 
-@pytest.mark.behaviour("PAGE-157")
-def test_operations_page_draws_fifty_of_hundreds_under_way_and_finds_the_others(page: Page, yard: Yard) -> None:
+def test_operations_page_draws_fifty_of_hundreds_under_way_and_finds_the_others(
+    page: Page, yard: OperationsScene
+) -> None:
     done = yard.install("legion", held=False)
     yard.becomes(done, "completed")
     cluster = yard.scene.cluster
@@ -248,9 +249,9 @@ _COPIES = """
     FROM operations AS done, generate_series(1, CAST(:count AS int)) AS number WHERE done.id = CAST(:id AS uuid)"""
 
 
-@pytest.mark.behaviour("PAGE-51", "PAGE-55")
+@pytest.mark.behaviour("PAGE-55")
 @pytest.mark.behaviour("OPS-104")
-def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page: Page, yard: Yard) -> None:
+def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page: Page, yard: OperationsScene) -> None:
     page.evaluate(_NOTE_DONE)
     key = yard.install("swarm")
     running = section(page, "In progress")
@@ -261,16 +262,16 @@ def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page
     running.get_by_role("button", name="Resume: install of swarm").click()
     expect(strip(page)).to_contain_text("swarm")
     running.get_by_role("button", name="Cancel: install of swarm").click()
-    page.get_by_role("dialog").get_by_role("button", name="Keep it as it is").click()
+    page.get_by_role("dialog").get_by_role("button", name="Back").click()
     expect(running).to_contain_text("swarm")
     running.get_by_role("button", name="Cancel: install of swarm").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(record(page, "swarm")).to_contain_text("cancelled")
     expect(strip(page)).to_have_count(0)
     yard.let_go()
     record(page, "swarm").get_by_role("link").click()
-    panel = page.get_by_role("complementary", name="The operation in full")
-    panel.get_by_role("button", name="Do it again: install of swarm").click()
+    panel = page.get_by_role("complementary", name="Operation details")
+    panel.get_by_role("button", name="Run again: install of swarm").click()
     expect(record(page, "swarm").first).to_contain_text("installed")
     page.wait_for_function("window.done.length > 0")
     assert page.evaluate("window.done") == ["Installed swarm"], "only what was done was celebrated, and once"
@@ -287,8 +288,7 @@ _NOTE_DONE = """() => {
 }"""
 
 
-@pytest.mark.behaviour("PAGE-56", "PAGE-58")
-def test_filters_are_in_the_address_and_the_record_is_cleared_for_everybody(page: Page, yard: Yard) -> None:
+def test_filters_are_in_the_address_and_the_record_is_cleared_for_everybody(page: Page, yard: OperationsScene) -> None:
     yard.becomes(yard.install("shoal", held=False), "completed")
     expect(record(page, "shoal")).to_be_visible()
     page.get_by_role("searchbox", name="Search operations").fill("shoal")
@@ -297,56 +297,55 @@ def test_filters_are_in_the_address_and_the_record_is_cleared_for_everybody(page
     expect(page).to_have_url(re.compile("kind=backends"))
     page.reload()
     expect(page.get_by_role("searchbox", name="Search operations")).to_have_value("shoal")
-    expect(section(page, "Record").get_by_role("listitem")).to_have_count(1)
+    expect(section(page, "History").get_by_role("listitem")).to_have_count(1)
     page.get_by_label("Outcome").select_option("superseded")
-    expect(page.get_by_text("Nothing matches these filters.")).to_be_visible()
-    page.get_by_role("button", name="Show everything").click()
+    expect(page.get_by_text("No operations match this filter.")).to_be_visible()
+    page.get_by_role("button", name="Clear filters").click()
     expect(record(page, "shoal")).to_be_visible()
-    page.get_by_role("button", name="Clear the record").click()
-    page.get_by_role("dialog").get_by_role("button", name="Clear it").click()
-    expect(page.get_by_text("Nothing has been done here yet.")).to_be_visible()
+    page.get_by_role("button", name="Clear history").click()
+    page.get_by_role("dialog").get_by_role("button", name="Clear").click()
+    expect(page.get_by_text("No operations yet.")).to_be_visible()
     assert yard.call("GET", "/api/operations/history")["operations"] == []
 
 
 @pytest.mark.behaviour("PAGE-59")
-def test_what_nodes_owe_is_shown_with_its_next_try_and_can_be_dropped(page: Page, yard: Yard) -> None:
+def test_pending_change_is_shown_with_its_next_attempt_and_can_be_discarded(page: Page, yard: OperationsScene) -> None:
     file = yard.scene.files.put("/away.tar.gz", tar_of(engine_files("away")), etag='"away"')
     file.faults, file.is_always_faulty = [status(503)], True
     yard.aside.run(yard.scene.ask("away", NODES[0]))
-    owed = section(page, "Owed by nodes")
-    expect(owed).to_contain_text("worker-1 owes: install away")
-    expect(owed).to_contain_text(re.compile(r"1 failure, next try in \d+ seconds"))
+    pending = section(page, "Pending changes")
+    expect(pending).to_contain_text("worker-1: install away")
+    expect(pending).to_contain_text(re.compile(r"1 failure, next attempt in \d+ seconds"))
     card = section(page, "In progress").get_by_role("listitem").filter(has_text="Installing away on worker-1")
-    expect(card).to_contain_text("answers 503")
+    expect(card).to_contain_text("returned 503")
     expect(card.get_by_role("progressbar")).to_have_count(0)
-    owed.get_by_role("button", name="Drop: away on worker-1").click()
-    page.get_by_role("dialog").get_by_role("button", name="Drop it").click()
-    expect(owed).to_have_count(0)
+    pending.get_by_role("button", name="Discard: away on worker-1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Discard").click()
+    expect(pending).to_have_count(0)
     expect(card).to_have_count(0)
     file.faults, file.is_always_faulty = [], False
     yard.becomes(yard.aside.run(yard.scene.ask("away", NODES[0])), "completed")
 
 
-@pytest.mark.behaviour("PAGE-66")
-def test_what_was_given_up_is_tried_again_when_its_cause_is_gone_or_dropped(page: Page, yard: Yard) -> None:
+def test_failed_change_can_be_retried_or_discarded(page: Page, yard: OperationsScene) -> None:
     file = yard.give_up("mule")
     attention = section(page, "Needs attention")
     expect(page.get_by_text("3 need attention.")).to_be_visible()
     for node in NODES:
-        debt = attention.get_by_role("listitem").filter(has_text=f"{node} owes: install mule")
-        expect(debt.get_by_text("given up", exact=True)).to_be_visible()
-        expect(debt).to_contain_text("10 failures")
-        expect(debt).to_contain_text("answers 503")
+        pending = attention.get_by_role("listitem").filter(has_text=f"{node}: install mule")
+        expect(pending.get_by_text("failed", exact=True)).to_be_visible()
+        expect(pending).to_contain_text("10 failures")
+        expect(pending).to_contain_text("returned 503")
     assert axe(page) == []
     file.faults, file.is_always_faulty = [], False
-    attention.get_by_role("button", name="Try again: mule on worker-1").click()
+    attention.get_by_role("button", name="Retry: mule on worker-1").click()
     expect(record(page, "mule").first).to_contain_text(re.compile(r"installed in \d"))
-    expect(attention.get_by_text("worker-1 owes: install mule")).to_have_count(0)
+    expect(attention.get_by_text("worker-1: install mule")).to_have_count(0)
     # The other node is not tried by that.
-    expect(attention.get_by_text("worker-2 owes: install mule")).to_be_visible()
-    attention.get_by_role("button", name="Drop: mule on worker-2").click()
-    page.get_by_role("dialog").get_by_role("button", name="Drop it").click()
-    expect(attention.get_by_text("owes: install mule")).to_have_count(0)
+    expect(attention.get_by_text("worker-2: install mule")).to_be_visible()
+    attention.get_by_role("button", name="Discard: mule on worker-2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Discard").click()
+    expect(attention.get_by_text(re.compile(r"worker-\d: install mule"))).to_have_count(0)
     # That it failed was true, until somebody has seen it.
     attention.get_by_role("button", name="Dismiss: install of mule").click()
     expect(attention).to_have_count(0)
@@ -357,13 +356,12 @@ def test_what_was_given_up_is_tried_again_when_its_cause_is_gone_or_dropped(page
     yard.becomes(yard.aside.run(yard.scene.ask("mule", NODES[1])), "completed")
 
 
-@pytest.mark.behaviour("PAGE-60")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_of_operations_is_usable_by_everybody(page: Page, yard: Yard, scheme: Any) -> None:
+def test_the_page_of_operations_is_usable_by_everybody(page: Page, yard: OperationsScene, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     key = yard.install(f"pod-{scheme}")
     page.goto(f"{yard.url}/app/operations?operation={key}")
-    expect(page.get_by_role("complementary", name="The operation in full")).to_contain_text("accepted")
+    expect(page.get_by_role("complementary", name="Operation details")).to_contain_text("accepted")
     assert axe(page) == []
     page.set_viewport_size({"width": 390, "height": 844})
     expect(strip(page)).to_contain_text(f"pod-{scheme}")

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.models.scene import models_of
 from tests.e2e.models.system import llama_folder
-from tests.page.support import Aside, Fleet, Watched, answering, axe, come_in
+from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, answering, axe, come_in
 
 MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
@@ -22,7 +22,7 @@ AWAY = re.compile(
 
 
 @pytest.fixture(scope="module")
-def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One frontend and two workers, which have llama.cpp: a first model needs no more than its own file."""
     folder = tmp_path_factory.mktemp("overview")
     settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
@@ -36,7 +36,7 @@ def attention(page: Page) -> Locator:
 
 @pytest.mark.behaviour("PAGE-61")
 def test_a_node_that_waits_is_let_in_with_one_click(page: Page, fleet: Fleet) -> None:
-    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Everything is healthy.")).to_be_visible()
     cluster = fleet.models.cluster
 
     async def join() -> None:
@@ -44,12 +44,12 @@ def test_a_node_that_waits_is_let_in_with_one_click(page: Page, fleet: Fleet) ->
         await cluster.become({"newcomer": "pending"})
 
     fleet.run(join())
-    expect(attention(page)).to_contain_text("newcomer waits to be let in.")
+    expect(attention(page)).to_contain_text("newcomer is waiting for approval.")
     numbers = page.get_by_role("region", name="The fleet in numbers")
     expect(numbers.get_by_role("link", name="Nodes")).to_contain_text("2")
     attention(page).get_by_role("button", name="Approve newcomer").click()
     expect(numbers.get_by_role("link", name="Nodes")).to_contain_text("3")
-    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Everything is healthy.")).to_be_visible()
 
     async def leave() -> None:
         await cluster.workers["newcomer"].end()
@@ -58,11 +58,10 @@ def test_a_node_that_waits_is_let_in_with_one_click(page: Page, fleet: Fleet) ->
     fleet.run(leave())
     expect(attention(page)).to_contain_text("newcomer is offline.")
     fleet.call("DELETE", "/api/nodes/newcomer")
-    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Everything is healthy.")).to_be_visible()
     del cluster.workers["newcomer"]
 
 
-@pytest.mark.behaviour("PAGE-62")
 def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("busy", options={"tokens_per_s": 20, "slots": 2}))
     fleet.run(fleet.models.loaded("busy", "worker-1"))
@@ -81,7 +80,6 @@ def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet)
     fleet.run(fleet.models.forget("busy"))
 
 
-@pytest.mark.behaviour("PAGE-63")
 def test_a_failure_leads_to_its_operation_and_goes_when_it_is_dismissed(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("stubborn", options={"refuse_start": 1}))
     key = fleet.run(fleet.models.load("stubborn"))
@@ -92,12 +90,12 @@ def test_a_failure_leads_to_its_operation_and_goes_when_it_is_dismissed(page: Pa
     page.get_by_role("complementary").get_by_role("button", name="Dismiss: load of stubborn").click()
     page.goto(f"{fleet.url()}/app/")
     fleet.run(fleet.models.forget("stubborn"))
-    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Everything is healthy.")).to_be_visible()
 
 
 @pytest.mark.behaviour("PAGE-67")
-def test_that_postgresql_is_away_is_said_by_itself_and_so_is_that_it_is_back(
-    page: Page, fleet: Fleet, watched: Watched
+def test_overview_shows_a_postgresql_outage_and_its_end_without_a_reload(
+    page: Page, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     # Whatever the page reads anew meanwhile is refused.
     watched.allow(r"status of 503")
@@ -105,7 +103,7 @@ def test_that_postgresql_is_away_is_said_by_itself_and_so_is_that_it_is_back(
     fleet.run(fleet.models.loaded("steady", "worker-1"))
     numbers = page.get_by_role("region", name="The fleet in numbers")
     expect(numbers.get_by_role("link", name="Replicas")).to_contain_text("loaded, of 1 model")
-    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Everything is healthy.")).to_be_visible()
     page.evaluate("window.isTheSamePage = true")
     postgres = fleet.models.cluster.postgres
 
@@ -124,7 +122,7 @@ def test_that_postgresql_is_away_is_said_by_itself_and_so_is_that_it_is_back(
     finally:
         fleet.run(postgres.start())
     expect(attention(page).get_by_text(AWAY)).to_have_count(0)
-    expect(page.get_by_text("All is well: nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Everything is healthy.")).to_be_visible()
     assert page.evaluate("window.isTheSamePage") is True
     fleet.run(fleet.models.cluster.become({"worker-1": "healthy", "worker-2": "healthy"}, on_bus=True))
     fleet.run(fleet.models.forget("steady"))
@@ -133,9 +131,9 @@ def test_that_postgresql_is_away_is_said_by_itself_and_so_is_that_it_is_back(
 @pytest.mark.behaviour("PAGE-64")
 def test_an_empty_cluster_is_one_button_away_from_a_model(page: Page, fleet: Fleet) -> None:
     first = page.get_by_role("region", name="First steps")
-    expect(first).to_contain_text("Nothing runs here yet")
+    expect(first).to_contain_text("No model is running yet")
     first.get_by_role("button", name="Try a small model").click()
-    expect(first).to_contain_text("Your first model is on its way")
+    expect(first).to_contain_text("Your first model is loading")
     (fetching,) = [one for one in _all(fleet) if one["kind"] == "model_install"]
     ended = fleet.run(fleet.models.becomes(fetching["id"], "completed", "failed"))
     if ended["state"] == "failed":
@@ -159,7 +157,6 @@ def _forget(fleet: Fleet) -> None:
     fleet.run(fleet.models.forget(MODEL))
 
 
-@pytest.mark.behaviour("PAGE-65")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_overview_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
@@ -169,8 +166,7 @@ def test_the_overview_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: A
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.behaviour("PAGE-65")
-def test_who_may_only_ask_models_is_led_to_the_playground(context: BrowserContext, fleet: Fleet) -> None:
+def test_inference_key_is_redirected_to_the_playground(context: BrowserContext, fleet: Fleet) -> None:
     come_in(context, fleet.url(), fleet.new_key("infer"))
     page = context.new_page()
     page.goto(f"{fleet.url()}/app/")

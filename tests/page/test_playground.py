@@ -19,18 +19,29 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tests.e2e.models.scene import models_of
 from tests.e2e.models.system import add_engine, llama_folder
 from tests.page.models_here import files_of
-from tests.page.support import Aside, Fleet, Watched, axe, come_in
+from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, axe, come_in
 from tests.support.models import VOICE, WHISPER
+from tests.support.speech import SENTENCE, assert_is_sentence
 
 MODEL = "smollm2-135m"
 # Loading a model on a machine that has other work.
 LONG_MS = 120_000
-SENTENCE = "The quick brown fox jumps over the lazy dog."
+HOSTILE_ANSWER = """<script>window.harmed = 1</script>
+
+<img src="https://elsewhere.example/a.png" onerror="window.harmed=1"> [click](javascript:window.harmed=1)
+![pixel](https://elsewhere.example/b.png)
+
+<iframe src="https://elsewhere.example/c"></iframe>
+
+| one | two |
+|-----|-----|
+| a   | two |
+"""
 PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
-def fleet(built_page: None, aside: Aside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One frontend and two workers, which have real engines: a real model needs no more than its own files."""
     folder = tmp_path_factory.mktemp("playground")
     settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
@@ -72,21 +83,20 @@ def send(page: Page, text: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.behaviour("PAGE-182")
-def test_question_that_the_frontend_never_heard_is_asked_again_by_a_button_and_by_nothing_else(
-    page: Page, context: BrowserContext, fleet: Fleet, watched: Watched
+def test_question_that_never_reached_the_frontend_is_retried_by_a_button_and_by_nothing_else(
+    page: Page, context: BrowserContext, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     watched.allow("ERR_INTERNET_DISCONNECTED")
     put(fleet, "cut-off")
     open_page(page, fleet, "?model=cut-off")
     context.set_offline(True)
     send(page, "Are you there?")
-    expect(turns(page).last).to_contain_text("The frontend does not answer.")
+    expect(turns(page).last).to_contain_text("The server does not respond.")
     # Nothing asks again by itself, so nothing may say so.
     expect(turns(page).last).not_to_contain_text("by itself")
-    expect(turns(page).last).to_contain_text("Try again when the connection is back.")
+    expect(turns(page).last).to_contain_text("Retry when the connection is back.")
     context.set_offline(False)
-    turns(page).last.get_by_role("button", name=re.compile("again", re.IGNORECASE)).click()
+    turns(page).last.get_by_role("button", name=re.compile("retry", re.IGNORECASE)).click()
     expect(turns(page).last).to_contain_text("answered by worker-", timeout=LONG_MS)
     forget(fleet, "cut-off")
 
@@ -95,13 +105,13 @@ def test_question_that_the_frontend_never_heard_is_asked_again_by_a_button_and_b
 @pytest.mark.timeout(600)
 def test_an_empty_cluster_answers_the_example_as_it_stands(page: Page, fleet: Fleet) -> None:
     open_page(page, fleet)
-    expect(page.get_by_role("heading", name=f"Talk to {MODEL}")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Chat with {MODEL}")).to_be_visible()
     expect(page.get_by_label("Your message")).to_have_value("Why is the sky blue?")
     button(page, "Send").click()
     expect(turns(page)).to_contain_text("Why is the sky blue?")
     try:
         expect(turns(page).get_by_role("progressbar")).to_be_visible()
-        expect(turns(page).get_by_role("status")).to_have_text(re.compile("Fetching|turn"))
+        expect(turns(page).get_by_role("status")).to_have_text(re.compile("Download|Fetching|queued|turn"))
         _skip_if_it_cannot_be_fetched(fleet)
         expect(turns(page).get_by_role("status")).to_have_text(re.compile(f"Loading {MODEL}"), timeout=LONG_MS)
         expect(turns(page).get_by_text(re.compile(r"answered by worker-\d · first token after"))).to_be_visible(
@@ -133,11 +143,10 @@ def _forget_all_about_it(fleet: Fleet) -> None:
     forget(fleet, MODEL)
 
 
-@pytest.mark.behaviour("PAGE-116", "PAGE-121")
-def test_an_answer_is_stopped_gone_on_with_and_begun_anew(page: Page, fleet: Fleet) -> None:
+def test_answer_can_be_stopped_continued_and_restarted(page: Page, fleet: Fleet) -> None:
     put(fleet, "talker", tokens_per_s="8")
     open_page(page, fleet, "?model=talker")
-    expect(page.get_by_text("It is not loaded. Send a message")).to_be_visible()
+    expect(page.get_by_text("Not loaded; loads on your first message.")).to_be_visible()
     send(page, "Tell me a long story.")
     expect(turns(page).get_by_text(re.compile(r"[5-9] tokens"))).to_be_visible()
     button(page, "Stop").click()
@@ -151,16 +160,16 @@ def test_an_answer_is_stopped_gone_on_with_and_begun_anew(page: Page, fleet: Fle
     expect(page.get_by_label("Your message")).to_have_value("")
     assert turns(page).inner_text() == said
 
-    page.get_by_role("spinbutton", name="Most tokens").fill("5")
+    page.get_by_role("spinbutton", name="Max tokens").fill("5")
     send(page, "Shorter, please.")
     expect(turns(page)).to_have_count(2)
-    expect(turns(page).last.get_by_text("cut at the limit of tokens")).to_be_visible()
-    button(page, "Answer again").click()
-    expect(turns(page).last.get_by_text("cut at the limit of tokens")).to_be_visible()
+    expect(turns(page).last.get_by_text("stopped at the token limit")).to_be_visible()
+    button(page, "Regenerate").click()
+    expect(turns(page).last.get_by_text("stopped at the token limit")).to_be_visible()
     expect(turns(page)).to_have_count(2)
-    button(page, "Begin anew").click()
+    button(page, "New chat").click()
     expect(turns(page)).to_have_count(0)
-    expect(page.get_by_role("heading", name="Talk to talker")).to_be_visible()
+    expect(page.get_by_role("heading", name="Chat with talker")).to_be_visible()
     forget(fleet, "talker")
 
 
@@ -169,27 +178,28 @@ async def _is_still(fleet: Fleet) -> bool:
     return not live["requests_open"]
 
 
-@pytest.mark.behaviour("PAGE-117")
-def test_a_model_that_cannot_be_loaded_says_why_and_is_asked_again(page: Page, fleet: Fleet, watched: Watched) -> None:
+def test_model_that_cannot_be_loaded_shows_the_reason_and_can_be_retried(
+    page: Page, fleet: Fleet, watched: BrowserErrors
+) -> None:
     watched.allow(r"status of 5\d\d .*/v1/chat/completions")
     put(fleet, "stubborn", refuse_start="true")
     open_page(page, fleet, "?model=stubborn")
     send(page, "Are you there?")
     problem = turns(page).get_by_role("alert")
     expect(problem).to_contain_text("stubborn", timeout=60_000)
-    expect(problem).to_contain_text("the engine was told not to start")
+    expect(problem).to_contain_text("the engine is configured not to start")
     for one in fleet.get("/api/operations")["operations"]:
         fleet.call("POST", f"/api/operations/{one['id']}/dismiss")
     status, answer = fleet.call("PATCH", "/api/models/config/stubborn", {"options": {"refuse_start": "false"}})
     assert status == 200, answer
-    button(page, "Try again").click()
+    button(page, "Retry").click()
     expect(turns(page).get_by_text(re.compile(r"answered by worker-\d"))).to_be_visible(timeout=60_000)
     expect(problem).to_have_count(0)
     forget(fleet, "stubborn")
 
 
-@pytest.mark.behaviour("PAGE-118", "PAGE-119")
-def test_who_may_only_ask_models_does_so_here_and_with_the_command_that_is_shown(
+@pytest.mark.behaviour("PAGE-118")
+def test_inference_key_chats_in_the_playground_and_with_the_shown_command(
     context: BrowserContext, fleet: Fleet
 ) -> None:
     put(fleet, "plain")
@@ -199,11 +209,11 @@ def test_who_may_only_ask_models_does_so_here_and_with_the_command_that_is_shown
     open_page(page, fleet, "?model=plain")
     places = page.get_by_role("navigation").get_by_role("link")
     assert [text.strip() for text in places.all_inner_texts()] == ["Playground", "Usage"]
-    page.get_by_role("spinbutton", name="Most tokens").fill("8")
+    page.get_by_role("spinbutton", name="Max tokens").fill("8")
     send(page, "It's a quote: 'so'. Who goes there?")
     expect(turns(page).get_by_text(re.compile(r"answered by worker-\d"))).to_be_visible()
 
-    page.get_by_role("heading", name="The same as code").click()
+    page.get_by_role("heading", name="Code").click()
     command = page.locator("code").last.inner_text()
     assert "Who goes there?" in command
     answered = subprocess.run(
@@ -218,21 +228,41 @@ def test_who_may_only_ask_models_does_so_here_and_with_the_command_that_is_shown
     forget(fleet, "plain")
 
 
-@pytest.mark.behaviour("PAGE-120")
+def test_markup_and_images_in_an_answer_load_and_run_nothing(page: Page, fleet: Fleet) -> None:
+    put(fleet, "hostile")
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    open_page(page, fleet, "?model=hostile")
+    # The page keeps conversations in the tab: this one has come from a model that means harm.
+    turn = json.dumps([{"question": "Who are you?", "answer": HOSTILE_ANSWER, "facts": None}])
+    page.evaluate("turns => sessionStorage.setItem('corral.chat.hostile', turns)", turn)
+    page.reload()
+    answer = turns(page)
+    expect(answer.get_by_role("cell", name="two")).to_be_visible()
+    expect(answer).to_contain_text("<script>window.harmed = 1</script>")
+    expect(answer).to_contain_text("[click](javascript:window.harmed=1)")
+    expect(answer.locator("img, script, iframe")).to_have_count(0)
+    expect(answer.get_by_role("link")).to_have_count(1)
+    expect(answer.get_by_role("link", name="pixel")).to_have_attribute("rel", "noopener noreferrer")
+    assert axe(page) == []
+    assert page.evaluate("window.harmed") is None
+    assert [url for url in requested if "elsewhere.example" in url] == []
+    forget(fleet, "hostile")
+
+
 def test_texts_become_vectors(page: Page, fleet: Fleet) -> None:
     put(fleet, "vectors")
     open_page(page, fleet, "?mode=embeddings&model=vectors")
-    page.get_by_label("Texts, one a line").fill("a mare\na mare\nan index")
-    button(page, "Make vectors").click()
-    table = page.get_by_role("region", name="How alike they are")
+    page.get_by_label("Texts, one per line").fill("a mare\na mare\nan index")
+    button(page, "Embed").click()
+    table = page.get_by_role("region", name="Similarity")
     expect(table.get_by_role("cell")).to_have_count(9)
     expect(table.get_by_role("cell", name="1.00")).to_have_count(5)
     assert axe(page) == []
     forget(fleet, "vectors")
 
 
-@pytest.mark.behaviour("PAGE-123")
-def test_what_a_voice_says_is_heard_kept_and_written_down_again(page: Page, fleet: Fleet, tmp_path: Path) -> None:
+def test_spoken_text_can_be_played_kept_and_transcribed_again(page: Page, fleet: Fleet, tmp_path: Path) -> None:
     at = fleet.models.files
     fleet.run(fleet.models.put("joe", backend="piper", serves=["speech"], files=files_of(VOICE, at)))
     listens: dict[str, Any] = {"options": {"compute_type": "int8", "beam_size": "1"}, "serves": ["transcriptions"]}
@@ -242,31 +272,30 @@ def test_what_a_voice_says_is_heard_kept_and_written_down_again(page: Page, flee
     page.get_by_label("Text").fill(SENTENCE)
     button(page, "Speak").click()
     # The browser has taken the sound for a sound, under the page's strict policy.
-    heard = page.get_by_label("The spoken text")
-    expect(heard).to_have_js_property("readyState", 4, timeout=LONG_MS)
+    player = page.get_by_label("Spoken text")
+    expect(player).to_have_js_property("readyState", 4, timeout=LONG_MS)
     with page.expect_download() as started:
-        page.get_by_role("link", name="Save the recording").click()
+        page.get_by_role("link", name="Save recording").click()
     recording = tmp_path / started.value.suggested_filename
     started.value.save_as(recording)
     with wave.open(str(recording)) as sound:
         lasts_s = sound.getnframes() / sound.getframerate()
     assert lasts_s > 1
-    assert heard.evaluate("sound => sound.duration") == pytest.approx(lasts_s, abs=0.1)
+    assert player.evaluate("sound => sound.duration") == pytest.approx(lasts_s, abs=0.1)
     expect(page.get_by_text(re.compile(r"^loaded on worker-\d$"))).to_be_visible()
 
     page.get_by_text("Transcription", exact=True).click()
     choose(page, "ears")
     button(page, "Record").click()
     expect(page.get_by_role("alert")).to_contain_text("The microphone cannot be used. Choose a file instead.")
-    page.get_by_label("A recording").set_input_files(recording)
+    page.get_by_label("Audio file").set_input_files(recording)
     written = page.locator("code").last
     expect(written).to_be_visible(timeout=LONG_MS)
-    assert re.findall("[a-z]+", written.inner_text().lower()) == re.findall("[a-z]+", SENTENCE.lower())
+    assert_is_sentence(written.inner_text())
     expect(page.get_by_role("alert")).to_have_count(0)
     forget(fleet, "joe", "ears")
 
 
-@pytest.mark.behaviour("PAGE-122")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_playground_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
     put(fleet, "usable")

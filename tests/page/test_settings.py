@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.page.support import Fleet, Watched, axe
+from tests.page.support import BrowserErrors, Fleet, axe
 from tests.support.frontends import ADMIN_KEY
 
 
@@ -20,9 +20,9 @@ def test_the_cluster_its_configuration_and_its_galleries(page: Page, fleet: Flee
     page.get_by_role("link", name="Settings").click()
     line = page.get_by_role("listitem").filter(has_text="frontend-1")
     expect(line).to_contain_text("alive")
-    expect(line).to_contain_text("answers this page")
+    expect(line).to_contain_text("serving this page")
     expect(line).to_contain_text(str(fleet.get("/api/cluster")["version"]))
-    expect(page.get_by_text("nobody leads now")).to_have_count(0)
+    expect(page.get_by_text("no leader")).to_have_count(0)
 
     choose(page, "Configuration")
     page.get_by_role("searchbox", name="Search settings").fill("admin_key")
@@ -38,12 +38,12 @@ def test_the_cluster_its_configuration_and_its_galleries(page: Page, fleet: Flee
     choose(page, "Galleries")
     panel = page.get_by_role("region", name="Galleries of models")
     expect(panel.get_by_role("listitem").first).to_contain_text("entries")
-    panel.get_by_role("button", name="Fetch anew: galleries of models").click()
+    panel.get_by_role("button", name="Refresh: galleries of models").click()
     expect(panel.get_by_role("status")).to_contain_text("fetched")
 
 
 @pytest.mark.behaviour("SET-20")
-def test_live_setting_is_changed_and_reset_on_the_page(page: Page, fleet: Fleet, watched: Watched) -> None:
+def test_live_setting_is_changed_and_reset_on_the_page(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 400 .*/api/settings")
     page.goto(f"{fleet.url()}/app/settings?tab=configuration&q=model_idle")
     field = page.get_by_role("textbox", name="model_idle")
@@ -81,17 +81,17 @@ def test_tokens_are_made_and_revoked_and_the_audit_log_has_it(page: Page, fleet:
     page.goto(f"{fleet.url()}/app/settings?tab=tokens")
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill("rack 2")
-    page.get_by_label("Machines").first.fill("4")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_label("Maximum uses").fill("4")
+    page.get_by_role("button", name="Create token").click()
     command = re.compile(re.escape(f"curl -fsSL {fleet.url()}/join | sh -s -- --token cj_"))
     expect(page.get_by_role("dialog").locator("pre").first).to_have_text(command)
-    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Done, I saved it").click()
     line = page.get_by_role("listitem", name="rack 2")
     expect(line).to_contain_text("used 0 of 4")
     line.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke rack 2").click()
     expect(line).to_have_count(0)
-    page.get_by_label("Also those that ended").check()
+    page.get_by_label("Show expired and revoked").check()
     expect(line).to_contain_text("revoked")
     assert axe(page) == []
 
@@ -99,9 +99,9 @@ def test_tokens_are_made_and_revoked_and_the_audit_log_has_it(page: Page, fleet:
     lines = page.get_by_role("row").filter(has_text="token.")
     expect(lines.first).to_contain_text("token.revoke")
     expect(lines).to_have_count(50)
-    page.get_by_role("button", name="Show older").click()
+    page.get_by_role("button", name="Load more").click()
     expect(page.get_by_role("row").filter(has_text="old 0")).to_have_count(1)
-    page.get_by_role("searchbox", name="Search what is shown").fill("token.revoke")
+    page.get_by_role("searchbox", name="Filter loaded entries").fill("token.revoke")
     expect(page.get_by_role("row").filter(has_text="rack 2")).to_have_count(1)
     expect(page.get_by_role("row")).to_have_count(2)
     assert axe(page) == []

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.page.support import Fleet, axe, come_in
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 def ask_as(fleet: Fleet, key: str, model: str, times: int) -> None:
@@ -41,7 +41,9 @@ def cells(page: Page, name: str) -> list[str]:
 
 
 @pytest.mark.behaviour("PAGE-127")
-def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, fleet: Fleet, tmp_path: Path) -> None:
+def test_usage_page_shows_models_and_keys_over_time_and_exports_a_file(
+    page: Page, fleet: Fleet, tmp_path: Path
+) -> None:
     fleet.run(fleet.models.put("sheep"))
     fleet.run(fleet.models.put("goat"))
     bakery, other = fleet.new_key("infer", name="bakery"), fleet.new_key("infer", name="mill")
@@ -56,18 +58,18 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     expect(page.get_by_role("heading", name="By model")).to_be_visible()
     assert cells(page, "sheep")[:2] == ["3", "0"]
     assert cells(page, "Total")[0] == str(total["requests"])
-    expect(page.get_by_role("img", name=f"{tokens:,} tokens in this time")).to_be_visible()
+    expect(page.get_by_role("img", name=f"{tokens:,} tokens in this period")).to_be_visible()
     assert axe(page) == []
 
     page.get_by_role("button", name="goat", exact=True).click()
     page.locator("fieldset.segments label", has_text="Requests").click()
-    expect(page.get_by_role("img", name="1 request in this time")).to_be_visible()
+    expect(page.get_by_role("img", name="1 request in this period")).to_be_visible()
     page.locator("fieldset.segments label", has_text="24 hours").click()
     address = page.url
     assert all(part in address for part in ("only=goat", "of=requests", "span=day"))
     page.reload()
-    expect(page.get_by_role("heading", name="Requests by the hour")).to_be_visible()
-    expect(page.get_by_role("img", name="1 request in this time")).to_be_visible()
+    expect(page.get_by_role("heading", name="Requests per hour")).to_be_visible()
+    expect(page.get_by_role("img", name="1 request in this period")).to_be_visible()
 
     page.locator("fieldset.segments label", has_text="Keys").click()
     expect(page.get_by_role("row", name="bakery")).to_be_visible()
@@ -96,8 +98,7 @@ def test_usage_is_told_by_model_and_key_over_time_and_as_a_file(page: Page, flee
     fleet.run(fleet.models.forget("sheep", "goat"))
 
 
-@pytest.mark.behaviour("PAGE-128")
-def test_who_may_only_ask_models_sees_their_own_and_what_is_left(context: BrowserContext, fleet: Fleet) -> None:
+def test_inference_key_sees_its_own_usage_and_quotas(context: BrowserContext, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("lamb"))
     limits = [{"requests_per_minute": 50, "tokens_per_day": 5000}]
     own, other = fleet.new_key("infer", name="own", limits=limits), fleet.new_key("infer", name="not mine")
@@ -112,7 +113,7 @@ def test_who_may_only_ask_models_sees_their_own_and_what_is_left(context: Browse
     assert cells(page, "lamb")[0] == "2"
     left = page.get_by_role("meter", name="All models, this day")
     expect(left).to_have_attribute("aria-valuetext", f"{5000 - 2 * each:,} of 5,000 tokens left")
-    expect(page.get_by_text("50 requests a minute")).to_be_visible()
+    expect(page.get_by_text("50 requests per minute")).to_be_visible()
     page.locator("fieldset.segments label", has_text="Keys").click()
     expect(page.get_by_role("row", name="own")).to_be_visible()
     expect(page.get_by_text("not mine")).to_have_count(0)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.errors import Conflict
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationState
 from corral.domain.replica import Rule
-from corral.reconcile.leader import Leader
-from corral.reconcile.scaling import Scaling, Wish
+from corral.reconcile.leader import LeaderElector
+from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
 from corral.store import rules as rule_store
 from corral.store.database import Database, count_statements
 from corral.store.operations import NewOperation, insert
@@ -21,28 +21,28 @@ from tests.nodes.registry import events
 from tests.operations.scene import put_nodes as put_any_nodes
 from tests.operations.scene import sql
 
-ids = SystemIds()
+ids = SystemIdGenerator()
 
 
 @dataclass
-class Asked:
-    """Takes the wishes instead of `Loads`, and writes an operation for each, as that would."""
+class ScaleRequestRecorder:
+    """Receives the requests instead of `Loads`, and writes an operation for each, as that would."""
 
     database: Database
-    wishes: list[Wish] = field(default_factory=list)
+    requests: list[ScaleRequest] = field(default_factory=list)
     operations: list[OperationId] = field(default_factory=list)
     refuses: bool = False
 
-    async def __call__(self, wish: Wish) -> OperationId:
+    async def __call__(self, request: ScaleRequest) -> OperationId:
         if self.refuses:
             raise Conflict("Something else is done to this model.", code="operation_in_progress")
-        self.wishes.append(wish)
+        self.requests.append(request)
         operation_id = OperationId(ids.new_id())
         new = NewOperation(
             id=operation_id,
             kind="model_load",
-            subject=wish.model,
-            scope_key=f"model:{wish.model}:{operation_id}",
+            subject=request.model,
+            scope_key=f"model:{request.model}:{operation_id}",
             scope_node=None,
             scope_node_name="",
             request={},
@@ -67,19 +67,19 @@ class Asked:
 
 
 @pytest.fixture
-def asked(database: Database) -> Asked:
-    return Asked(database)
+def recorder(database: Database) -> ScaleRequestRecorder:
+    return ScaleRequestRecorder(database)
 
 
 @pytest.fixture
-async def scaling(database: Database, asked: Asked) -> Scaling:
-    leader = Leader(database, SystemClock(), "frontend-1", 60.0)
+async def scaling(database: Database, recorder: ScaleRequestRecorder) -> ScalingReconciler:
+    leader = LeaderElector(database, SystemClock(), "frontend-1", 60.0)
     assert await leader.tick() is not None
-    return Scaling(database, leader, asked)
+    return ScalingReconciler(database, leader, recorder)
 
 
 async def put_nodes(database: Database, *names: str, **columns: str) -> list[NodeId]:
-    """Nodes that have told what they run."""
+    """Nodes that have reported what they run."""
     return await put_any_nodes(database, *names, **({"holdings_at": "corral_now()"} | columns))
 
 
@@ -95,44 +95,44 @@ async def rule(database: Database) -> Rule:
 
 @pytest.mark.behaviour("NODE-44")
 async def test_a_minimum_asks_for_no_more_than_there_are_slots_for(
-    database: Database, scaling: Scaling, asked: Asked
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
     await put_model(database)
     await put_rule(database, min_replicas=2)
     await scaling.tick()
-    assert [(wish.model, wish.count, wish.on) for wish in asked.wishes] == [("chat", 1, None)]
+    assert [(request.model, request.count, request.node_ids) for request in recorder.requests] == [("chat", 1, None)]
 
 
-async def test_what_is_under_way_for_a_rule_is_not_asked_for_again(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_load_under_way_for_a_rule_is_not_requested_again(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
     await put_model(database)
     await put_rule(database, min_replicas=1)
     for _ in range(3):
         await scaling.tick()
-    assert len(asked.wishes) == 1
+    assert len(recorder.requests) == 1
 
 
 @pytest.mark.behaviour("NODE-55")
-async def test_a_minimum_whose_rows_have_all_vanished_is_asked_for_anew_as_the_model_is_now(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_minimum_whose_replicas_all_vanished_is_requested_anew_with_the_current_model(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     (node,) = await put_nodes(database, "a")
     model = await put_model(database)
     await put_rule(database, min_replicas=1)
     await put_loaded(database, node, model)
     await scaling.tick()
-    assert asked.wishes == []
+    assert recorder.requests == []
     await sql(database, "DELETE FROM replicas")
     await scaling.tick()
-    assert [(wish.model, wish.count, wish.enough) for wish in asked.wishes] == [("chat", 1, 1)]
+    assert [(request.model, request.count, request.enough) for request in recorder.requests] == [("chat", 1, 1)]
 
 
 @pytest.mark.behaviour("NODE-45")
-async def test_a_minimum_that_nobody_has_room_for_is_left_alone_after_the_third_pass(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_minimum_without_capacity_backs_off_after_the_third_pass(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_model(database)
     await put_rule(database, min_replicas=1)
@@ -142,87 +142,91 @@ async def test_a_minimum_that_nobody_has_room_for_is_left_alone_after_the_third_
     assert (await rule(database)).unsatisfiable_until is not None
     await put_nodes(database, "a")
     await scaling.tick()
-    assert asked.wishes == []
+    assert recorder.requests == []
 
 
 @pytest.mark.behaviour("NODE-47")
-async def test_loads_that_find_no_room_count_as_setbacks_and_one_that_succeeds_clears_them(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_loads_without_room_add_backoff_ticks_and_one_that_succeeds_clears_them(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
     await put_model(database)
     await put_rule(database, min_replicas=1)
     await scaling.tick()
-    await asked.end(OperationState.FAILED, "no_room")
+    await recorder.end(OperationState.FAILED, "no_room")
     await scaling.tick()
     assert (await rule(database)).unsatisfiable_ticks == 1
     await scaling.tick()
-    await asked.end(OperationState.FAILED, "engine_failed")
+    await recorder.end(OperationState.FAILED, "engine_failed")
     await scaling.tick()
     assert (await rule(database)).unsatisfiable_ticks == 1, "bad luck is no lack of room"
     await scaling.tick()
-    await asked.end(OperationState.COMPLETED)
+    await recorder.end(OperationState.COMPLETED)
     await scaling.tick()
     assert (await rule(database)).unsatisfiable_ticks == 0
 
 
-async def told(database: Database) -> list[tuple[str, bool]]:
+async def list_backoffs(database: Database) -> list[tuple[str, bool]]:
     return [
         (event.data["sentence"], event.data["until"] is not None) for event in await events(database, "rule.setback")
     ]
 
 
 @pytest.mark.behaviour("OP-4")
-async def test_a_setback_is_told_when_it_begins_changes_or_ends_and_not_at_each_pass(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_scaling_backoff_writes_an_event_when_it_begins_changes_or_ends_and_not_at_each_tick(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_model(database)
     await put_rule(database, min_replicas=1)
     no_slot = "0 of at least 1, and no node that matches has a free slot."
     await scaling.tick()
     await scaling.tick()
-    assert await told(database) == [(no_slot, False)]
+    assert await list_backoffs(database) == [(no_slot, False)]
     for _ in range(3):
         await scaling.tick()
-    assert await told(database) == [(no_slot, False), (no_slot, True)], "left alone for a while, and told once"
+    assert await list_backoffs(database) == [(no_slot, False), (no_slot, True)], (
+        "left alone for a while, with one event"
+    )
     for _ in range(2):
         async with database.transaction() as tx:
             await rule_store.clear_unsatisfiable(tx)
     gone = ("Nothing holds it back any more.", False)
-    assert (await told(database))[2:] == [gone], "what was not held back is not told of"
+    assert (await list_backoffs(database))[2:] == [gone], "no event without a backoff"
     await put_nodes(database, "a")
     await scaling.tick()
-    await asked.end(OperationState.FAILED, "no_room")
+    await recorder.end(OperationState.FAILED, "no_room")
     await scaling.tick()
-    assert (await told(database))[3:] == [("A load has found no place.", False)]
+    assert (await list_backoffs(database))[3:] == [("A load has found no room.", False)]
     await scaling.tick()
-    await asked.end(OperationState.COMPLETED)
+    await recorder.end(OperationState.COMPLETED)
     await scaling.tick()
     await scaling.tick()
-    assert (await told(database))[4:] == [gone]
+    assert (await list_backoffs(database))[4:] == [gone]
     (event, *_) = await events(database, "rule.setback")
     assert (event.key, event.data["model"]) == ("chat", "chat")
     assert not scaling.is_called_by([event]), "what it tells does not call it"
 
 
 @pytest.mark.behaviour("OP-4")
-async def test_another_reason_is_told_and_a_new_leader_does_not_tell_the_same_again(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_new_backoff_reason_writes_an_event_and_a_new_leader_does_not_repeat_the_last(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_model(database)
     await put_rule(database, min_replicas=1)
     await scaling.tick()
-    successor = Scaling(database, scaling._leader, asked)
+    successor = ScalingReconciler(database, scaling._leader, recorder)
     await successor.tick()
-    assert len(await told(database)) == 1
+    assert len(await list_backoffs(database)) == 1
     await sql(database, "UPDATE rules SET min_replicas = 2, unsatisfiable_ticks = 1")
     await successor.tick()
-    assert (await told(database))[1:] == [("0 of at least 2, and no node that matches has a free slot.", False)]
+    assert (await list_backoffs(database))[1:] == [
+        ("0 of at least 2, and no node that matches has a free slot.", False)
+    ]
 
 
 @pytest.mark.behaviour("NODE-46")
 async def test_a_change_of_the_cluster_lets_a_rule_be_tried_again(
-    database: Database, scaling: Scaling, asked: Asked
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_model(database)
     await put_rule(database, min_replicas=1)
@@ -232,30 +236,30 @@ async def test_a_change_of_the_cluster_lets_a_rule_be_tried_again(
     async with database.transaction() as tx:
         await rule_store.clear_unsatisfiable(tx)
     await scaling.tick()
-    assert [wish.count for wish in asked.wishes] == [1]
+    assert [request.count for request in recorder.requests] == [1]
 
 
 @pytest.mark.behaviour("NODE-48")
-async def test_when_all_are_busy_one_more_is_asked_for_up_to_the_maximum(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_one_more_replica_is_requested_up_to_the_maximum_when_all_are_busy(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     one, two = await put_nodes(database, "a", "b")
     model = await put_model(database)
     await put_rule(database, min_replicas=1, max_replicas=2)
     first = await put_loaded(database, one, model)
     await scaling.tick()
-    assert asked.wishes == [], "nobody is busy"
+    assert recorder.requests == [], "nobody is busy"
     await use(database, first)
     await scaling.tick()
-    assert [wish.count for wish in asked.wishes] == [1]
+    assert [request.count for request in recorder.requests] == [1]
     await use(database, await put_loaded(database, two, model))
     await scaling.tick()
-    assert len(asked.wishes) == 1, "there are as many as there may be"
+    assert len(recorder.requests) == 1, "there are as many as there may be"
 
 
 @pytest.mark.behaviour("NODE-51")
 async def test_idle_replicas_beyond_the_floor_are_marked_and_nothing_else_is_done_to_them(
-    database: Database, scaling: Scaling
+    database: Database, scaling: ScalingReconciler
 ) -> None:
     one, two = await put_nodes(database, "a", "b", slots_reported="2")
     model = await put_model(database)
@@ -273,8 +277,8 @@ async def test_idle_replicas_beyond_the_floor_are_marked_and_nothing_else_is_don
     }
 
 
-async def test_a_model_that_nobody_asks_for_is_unloaded_after_its_idle_time_unless_pinned(
-    database: Database, scaling: Scaling
+async def test_idle_model_is_unloaded_after_its_idle_time_unless_pinned(
+    database: Database, scaling: ScalingReconciler
 ) -> None:
     (node,) = await put_nodes(database, "a")
     await put_loaded(database, node, await put_model(database, "idle", idle_s=60.0))
@@ -288,64 +292,66 @@ async def test_a_model_that_nobody_asks_for_is_unloaded_after_its_idle_time_unle
 
 @pytest.mark.behaviour("NODE-53")
 async def test_spreading_asks_for_one_on_each_node_that_has_none(
-    database: Database, scaling: Scaling, asked: Asked
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     one, two, three = await put_nodes(database, "a", "b", "c", slots_reported="2")
     await put_loaded(database, one, await put_model(database))
     await put_rule(database, spreads=True)
     await scaling.tick()
-    (wish,) = asked.wishes
-    assert (wish.count, set(wish.on or ())) == (2, {two, three})
+    (request,) = recorder.requests
+    assert (request.count, set(request.node_ids or ())) == (2, {two, three})
 
 
-async def test_a_refusal_is_no_setback_and_the_other_models_get_their_turn(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_refused_load_adds_no_backoff_and_the_model_is_requested_at_the_next_tick(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
     await put_model(database)
     await put_rule(database, min_replicas=1)
-    asked.refuses = True
+    recorder.refuses = True
     await scaling.tick()
-    asked.refuses = False
+    recorder.refuses = False
     await scaling.tick()
-    assert len(asked.wishes) == 1
+    assert len(recorder.requests) == 1
     assert (await rule(database)).unsatisfiable_ticks == 0
 
 
-async def test_a_worker_that_has_just_come_is_heard_before_anything_is_loaded_in_place_of_what_it_may_run(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_minimum_is_not_loaded_before_newly_joined_workers_have_reported_what_they_run(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a", "b", holdings_at="NULL", bus_since="corral_now()")
     await put_model(database)
     await put_rule(database, min_replicas=1)
     await scaling.tick()
-    assert asked.wishes == []
+    assert recorder.requests == []
     await sql(database, "UPDATE nodes SET holdings_at = corral_now() WHERE name = 'a'")
     await sql(database, "UPDATE nodes SET bus_since = corral_now() - interval '1 minute' WHERE name = 'b'")
     await scaling.tick()
-    assert len(asked.wishes) == 1, "one has told, and the other one never will"
+    assert len(recorder.requests) == 1, "one has reported, and the other one never will"
 
 
 @pytest.mark.behaviour("NODE-54")
-async def test_a_rule_for_a_model_that_nobody_has_described_asks_nobody_for_anything(
-    database: Database, scaling: Scaling, asked: Asked
+async def test_rule_for_an_unknown_model_requests_nothing(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
     await put_rule(database, min_replicas=1)
     done = await scaling.tick()
-    assert (done.models, asked.wishes) == (0, [])
+    assert (done.models, recorder.requests) == (0, [])
 
 
-async def test_a_disabled_model_is_left_alone(database: Database, scaling: Scaling, asked: Asked) -> None:
+async def test_a_disabled_model_is_left_alone(
+    database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
+) -> None:
     await put_nodes(database, "a")
     await put_model(database, is_enabled=False)
     await put_rule(database, min_replicas=1)
     await scaling.tick()
-    assert asked.wishes == []
+    assert recorder.requests == []
 
 
 async def test_a_pass_costs_the_same_statements_for_one_model_and_for_many(
-    database: Database, scaling: Scaling
+    database: Database, scaling: ScalingReconciler
 ) -> None:
     (node,) = await put_nodes(database, "a")
     statements: list[str] = []

@@ -10,28 +10,28 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind, OperationState
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.serving.routing import Place
+from corral.gateway.routing.replica_pool import ReplicaPoolOptions, ReplicaPools
+from corral.policy.serving.routing import RoutableNode
 from corral.ports.runtime import Clock
-from corral.serving.seats import SeatOptions, Seats
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
 from corral.store.database import Database
 from corral.store.model_schema import model_names, models
 from corral.store.operations import NewOperation
+from corral.store.replica_use import ServedModel
 from corral.store.schema import operations, replicas
-from corral.store.use import Served
-from tests.engines.running import KEY, Engine, running
+from tests.engines.engine_processes import KEY, Engine, running
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 from tests.support.replicas import insert_replica
 
 RUN_HASH = "1" * 64
-_ids = SystemIds()
+_ids = SystemIdGenerator()
 
 
 async def put_model(
@@ -69,14 +69,18 @@ async def put_replica(
 
 
 def seats_with(
-    replicas: Sequence[Replica], *, clock: Clock | None = None, options: SeatOptions | None = None, **changes: Any
-) -> Seats:
+    replicas: Sequence[Replica],
+    *,
+    clock: Clock | None = None,
+    options: ReplicaPoolOptions | None = None,
+    **changes: Any,
+) -> ReplicaPools:
     """A frontend's memory of one model with these replicas, each on a node of its own. No jitter."""
     clock = clock or SystemClock()
-    seats = Seats(clock, lambda: 0.0, options)
-    served = Served(name="chat", names=("chat",), run_hash=RUN_HASH, created_at=clock.wall())
-    places = [Place(id=one.node_id, name=f"node of {one.id}", is_open=True, labels={}) for one in replicas]
-    seats.arrange(replace(served, **changes), list(zip(replicas, places, strict=True)))
+    seats = ReplicaPools(clock, lambda: 0.0, options)
+    served = ServedModel(name="chat", names=("chat",), run_hash=RUN_HASH, created_at=clock.wall())
+    places = [RoutableNode(id=one.node_id, name=f"node of {one.id}", is_open=True, labels={}) for one in replicas]
+    seats.update_pool(replace(served, **changes), list(zip(replicas, places, strict=True)))
     return seats
 
 
@@ -113,7 +117,7 @@ async def serve(frontend: RunningFrontend, engine: Engine, *, node: str = "node-
     """A model with one replica, known to this frontend."""
     await engine.ready()
     await put_model(frontend.database, **config)
-    placed = await joined(frontend, node)
+    placed = await join_node(frontend, node)
     replica = await put_replica(frontend.database, placed.id, address_of(engine))
     await settled(frontend)
     return replica
@@ -125,10 +129,10 @@ class PretendLoads:
 
     database: Database
     begun: list[OperationId] = field(default_factory=list)
-    asked: int = 0
+    requests: int = 0
 
-    async def ask(self, model: str) -> OperationId:
-        self.asked += 1
+    async def request_load(self, model: str) -> OperationId:
+        self.requests += 1
         key = f"model:{model}"
         async with self.database.transaction() as tx:
             await operation_store.lock_scope(tx, key)

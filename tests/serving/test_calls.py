@@ -1,4 +1,4 @@
-"""The call is the probe: what a frontend learns of a replica, it learns by asking it what was asked."""
+"""The call is the probe: what a frontend learns of a replica, it learns from the requests that it sends there."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import text
 
 from corral.domain.replica import Rule
-from corral.policy.serving.breaker import IN_A_ROW_MAX, BreakerState, Verdict, judge
-from corral.ports.engines import EngineRefused
-from corral.serving.seats import SeatOptions
+from corral.gateway.routing.replica_pool import ReplicaPoolOptions
+from corral.policy.serving.circuit_breaker import IN_A_ROW_MAX, BreakerState, EngineVerdict, judge_response
+from corral.ports.requests import EngineRefused
 from corral.store import rules as rule_store
 from corral.store.database import count_statements
 from tests.serving.scene import keep_only_the_feed, list_rows, put_model, put_replica, settled
-from tests.support.engines import MisbehavingEngine, Mode, json_answer, misbehaving
+from tests.support.engines import EngineBehaviour, MisbehavingEngine, make_json_script, run_misbehaving_engine
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
 AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}"}
@@ -28,13 +28,13 @@ PATH = "/v1/chat/completions"
 
 @pytest.fixture
 async def engine() -> AsyncIterator[MisbehavingEngine]:
-    async with misbehaving() as running:
+    async with run_misbehaving_engine() as running:
         yield running
 
 
 @pytest.fixture
 async def other() -> AsyncIterator[MisbehavingEngine]:
-    async with misbehaving() as running:
+    async with run_misbehaving_engine() as running:
         yield running
 
 
@@ -42,7 +42,7 @@ async def serve(frontend: RunningFrontend, *engines: MisbehavingEngine, **config
     """One model with a replica at each of these."""
     await put_model(frontend.database, **config)  # type: ignore[arg-type]  # fields of its configuration
     for number, engine in enumerate(engines):
-        node = await joined(frontend, f"node-{number}")
+        node = await join_node(frontend, f"node-{number}")
         await put_replica(frontend.database, node.id, engine.address)
     await settled(frontend)
 
@@ -57,7 +57,7 @@ async def test_twenty_requests_are_twenty_calls_and_nothing_else(
 ) -> None:
     await serve(frontend, engine)
     assert [await ask(frontend) for _ in range(20)] == [200] * 20
-    assert [heard.line for heard in engine.heard] == [f"POST {PATH} HTTP/1.1"] * 20
+    assert [received.line for received in engine.received] == [f"POST {PATH} HTTP/1.1"] * 20
 
 
 @pytest.mark.behaviour("NODE-65")
@@ -66,7 +66,7 @@ async def test_ten_requests_at_once_at_a_fresh_replica_send_no_probe(
 ) -> None:
     await serve(frontend, engine)
     assert await asyncio.gather(*(ask(frontend) for _ in range(10))) == [200] * 10
-    assert [heard.line for heard in engine.heard] == [f"POST {PATH} HTTP/1.1"] * 10
+    assert [received.line for received in engine.received] == [f"POST {PATH} HTTP/1.1"] * 10
 
 
 @pytest.mark.behaviour("NODE-68")
@@ -74,11 +74,11 @@ async def test_a_client_that_leaves_hurts_none_of_the_others(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine)
-    engine.queued += [Mode.SILENT] * (2 * IN_A_ROW_MAX)
+    engine.queued += [EngineBehaviour.SILENT] * (2 * IN_A_ROW_MAX)
     leaving = [asyncio.create_task(ask(frontend)) for _ in range(2 * IN_A_ROW_MAX)]
 
     async def all_there() -> bool:
-        return len(engine.heard) == len(leaving)
+        return len(engine.received) == len(leaving)
 
     await eventually(all_there)
     staying = asyncio.create_task(ask(frontend))
@@ -87,12 +87,12 @@ async def test_a_client_that_leaves_hurts_none_of_the_others(
     assert await staying == 200
 
     async def all_gone() -> bool:
-        return not frontend.core.router.use.busy()
+        return not frontend.core.router.leases.count_own_by_replica()
 
     await eventually(all_gone)
     assert await ask(frontend) == 200
     assert len(await list_rows(frontend.database)) == 1
-    [term] = frontend.core.router.explain(await frontend.core.router.resolve("chat"))
+    [term] = frontend.core.router.list_candidates(await frontend.core.router.resolve("chat"))
     assert term.breaker is BreakerState.CLOSED
 
 
@@ -105,8 +105,8 @@ async def test_a_pick_sends_no_statement_and_locks_nothing(
     model = await router.resolve("chat")
     statements: list[str] = []
     count_statements(frontend.database, statements.append)
-    visits = [router.visit(model, 60.0, "key", 100) for _ in range(20)]
-    held = [visit.try_now() for visit in visits]
+    visits = [router.make_selector(model, 60.0, "key", 100) for _ in range(20)]
+    held = [visit.try_check_out() for visit in visits]
     assert statements == []
     async with frontend.database.transaction() as tx:
         await tx.execute(text("SET LOCAL lock_timeout = '1s'"))
@@ -121,16 +121,16 @@ async def test_a_request_that_saw_the_model_before_an_edit_is_served_by_the_pres
     frontend: RunningFrontend,
 ) -> None:
     await put_model(frontend.database)
-    node = await joined(frontend)
+    node = await join_node(frontend)
     await put_replica(frontend.database, node.id, "127.0.0.1:1")
     await put_replica(frontend.database, node.id, "127.0.0.1:2", index=1, revision="2" * 64)
     await settled(frontend)
     router = frontend.core.router
-    visit = router.visit(await router.resolve("chat"), 60.0)
+    visit = router.make_selector(await router.resolve("chat"), 60.0)
     await put_model(frontend.database, run_hash="2" * 64)
     await settled(frontend)
-    assert visit.try_now() is None
-    with await visit.replica() as held:
+    assert visit.try_check_out() is None
+    with await visit.wait_for_replica() as held:
         assert held.replica.address == "127.0.0.1:2"
     assert visit.model.run_hash == "2" * 64
 
@@ -141,14 +141,14 @@ async def test_a_plain_404_is_the_clients_and_the_row_stays(
 ) -> None:
     await serve(frontend, engine)
     said = b'{"error": {"message": "No face in the picture.", "code": "not_found"}}'
-    engine.answer = json_answer(said, "404 Not Found")
+    engine.answer = make_json_script(said, "404 Not Found")
     for _ in range(2 * IN_A_ROW_MAX):
         assert await frontend.call("POST", PATH, CHAT) == (
             404,
             {"error": {"message": "No face in the picture.", "code": "not_found"}},
         )
     assert len(await list_rows(frontend.database)) == 1
-    [term] = frontend.core.router.explain(await frontend.core.router.resolve("chat"))
+    [term] = frontend.core.router.list_candidates(await frontend.core.router.resolve("chat"))
     assert term.breaker is BreakerState.CLOSED
 
 
@@ -157,7 +157,7 @@ async def test_a_replica_that_is_not_ours_loses_its_row_and_another_answers(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine, other)
-    engine.answer = Mode.STRANGER
+    engine.answer = EngineBehaviour.STRANGER
     assert [await ask(frontend) for _ in range(4)] == [200] * 4
     assert [row.address for row in await list_rows(frontend.database)] == [other.address]
 
@@ -168,71 +168,72 @@ async def test_a_replica_without_its_model_loses_its_row_and_the_next_is_tried(
 ) -> None:
     await serve(frontend, engine, other)
     router = frontend.core.router
-    visit = router.visit(await router.resolve("chat"), 60.0)
-    held = visit.try_now()
+    visit = router.make_selector(await router.resolve("chat"), 60.0)
+    held = visit.try_check_out()
     assert held is not None
-    assert judge(503, b'{"error": {"code": "model_not_loaded"}}') is Verdict.NOT_LOADED
-    await visit.refused(held, EngineRefused("It has no model.", code="engine_not_loaded"))
+    assert judge_response(503, b'{"error": {"code": "model_not_loaded"}}') is EngineVerdict.NOT_LOADED
+    await visit.release_refused(held, EngineRefused("It has no model.", code="engine_not_loaded"))
     rest = [row.address for row in await list_rows(frontend.database)]
     assert rest == [address for address in (engine.address, other.address) if address != held.replica.address]
-    with await visit.replica() as second:
+    with await visit.wait_for_replica() as second:
         assert second.replica.address == rest[0]
 
 
 @pytest.mark.behaviour("GW-63")
-async def test_an_engine_that_only_says_500_is_soon_asked_no_more(
+async def test_engine_that_only_answers_500_soon_gets_no_more_requests(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine, other)
     async with frontend.database.transaction() as tx:
         await rule_store.save_rule(tx, Rule(model="chat", selector={}, route_policy="round_robin"))
     await settled(frontend)
-    engine.answer = json_answer(b'{"error": {"message": "out of memory"}}', "500 Internal Server Error")
+    engine.answer = make_json_script(b'{"error": {"message": "out of memory"}}', "500 Internal Server Error")
     answers = [await ask(frontend) for _ in range(2 * IN_A_ROW_MAX)]
     # Each of its failures is tried once at the other one.
     assert Counter(answers) == {200: 2 * IN_A_ROW_MAX}
-    assert len(engine.heard) == IN_A_ROW_MAX
-    terms = frontend.core.router.explain(await frontend.core.router.resolve("chat"))
+    assert len(engine.received) == IN_A_ROW_MAX
+    terms = frontend.core.router.list_candidates(await frontend.core.router.resolve("chat"))
     states = {term.node_name: term.breaker for term in terms}
     assert states["node-1"] is BreakerState.CLOSED
     assert states["node-0"] is not BreakerState.CLOSED
     assert len(await list_rows(frontend.database)) == 2
 
 
-@pytest.mark.behaviour("GW-68", "GW-73")
-async def test_requests_beyond_what_an_engine_does_at_a_time_wait_and_are_told_when_it_takes_too_long(
+async def test_request_above_the_engines_concurrency_waits_and_is_refused_when_that_takes_too_long(
     database_url: str, engine: MisbehavingEngine
 ) -> None:
-    async with running_frontend(database_url, seats=SeatOptions(queue_wait_s=0.3)) as frontend:
+    async with running_frontend(database_url, replica_pool=ReplicaPoolOptions(queue_wait_s=0.3)) as frontend:
         await keep_only_the_feed(frontend)
         await serve(frontend, engine, options={"parallel": "1"})
-        engine.queued.append(Mode.SILENT)
+        engine.queued.append(EngineBehaviour.SILENT)
         first = asyncio.create_task(ask(frontend))
 
         async def is_there() -> bool:
-            return len(engine.heard) == 1
+            return len(engine.received) == 1
 
         await eventually(is_there)
         async with frontend.http.post(f"{frontend.url}{PATH}", json=CHAT, headers=AUTHORISED) as answer:
             assert answer.status == 503
             assert (await answer.json())["error"]["code"] == "queue_timeout"
             assert int(answer.headers["Retry-After"]) == 1
-        assert len(engine.heard) == 1
+        assert len(engine.received) == 1
         second = asyncio.create_task(ask(frontend))
         first.cancel()
         assert await second == 200
 
 
 @pytest.mark.behaviour("GW-72")
-async def test_one_too_many_is_told_429_and_when_to_come_again(database_url: str, engine: MisbehavingEngine) -> None:
-    async with running_frontend(database_url, seats=SeatOptions(concurrency=1, queue_max=0)) as frontend:
+async def test_request_above_the_queue_limit_gets_429_with_retry_after(
+    database_url: str, engine: MisbehavingEngine
+) -> None:
+    async with running_frontend(database_url, replica_pool=ReplicaPoolOptions(concurrency=1, queue_max=0)) as frontend:
         await keep_only_the_feed(frontend)
         await serve(frontend, engine)
-        engine.queued.append(Mode.SILENT)
+        engine.queued.append(EngineBehaviour.SILENT)
         first = asyncio.create_task(ask(frontend))
 
         async def is_there() -> bool:
-            return len(engine.heard) == 1
+            return len(engine.received) == 1
 
         await eventually(is_there)
         async with frontend.http.post(f"{frontend.url}{PATH}", json=CHAT, headers=AUTHORISED) as answer:
@@ -248,7 +249,7 @@ async def test_an_engine_that_has_lost_its_model_loses_its_row_and_another_answe
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, status: str
 ) -> None:
     await serve(frontend, engine, other)
-    engine.answer = json_answer(b'{"error": {"message": "Model not loaded.", "code": "model_not_loaded"}}', status)
+    engine.answer = make_json_script(b'{"error": {"message": "Model not loaded.", "code": "model_not_loaded"}}', status)
     assert [await ask(frontend) for _ in range(4)] == [200] * 4
     assert [row.address for row in await list_rows(frontend.database)] == [other.address]
-    assert len(engine.heard) == 1
+    assert len(engine.received) == 1

@@ -16,7 +16,7 @@ from corral.wire.access import TokenIn
 from tests.simulation.clock import SimClock, SimIds
 from tests.simulation.wire import Server, Wire, WireTransport
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import ADMIN_KEY, Surround
+from tests.simulation.worlds import ADMIN_KEY, SimulationDeps
 
 T = TypeVar("T")
 # Longer than any machine is frozen: a call that was given up and then done after all would undo a later one.
@@ -25,7 +25,7 @@ PAUSE_S = 2.0
 
 
 @dataclass(slots=True)
-class Will:
+class NodeSettings:
     """What the admin last set on one node."""
 
     name: str
@@ -39,7 +39,7 @@ class Will:
 
 
 @dataclass(slots=True)
-class TokenWill:
+class TokenSettings:
     secret: str
     max_uses: int | None
     approves: bool
@@ -55,7 +55,7 @@ def client_over(transport: WireTransport, ids: SimIds) -> CorralClient:
         client.tokens,
         client.keys,
         client.operations,
-        client.intents,
+        client.assignments,
         client.backends,
         client.models,
         client.rules,
@@ -69,7 +69,7 @@ class Admin:
     # On average, between two things that the admin does.
     pause_s = 8.0
 
-    def __init__(self, around: Surround, servers: dict[str, Server], workers: dict[str, SimWorker]) -> None:
+    def __init__(self, around: SimulationDeps, servers: dict[str, Server], workers: dict[str, SimWorker]) -> None:
         self._around = around
         self._servers = servers
         self._workers = workers
@@ -78,8 +78,8 @@ class Admin:
         self._ids = SimIds(around.rng("ids of the admin"), self._clock)
         self.wire = Wire(client="admin", servers=servers, rng=around.rng("wire of the admin"), clock=self._clock)
         self._clients = [self._client(url) for url in sorted(servers)]
-        self.wills: dict[str, Will] = {}
-        self.tokens: dict[str, TokenWill] = {}
+        self.wills: dict[str, NodeSettings] = {}
+        self.tokens: dict[str, TokenSettings] = {}
         self.is_done = False
 
     async def hand_out_tokens(self) -> None:
@@ -92,12 +92,12 @@ class Admin:
         self._workers[self._rng.choice(names)].token = own
 
     async def work(self) -> None:
-        """Something every now and then, until told to stop."""
+        """Do something every now and then, until stopped."""
         while not self.is_done:
             await self._clock.sleep(self._rng.expovariate(1 / self.pause_s))
             nodes = await self._until_known(lambda client: client.nodes.list())
             for node in nodes:
-                self.wills.setdefault(node.id, Will(name=node.name))
+                self.wills.setdefault(node.id, NodeSettings(name=node.name))
             await self._help_refused_workers()
             if not nodes:
                 continue
@@ -112,7 +112,7 @@ class Admin:
         self.is_done = True
         await self._help_refused_workers()
         for node in await self._until_known(lambda client: client.nodes.list()):
-            self.wills.setdefault(node.id, Will(name=node.name))
+            self.wills.setdefault(node.id, NodeSettings(name=node.name))
             if node.status == "pending":
                 await self.approve(node.id)
 
@@ -161,7 +161,7 @@ class Admin:
             self._note(f"probes {self.wills[node_id].name}: {error.slug}")
             return
         if answer.node_id != node_id:
-            self._around.violated(f"asked {node_id}, and {answer.node_id} answered")
+            self._around.violated(f"probed {node_id}, and {answer.node_id} answered")
 
     async def _revoke(self, _: str) -> None:
         token_id = self._rng.choice(sorted(self.tokens))
@@ -177,7 +177,7 @@ class Admin:
         )
         worker = self._workers[will.name]
         worker.token = await self.create_token(max_uses=1, approves=self._rng.random() < 0.5)
-        if worker.is_wanted:
+        if worker.should_run:
             await worker.crash()
             worker.start()
 
@@ -187,15 +187,15 @@ class Admin:
             if worker.was_refused_for_its_token or worker.waits_for_a_token:
                 worker.token = await self.create_token(max_uses=1, approves=False)
                 worker.was_refused_for_its_token = False
-                if worker.is_wanted:
+                if worker.should_run:
                     await worker.crash()
                     worker.start()
 
     async def create_token(self, *, max_uses: int | None, approves: bool) -> str:
-        wish = TokenIn(name=f"token {len(self.tokens)}", max_uses=max_uses, approves=approves)
-        made = await self._until_known(lambda client: client.tokens.create(wish))
+        body = TokenIn(name=f"token {len(self.tokens)}", max_uses=max_uses, approves=approves)
+        made = await self._until_known(lambda client: client.tokens.create(body))
         secret = str(made.token)
-        self.tokens[made.id] = TokenWill(secret=secret, max_uses=max_uses, approves=approves)
+        self.tokens[made.id] = TokenSettings(secret=secret, max_uses=max_uses, approves=approves)
         return secret
 
     async def _set(
@@ -226,7 +226,7 @@ class Admin:
                 if error.slug in fine:
                     return None
                 if not isinstance(error, Unavailable) and error.slug != "try_again":
-                    self._around.violated(f"the admin was told {error.slug}: {error}")
+                    self._around.violated(f"the admin got {error.slug}: {error}")
                     return None
             await self._clock.sleep(self._rng.uniform(0, PAUSE_S))
 

@@ -10,11 +10,20 @@ import asyncio
 from typing import Any, Generic, TypeVar
 
 from corral.bus.codec import decode, decode_reply, encode, encode_error
-from corral.bus.subjects import Kind, Role, SubjectSpec, inbox_prefix, node_in, pattern, permissions, subject
+from corral.bus.subjects import (
+    BusRole,
+    SubjectKind,
+    SubjectSpec,
+    format_pattern,
+    format_subject,
+    make_inbox_prefix,
+    make_permissions,
+    parse_node,
+)
 from corral.domain.errors import BusUnavailable, CorralError, NodeUnreachable, NotAllowed
-from corral.ports.bus import Delivery, Handler, Reread
-from corral.runtime.guard import Failed, attempt
-from corral.runtime.tasks import Tasks
+from corral.ports.bus import Delivery, MessageHandler, ReconnectCallback
+from corral.runtime.attempt import AttemptFailure, attempt
+from corral.runtime.tasks import TaskSet
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Link, Network, Packet
 from tests.simulation.virtual_loop import VirtualLoop
@@ -28,13 +37,13 @@ MAX_PENDING_MESSAGES = 1024
 class SimSubscription(Generic[Q, R]):
     """Messages one after the other, through a bounded queue."""
 
-    def __init__(self, bus: SimBus, spec: SubjectSpec[Q, R], handler: Handler[Q, R], node: str | None) -> None:
+    def __init__(self, bus: SimBus, spec: SubjectSpec[Q, R], handler: MessageHandler[Q, R], node: str | None) -> None:
         self._bus = bus
         self._spec = spec
         self._handler = handler
         self._queue: asyncio.Queue[Packet | None] = asyncio.Queue()
         self._is_cancelled = False
-        self.subject = pattern(spec, node=node)
+        self.subject = format_pattern(spec, node=node)
         self.is_attached = False
 
     @property
@@ -63,29 +72,31 @@ class SimSubscription(Generic[Q, R]):
     async def _handle(self, packet: Packet) -> None:
         async def work() -> bytes:
             message = decode(self._spec.request, packet.data, subject=packet.subject)
-            delivery = Delivery(message=message, subject=packet.subject, node=node_in(self._spec, packet.subject))
+            delivery = Delivery(message=message, subject=packet.subject, node=parse_node(self._spec, packet.subject))
             result = await self._handler(delivery)
-            return encode(result, subject=packet.subject) if self._spec.kind is Kind.REQUEST else b""
+            return encode(result, subject=packet.subject) if self._spec.kind is SubjectKind.REQUEST else b""
 
         outcome = await attempt(work)
-        if self._spec.kind is Kind.REQUEST and packet.reply_to:
-            answer = encode_error(_told(outcome.error)) if isinstance(outcome, Failed) else outcome.value
+        if self._spec.kind is SubjectKind.REQUEST and packet.reply_to:
+            answer = (
+                encode_error(_to_corral_error(outcome.error)) if isinstance(outcome, AttemptFailure) else outcome.value
+            )
             self._bus.answer(packet.reply_to, answer)
 
 
 class SimBus:
     """One participant. `owner_id` names it on the network and is what its permissions are made for."""
 
-    def __init__(self, loop: VirtualLoop, network: Network, *, role: Role, owner_id: str) -> None:
+    def __init__(self, loop: VirtualLoop, network: Network, *, role: BusRole, owner_id: str) -> None:
         self._loop = loop
         self._clock = SimClock(loop)
         self._network = network
         self._owner_id = owner_id
-        self._allowed = permissions(role, owner_id)
-        self._tasks = Tasks(f"bus of {owner_id}")
+        self._allowed = make_permissions(role, owner_id)
+        self._tasks = TaskSet(f"bus of {owner_id}")
         self._link: Link | None = None
         self._subscriptions: list[SimSubscription[Any, Any]] = []
-        self._callbacks: list[Reread] = []
+        self._callbacks: list[ReconnectCallback] = []
         self._reread = asyncio.Event()
         self._waiting: dict[str, asyncio.Future[Packet]] = {}
         self._requests = 0
@@ -117,9 +128,9 @@ class SimBus:
         self, spec: SubjectSpec[Q, R], message: Q, *, node: str | None = None, timeout_s: float | None = None
     ) -> R:
         assert spec.reply is not None, f"{spec.name} is not a request"
-        target = subject(spec, node=node)
+        target = format_subject(spec, node=node)
         self._requests += 1
-        inbox = f"{inbox_prefix(self._owner_id)}.{self._requests}"
+        inbox = f"{make_inbox_prefix(self._owner_id)}.{self._requests}"
         answer: asyncio.Future[Packet] = self._loop.create_future()
         self._waiting[inbox] = answer
         limit_s = timeout_s or spec.timeout_s
@@ -128,7 +139,7 @@ class SimBus:
             async with asyncio.timeout(limit_s):
                 packet = await answer
         except TimeoutError as error:
-            raise NodeUnreachable(f"Nobody answered on {target} within {limit_s:g} s.", code="node_timeout") from error
+            raise NodeUnreachable(f"No reply on {target} within {limit_s:g} s.", code="node_timeout") from error
         finally:
             del self._waiting[inbox]
         if packet.is_no_responders:
@@ -136,12 +147,12 @@ class SimBus:
         return decode_reply(spec.reply, packet.data, subject=target)
 
     async def publish(self, spec: SubjectSpec[Q, None], message: Q, *, node: str | None = None) -> None:
-        assert spec.kind is Kind.PUBLISH, f"{spec.name} is a request"
-        target = subject(spec, node=node)
+        assert spec.kind is SubjectKind.PUBLISH, f"{spec.name} is a request"
+        target = format_subject(spec, node=node)
         self._send(Packet(subject=target, data=encode(message, subject=target)))
 
     async def subscribe(
-        self, spec: SubjectSpec[Q, R], handler: Handler[Q, R], *, node: str | None = None
+        self, spec: SubjectSpec[Q, R], handler: MessageHandler[Q, R], *, node: str | None = None
     ) -> SimSubscription[Q, R]:
         subscription = SimSubscription(self, spec, handler, node)
         if not any(_covers(allowed, subscription.subject) for allowed in self._allowed.subscribe_allow):
@@ -156,7 +167,7 @@ class SimBus:
             subscription.is_attached = link is not None and link.is_up and link.sends and link.hears
         return subscription
 
-    def on_reconnect(self, callback: Reread) -> None:
+    def on_reconnect(self, callback: ReconnectCallback) -> None:
         self._callbacks.append(callback)
 
     # --- for the subscriptions and the network ---
@@ -166,12 +177,12 @@ class SimBus:
             self._subscriptions.remove(subscription)
 
     def answer(self, reply_to: str, data: bytes) -> None:
-        """Replies are allowed to whoever asked; one that cannot be sent is lost."""
+        """Replies are allowed to the requester; one that cannot be sent is lost."""
         if self._link is not None and self._link.is_up:
             self._network.send(self._link, Packet(subject=reply_to, data=data))
 
     def wants(self, target: str) -> bool:
-        return _covers(f"{inbox_prefix(self._owner_id)}.>", target) or any(
+        return _covers(f"{make_inbox_prefix(self._owner_id)}.>", target) or any(
             each.is_attached and _covers(each.subject, target) for each in self._subscriptions
         )
 
@@ -214,17 +225,17 @@ class SimBus:
 
 def _covers(allowed: str, target: str) -> bool:
     """Whether a subject, or a pattern, lies within a pattern of NATS."""
-    wanted, given = allowed.split("."), target.split(".")
-    if wanted[-1] == ">":
-        return len(given) >= len(wanted) and all(map(_token_covers, wanted[:-1], given))
-    return len(wanted) == len(given) and all(map(_token_covers, wanted, given))
+    pattern, given = allowed.split("."), target.split(".")
+    if pattern[-1] == ">":
+        return len(given) >= len(pattern) and all(map(_token_covers, pattern[:-1], given))
+    return len(pattern) == len(given) and all(map(_token_covers, pattern, given))
 
 
-def _token_covers(wanted: str, given: str) -> bool:
-    return wanted in ("*", given)
+def _token_covers(pattern: str, given: str) -> bool:
+    return pattern in ("*", given)
 
 
-def _told(error: Exception) -> CorralError:
+def _to_corral_error(error: Exception) -> CorralError:
     if isinstance(error, CorralError):
         return error
-    return CorralError(f"The handler failed with {type(error).__name__}; its log has the rest.")
+    return CorralError(f"The handler failed with {type(error).__name__}. See its log.")

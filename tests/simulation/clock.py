@@ -57,7 +57,7 @@ class SimIds:
         value = milliseconds << 80 | 7 << 76 | self._rng.getrandbits(12) << 64 | 0b10 << 62 | self._rng.getrandbits(62)
         return str(UUID(int=value))
 
-    def secret(self) -> str:
+    def new_secret(self) -> str:
         return base64.urlsafe_b64encode(self._rng.randbytes(32)).rstrip(b"=").decode()
 
 

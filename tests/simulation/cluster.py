@@ -31,12 +31,12 @@ from tests.simulation.virtual_loop import MACHINE, VirtualLoop
 from tests.simulation.watchers import Watcher
 from tests.simulation.wire import Server
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, Surround
+from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, SimulationDeps
 
 # After this the views have to agree; they are asked again until then.
 AGREE_WITHIN_S = 30.0
 # What a loop may fail with in a run full of faults. Anything else is a bug that only the log would tell.
-EXPECTED_FAILURES = ("PostgreSQL does not answer", "simulated", "lease", "not the leader", "Another change got in")
+EXPECTED_FAILURES = ("PostgreSQL does not respond", "simulated", "lease", "not the leader", "Another change got in")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Cluster:
     def __init__(self, loop: VirtualLoop, url: str, plan: Plan) -> None:
         trace = Trace(loop)
         network = Network(loop, chance(loop.seed, "network"), trace=trace)
-        self.around = Surround(
+        self.around = SimulationDeps(
             loop=loop,
             url=url,
             trace=trace,
@@ -157,7 +157,7 @@ class Cluster:
 
 
 @contextmanager
-def logs_into(around: Surround) -> Iterator[None]:
+def logs_into(around: SimulationDeps) -> Iterator[None]:
     """The product's log goes into the trace, and what only a bug would log is a violation."""
 
     def take(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:

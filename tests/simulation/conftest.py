@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "seeds(number): how many seeds this test takes unless told otherwise")
+    config.addinivalue_line("markers", "seeds(number): how many seeds this test takes unless configured otherwise")
     config.addinivalue_line("markers", "breaks(list): the deliberate defects that this test takes one by one")
 
 

@@ -14,7 +14,7 @@ from tests.simulation.network import BusFaults
 from tests.simulation.plan import DISTURBS_WATCH, Fault, Kind
 from tests.simulation.wire import HttpFaults, Wire
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 NOTICE_S = 20.0
 # Moments of a job: phases of the work, and the one after the swap, before anybody is told.
@@ -25,7 +25,7 @@ class Troublemaker:
     ambushes: Sequence[str] = AMBUSHES
 
     def __init__(
-        self, around: Surround, frontends: Sequence[SimFrontend], workers: Sequence[SimWorker], admin: Admin
+        self, around: SimulationDeps, frontends: Sequence[SimFrontend], workers: Sequence[SimWorker], admin: Admin
     ) -> None:
         self._around = around
         self._frontends = frontends
@@ -102,7 +102,7 @@ class Troublemaker:
     @asynccontextmanager
     async def _frontend_freeze(self, fault: Fault) -> AsyncIterator[None]:
         frontend = self._frontend(fault)
-        with _Away(frontend, self._around):
+        with _Outage(frontend, self._around):
             await frontend.machine.freeze()
             yield
             frontend.machine.thaw()
@@ -110,7 +110,7 @@ class Troublemaker:
     @asynccontextmanager
     async def _frontend_without_store(self, fault: Fault) -> AsyncIterator[None]:
         frontend = self._frontend(fault)
-        with _Away(frontend, self._around):
+        with _Outage(frontend, self._around):
             frontend.is_cut_from_store = True
             frontend.feel_conditions()
             yield
@@ -120,7 +120,7 @@ class Troublemaker:
     @asynccontextmanager
     async def _frontend_stalled_store(self, fault: Fault) -> AsyncIterator[None]:
         frontend = self._frontend(fault)
-        with _Away(frontend, self._around):
+        with _Outage(frontend, self._around):
             # Often longer than a leader's lease: what was decided before is stale when it arrives.
             frontend.is_store_stalled = True
             frontend.feel_conditions()
@@ -214,7 +214,7 @@ class Troublemaker:
         self._silent(worker)
         yield
         worker.machine.thaw()
-        self._heard(worker)
+        self._end_silence(worker)
 
     @asynccontextmanager
     async def _worker_without_bus(self, fault: Fault) -> AsyncIterator[None]:
@@ -232,7 +232,7 @@ class Troublemaker:
         with _Unreachable(worker.wire, urls):
             self._silent(worker)
             yield
-        self._heard(worker)
+        self._end_silence(worker)
 
     @asynccontextmanager
     async def _worker_without_one(self, fault: Fault) -> AsyncIterator[None]:
@@ -258,7 +258,7 @@ class Troublemaker:
     def _silent(self, worker: SimWorker) -> None:
         self._around.diary.silent_since_s.setdefault(worker.name, self._around.now())
 
-    def _heard(self, worker: SimWorker) -> None:
+    def _end_silence(self, worker: SimWorker) -> None:
         if worker.is_running:
             self._around.diary.silent_since_s.pop(worker.name, None)
 
@@ -269,7 +269,7 @@ class Troublemaker:
 class _Cut:
     """A cable to the bus that is cut and healed; its owner may be gone by then, or not there yet."""
 
-    def __init__(self, around: Surround, name: str, *, notice_s: float) -> None:
+    def __init__(self, around: SimulationDeps, name: str, *, notice_s: float) -> None:
         self._network = around.network
         self._name = name
         self._notice_s = notice_s
@@ -283,10 +283,10 @@ class _Cut:
             self._network.heal(self._name)
 
 
-class _Away:
+class _Outage:
     """For as long as this lasts the process cannot do its work, and the diary says so."""
 
-    def __init__(self, frontend: SimFrontend, around: Surround) -> None:
+    def __init__(self, frontend: SimFrontend, around: SimulationDeps) -> None:
         self._life = frontend.life
         self._around = around
         self._index = len(self._life.away)

@@ -15,18 +15,18 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from corral.api.application import create_app, with_edge
-from corral.api.metrics import Metrics
-from corral.app.core import Core, CoreOptions, World
-from corral.bus.subjects import Role
-from corral.runtime.loop import LoopPlan
+from corral.api.application import create_app, wrap_with_edge
+from corral.api.metrics import FrontendMetrics
+from corral.app.core import CoreDeps, CoreOptions, FrontendCore
+from corral.bus.subjects import BusRole
+from corral.runtime.loop import LoopOptions
 from corral.store.database import Database
 from tests.simulation.bus import SimBus
 from tests.simulation.clock import SimClock, SimIds
 from tests.simulation.gate import SimGate
 from tests.simulation.machine import Machine
 from tests.simulation.wire import Answer, Request, call_app
-from tests.simulation.worlds import ADMIN_KEY, Beat, Life, OpaqueCredentials, Surround
+from tests.simulation.worlds import ADMIN_KEY, AnsweredHeartbeat, Life, OpaqueCredentials, SimulationDeps
 
 NODE_LEASE_S = 45.0
 LEADER_LEASE_S = 15.0
@@ -43,7 +43,7 @@ class SimFrontend:
 
     dispatch_intervals_s: Mapping[str, float] = {"dispatcher": 10.0, "operation deltas": 5.0, "job events": 2.0}
 
-    def __init__(self, name: str, around: Surround, credentials: OpaqueCredentials) -> None:
+    def __init__(self, name: str, around: SimulationDeps, credentials: OpaqueCredentials) -> None:
         self.name = name
         self.url = f"http://{name}"
         self._around = around
@@ -52,7 +52,7 @@ class SimFrontend:
         self._database: Database | None = None
         self._bus: SimBus | None = None
         self._app: Any = None
-        self.core: Core | None = None
+        self.core: FrontendCore | None = None
         self.gate: SimGate | None = None
         self.machine = Machine(name, around.loop, around.turnstile)
         self.is_cut_from_store = False
@@ -68,7 +68,7 @@ class SimFrontend:
 
     @property
     def is_well(self) -> bool:
-        return self.core is not None and self.core.not_ready() is None and not self.machine.is_frozen
+        return self.core is not None and self.core.get_not_ready_reason() is None and not self.machine.is_frozen
 
     @property
     def life(self) -> Life:
@@ -88,8 +88,8 @@ class SimFrontend:
         clock = SimClock(around.loop)
         self.gate = around.gate(process)
         self._database = around.database(self.gate)
-        self._bus = SimBus(around.loop, around.network, role=Role.FRONTEND, owner_id=process)
-        world = World(
+        self._bus = SimBus(around.loop, around.network, role=BusRole.FRONTEND, owner_id=process)
+        world = CoreDeps(
             database=self._database,
             bus=self._bus,
             credentials=self._credentials,
@@ -101,20 +101,20 @@ class SimFrontend:
         self.tune(core)
         self.core = core
         self.feel_conditions()
-        self._app = with_edge(_application(self.name, core), core.parts, core.metrics)
+        self._app = wrap_with_edge(_application(self.name, core), core.api_deps, core.metrics)
         self.machine.run(self._boot(core, self._bus), name="boot")
 
-    def make_core(self, options: CoreOptions, world: World) -> Core:
-        return Core(options, world, on_crash=self._crashed)
+    def make_core(self, options: CoreOptions, world: CoreDeps) -> FrontendCore:
+        return FrontendCore(options, world, on_crash=self._crashed)
 
-    def tune(self, core: Core) -> None:
+    def tune(self, core: FrontendCore) -> None:
         """Longer pauses than in production: hints have to do their part, and a virtual minute costs less."""
-        core.feed_loop.plan = LoopPlan(name="feed", interval_s=self._around.feed_interval_s)
-        core.presence_loop.plan = LoopPlan(name="presence", interval_s=PRESENCE_INTERVAL_S)
-        core.prune_loop.plan = LoopPlan(name="pruner", interval_s=PRUNE_INTERVAL_S)
+        core.feed_loop.options = LoopOptions(name="feed", interval_s=self._around.feed_interval_s)
+        core.presence_loop.options = LoopOptions(name="presence", interval_s=PRESENCE_INTERVAL_S)
+        core.prune_loop.options = LoopOptions(name="pruner", interval_s=PRUNE_INTERVAL_S)
         for loop in core.dispatcher.loops:
-            loop.plan = replace(
-                loop.plan, interval_s=self.dispatch_intervals_s.get(loop.plan.name, loop.plan.interval_s)
+            loop.options = replace(
+                loop.options, interval_s=self.dispatch_intervals_s.get(loop.options.name, loop.options.interval_s)
             )
 
     def feel_conditions(self) -> None:
@@ -125,7 +125,7 @@ class SimFrontend:
             self.gate.stall(stalls=self.is_store_stalled)
             self.gate.is_cut_off = self.is_cut_from_store or conditions.store_is_away
 
-    async def _boot(self, core: Core, bus: SimBus) -> None:
+    async def _boot(self, core: FrontendCore, bus: SimBus) -> None:
         await bus.start()
         await core.start()
         self._around.trace.add(f"{self.process} is ready")
@@ -139,7 +139,9 @@ class SimFrontend:
             self._around.violated(f"{process} answered 500 to {request.method} {request.path}: {answer.body!r}")
         beat = _HEARTBEAT.fullmatch(request.path)
         if beat is not None and answer.status == 200:
-            self._around.diary.beats.append(Beat(at_s=self._around.now(), node_id=beat[1], frontend=process))
+            self._around.diary.beats.append(
+                AnsweredHeartbeat(at_s=self._around.now(), node_id=beat[1], frontend=process)
+            )
         return answer
 
     async def stop(self) -> None:
@@ -153,7 +155,7 @@ class SimFrontend:
         await asyncio.wait([stopping], timeout=30)
         await self.crash()
 
-    async def _stop(self, core: Core, bus: SimBus) -> None:
+    async def _stop(self, core: FrontendCore, bus: SimBus) -> None:
         await core.stop()
         await bus.stop()
 
@@ -190,11 +192,11 @@ class SimFrontend:
 @cache
 def _empty_application(name: str) -> FastAPI:
     """Routes are worked out at their first use, which takes longer than all that the simulated cluster does there."""
-    return create_app(None, Metrics())
+    return create_app(None, FrontendMetrics())
 
 
-def _application(name: str, core: Core) -> FastAPI:
+def _application(name: str, core: FrontendCore) -> FastAPI:
     """One per address: the process before has ended when the next one takes it over."""
     application = _empty_application(name)
-    application.state.parts, application.state.metrics = core.parts, core.metrics
+    application.state.deps, application.state.metrics = core.api_deps, core.metrics
     return application

@@ -172,7 +172,7 @@ class SimGate:
             self._note("reply lost")
             raise StoreUnavailable(f"{self._name}: the simulated connection broke after the commit.")
 
-    async def began(self, transaction: Transaction) -> None:
+    async def on_begin(self, transaction: Transaction) -> None:
         """The first thing inside the transaction: the database's clock becomes the virtual one."""
         # In one message and for the session, whose next transaction sets it anew: the driver sends BEGIN with the first
         # statement of its own. Names and times need no quoting.

@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlalchemy import text
 
-from corral.domain.cluster import Position
+from corral.domain.cluster import OutboxPosition
 from corral.store.database import Transaction
-from tests.simulation.admin import Admin, Will
+from tests.simulation.admin import Admin, NodeSettings
 from tests.simulation.clock import START
 from tests.simulation.frontends import LEADER_LEASE_S, LIVENESS_INTERVAL_S, NODE_LEASE_S
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 LOOK_EVERY_S = 10.0
 # Between the newest heartbeat that should have counted and the loss: many times the pause between two writes.
@@ -45,7 +45,7 @@ HORIZON = text('SELECT "transaction"::text AS transaction, number FROM outbox_ho
 class Row:
     """One event, as the table has it."""
 
-    position: Position
+    position: OutboxPosition
     kind: str
     key: str
     data: dict[str, Any]
@@ -59,11 +59,11 @@ class Look:
     nodes: Sequence[Any] = ()
     tokens: Sequence[Any] = ()
     leader: Any = None
-    horizon: Position = field(default_factory=lambda: Position(0, 0))
+    horizon: OutboxPosition = field(default_factory=lambda: OutboxPosition(0, 0))
 
 
 class Inspector:
-    def __init__(self, around: Surround, admin: Admin, workers: dict[str, SimWorker]) -> None:
+    def __init__(self, around: SimulationDeps, admin: Admin, workers: dict[str, SimWorker]) -> None:
         self._around = around
         self._admin = admin
         self._workers = workers
@@ -96,7 +96,7 @@ class Inspector:
             look.tokens = (await tx.execute(TOKENS)).all()
             look.leader = (await tx.execute(LEADER)).one_or_none()
             horizon = (await tx.execute(HORIZON)).one()
-            look.horizon = Position(int(horizon.transaction), horizon.number)
+            look.horizon = OutboxPosition(int(horizon.transaction), horizon.number)
         for row in events:
             self._take(row)
         for witness in witnesses:
@@ -114,7 +114,7 @@ class Inspector:
         rows = (await tx.execute(EVENTS, {"after": self._last_number})).all()
         return [
             Row(
-                position=Position(int(row.transaction), row.number),
+                position=OutboxPosition(int(row.transaction), row.number),
                 kind=row.kind,
                 key=row.key,
                 data=row.data,
@@ -177,7 +177,7 @@ class Inspector:
     def _check_node(self, node: Any) -> None:
         if self._registered.get(node.name) != str(node.id):
             self._violated(f"{node.name} is {node.id}, and no event has made it so")
-        will = self._admin.wills.get(str(node.id), Will(name=node.name))
+        will = self._admin.wills.get(str(node.id), NodeSettings(name=node.name))
         may_be_approved = will.may_be_approved or str(node.id) in self._approved_by_token
         if node.approved_at is not None and not may_be_approved:
             self._violated(f"{node.name} is approved by {node.approved_by}, and no admin has done that")

@@ -124,7 +124,7 @@ class Network:
                 self._connect_soon(link)
 
     def expel(self, name: str) -> None:
-        """The server has been told not to serve this participant any more."""
+        """Make the server refuse this participant from now on."""
         for link in [link for link in self._links if link.name == name]:
             self._note(f"{name} is expelled")
             self._drop(link)

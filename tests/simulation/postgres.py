@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.ports import find_free_port
 
 # PostgreSQL's own default. A frontend holds up to 20 connections (tests/store/test_connections.py), and some tests run
 # three frontends and a pool of their own at once.
@@ -46,7 +47,7 @@ def _place(folder: Path) -> Iterator[Path]:
 
 
 def _served(folder: Path) -> Iterator[str]:
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", find_free_port()
     _run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
     options = " ".join(f"-c {setting}" for setting in SETTINGS)
     _run(
@@ -68,11 +69,3 @@ def _run(program: str, *arguments: str) -> None:
     prefix = ["unshare", "-U", "--map-user=65534", "--map-group=65534"] if os.geteuid() == 0 else []
     # A pipe would be kept open by the server that pg_ctl leaves running; hence no captured output.
     subprocess.run([*prefix, str(binary), *arguments], check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from corral.bus.messages import Describe, Hello, NodeDescription, WakeFrontends, WakeNode
-from corral.bus.subjects import FRONTENDS_WAKE, NODE_DESCRIBE, NODE_HELLO, NODE_WAKE, Role
+from corral.bus.messages import DescribeNode, NodeDescription, WakeFrontends, WakeNode, WorkerHello
+from corral.bus.subjects import FRONTENDS_WAKE, NODE_DESCRIBE, NODE_HELLO, NODE_WAKE, BusRole
 from corral.domain.errors import BusUnavailable, NodeUnreachable, NotAllowed, NotFound
 from corral.ports.bus import Bus, Delivery
 from tests.simulation.bus import SimBus
@@ -31,9 +31,9 @@ class World:
         self.clock = SimClock(loop)
         self.trace = Trace(loop)
         self.network = Network(loop, chance(loop.seed, "network"), faults=faults, trace=self.trace)
-        self.frontend = SimBus(loop, self.network, role=Role.FRONTEND, owner_id="f1")
-        self.worker = SimBus(loop, self.network, role=Role.WORKER, owner_id="n1")
-        self.heard: list[str] = []
+        self.frontend = SimBus(loop, self.network, role=BusRole.FRONTEND, owner_id="f1")
+        self.worker = SimBus(loop, self.network, role=BusRole.WORKER, owner_id="n1")
+        self.received: list[str] = []
 
     async def start(self) -> None:
         for bus in (self.frontend, self.worker):
@@ -46,15 +46,15 @@ class World:
         await self.frontend.stop()
         await self.worker.stop()
 
-    async def describe(self, _delivery: Delivery[Describe]) -> NodeDescription:
-        self.heard.append("describe")
+    async def describe(self, _delivery: Delivery[DescribeNode]) -> NodeDescription:
+        self.received.append("describe")
         return DESCRIPTION
 
     async def wake(self, delivery: Delivery[WakeNode]) -> None:
-        self.heard.append(delivery.message.reason)
+        self.received.append(delivery.message.reason)
 
     async def ask(self) -> NodeDescription:
-        return await self.frontend.request(NODE_DESCRIBE, Describe(), node="n1")
+        return await self.frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1")
 
 
 def _set(event: asyncio.Event) -> Callable[[], Awaitable[None]]:
@@ -75,7 +75,7 @@ def in_world(seed: int, body: Callable[[World], Awaitable[T]], faults: BusFaults
     return simulate(seed, scenario)
 
 
-def test_it_is_a_bus():
+def test_simulated_bus_passes_the_contract_of_the_bus():
     async def body(world: World) -> None:
         bus: Bus = world.frontend
         assert bus.is_connected
@@ -83,7 +83,6 @@ def test_it_is_a_bus():
     in_world(0, body)
 
 
-@pytest.mark.behaviour("SIM-10")
 def test_a_request_is_answered(seed: int):
     async def body(world: World) -> None:
         subscription = await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
@@ -93,8 +92,7 @@ def test_a_request_is_answered(seed: int):
     in_world(seed, body)
 
 
-@pytest.mark.behaviour("SIM-10")
-def test_a_request_that_nobody_listens_to_fails_at_once_and_not_after_the_timeout(seed: int):
+def test_request_without_a_subscriber_fails_at_once(seed: int):
     async def body(world: World) -> None:
         with pytest.raises(NodeUnreachable, match="Nobody listens") as failure:
             await world.ask()
@@ -104,8 +102,7 @@ def test_a_request_that_nobody_listens_to_fails_at_once_and_not_after_the_timeou
     in_world(seed, body)
 
 
-@pytest.mark.behaviour("SIM-10")
-def test_a_request_that_nobody_answers_fails_after_its_timeout(seed: int):
+def test_request_without_a_reply_fails_after_its_timeout(seed: int):
     async def body(world: World) -> None:
         await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
         world.network.cut("n1", notice_after_s=None)
@@ -117,21 +114,19 @@ def test_a_request_that_nobody_answers_fails_after_its_timeout(seed: int):
     in_world(seed, body)
 
 
-@pytest.mark.behaviour("SIM-10")
 def test_a_one_way_cut_lets_the_request_through_and_loses_the_answer():
     async def body(world: World) -> None:
         await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
         world.network.cut("n1", sends=False, hears=True, notice_after_s=None)
         with pytest.raises(NodeUnreachable):
             await world.ask()
-        assert world.heard == ["describe"]
+        assert world.received == ["describe"]
 
     in_world(0, body)
 
 
-@pytest.mark.behaviour("SIM-10")
 def test_the_handlers_error_reaches_the_caller():
-    async def refuse(_delivery: Delivery[Describe]) -> NodeDescription:
+    async def refuse(_delivery: Delivery[DescribeNode]) -> NodeDescription:
         raise NotFound("No such thing here.")
 
     async def body(world: World) -> None:
@@ -142,37 +137,34 @@ def test_the_handlers_error_reaches_the_caller():
     in_world(0, body)
 
 
-@pytest.mark.behaviour("SIM-10")
 def test_hints_of_one_sender_arrive_in_order(seed: int):
     async def body(world: World) -> None:
         await world.worker.subscribe(NODE_WAKE, world.wake, node="n1")
         for number in range(20):
             await world.frontend.publish(NODE_WAKE, WakeNode(reason=str(number)), node="n1")
         await world.clock.sleep(1)
-        assert world.heard == [str(number) for number in range(20)]
+        assert world.received == [str(number) for number in range(20)]
 
     in_world(seed, body)
 
 
-@pytest.mark.behaviour("SIM-11")
 def test_faults_lose_repeat_and_reorder_hints_by_the_seed():
     async def body(world: World) -> tuple[list[str], str]:
         await world.worker.subscribe(NODE_WAKE, world.wake, node="n1")
         for number in range(100):
             await world.frontend.publish(NODE_WAKE, WakeNode(reason=str(number)), node="n1")
         await world.clock.sleep(60)
-        return world.heard, world.trace.digest()
+        return world.received, world.trace.digest()
 
     faults = BusFaults(lose=0.1, repeat=0.1, reorder=0.3, late=0.2)
-    heard, digest = in_world(4, body, faults)
-    assert set(heard) < {str(number) for number in range(100)}
-    assert len(set(heard)) < len(heard)
-    assert heard != sorted(heard, key=int)
-    assert in_world(4, body, faults) == (heard, digest)
-    assert in_world(5, body, faults) != (heard, digest)
+    received, digest = in_world(4, body, faults)
+    assert set(received) < {str(number) for number in range(100)}
+    assert len(set(received)) < len(received)
+    assert received != sorted(received, key=int)
+    assert in_world(4, body, faults) == (received, digest)
+    assert in_world(5, body, faults) != (received, digest)
 
 
-@pytest.mark.behaviour("SIM-11")
 def test_a_participant_that_was_cut_off_reads_again_and_hears_again_after_it_is_healed(seed: int):
     async def body(world: World) -> None:
         subscription = await world.worker.subscribe(NODE_WAKE, world.wake, node="n1")
@@ -186,18 +178,17 @@ def test_a_participant_that_was_cut_off_reads_again_and_hears_again_after_it_is_
         believed.append(subscription.is_confirmed)
         assert believed == [True, False]
         with pytest.raises(BusUnavailable):
-            await world.worker.publish(NODE_HELLO, Hello(boot_id="b"), node="n1")
+            await world.worker.publish(NODE_HELLO, WorkerHello(boot_id="b"), node="n1")
         world.network.heal("n1")
         await again.wait()
-        await world.frontend.publish(NODE_WAKE, WakeNode(reason="heard"), node="n1")
+        await world.frontend.publish(NODE_WAKE, WakeNode(reason="received"), node="n1")
         await world.clock.sleep(1)
-        assert world.heard == ["heard"]
+        assert world.received == ["received"]
 
     in_world(seed, body)
 
 
-@pytest.mark.behaviour("SIM-11")
-def test_when_the_server_stops_everybody_knows_and_everybody_comes_back(seed: int):
+def test_all_participants_notice_a_server_stop_and_reconnect(seed: int):
     async def body(world: World) -> None:
         await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
         world.network.stop_server()
@@ -210,8 +201,7 @@ def test_when_the_server_stops_everybody_knows_and_everybody_comes_back(seed: in
     in_world(seed, body)
 
 
-@pytest.mark.behaviour("SIM-10")
-def test_what_the_registry_does_not_allow_is_refused():
+def test_subject_that_the_registry_does_not_allow_is_refused():
     async def hint(_delivery: Delivery[WakeFrontends]) -> None: ...
 
     async def body(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from corral.ports.runtime import Clock, Ids
+from corral.ports.runtime import Clock, IdGenerator
 from tests.simulation.chance import chance
 from tests.simulation.clock import START, SimClock, SimIds
 from tests.simulation.run import simulate
@@ -35,12 +35,12 @@ def test_a_step_moves_the_wall_clock_and_not_the_monotonic_one():
 def test_ids_are_valid_grow_with_time_and_repeat_with_the_seed():
     async def scenario(loop: VirtualLoop) -> list[str]:
         clock = SimClock(loop)
-        ids: Ids = SimIds(chance(loop.seed, "ids"), clock)
+        ids: IdGenerator = SimIds(chance(loop.seed, "ids"), clock)
         made = []
         for _ in range(20):
             made.append(ids.new_id())
             await clock.sleep(1)
-        return [*made, ids.secret()]
+        return [*made, ids.new_secret()]
 
     *made, secret = simulate(1, scenario)
     assert made == sorted(made)

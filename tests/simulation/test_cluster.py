@@ -16,20 +16,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.behaviour("SIM-20")
-@pytest.mark.behaviour("SIM-21")
-@pytest.mark.behaviour("SIM-22")
-@pytest.mark.behaviour("SIM-23")
-@pytest.mark.behaviour("SIM-24")
-@pytest.mark.behaviour("SIM-25")
-@pytest.mark.behaviour("SIM-26")
 def test_the_promises_hold_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_cluster(cluster_server, seed)
     assert not outcome.violations, outcome.report()
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.behaviour("SIM-27")
 @pytest.mark.parametrize("number", range(3))
 def test_a_frontend_that_slept_longer_than_events_are_kept_reads_the_state_anew(cluster_server: str, number: int):
     sleep = Fault(start_s=60.0, length_s=120.0, kind=Kind.FRONTEND_FREEZE, target=number, strength=0.5)
@@ -48,7 +40,6 @@ def test_a_frontend_that_slept_longer_than_events_are_kept_reads_the_state_anew(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.behaviour("SIM-28")
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_run_of_the_cluster_repeats_itself(cluster_server: str, number: int):
     first = run_cluster(cluster_server, number, _storm(number))
@@ -56,7 +47,6 @@ def test_a_run_of_the_cluster_repeats_itself(cluster_server: str, number: int):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.behaviour("SIM-28")
 def test_a_run_of_the_cluster_repeats_itself_in_another_process(cluster_server: str):
     command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", "tests.simulation.cluster", cluster_server, "6"]
     other = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)

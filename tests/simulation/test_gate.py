@@ -71,7 +71,6 @@ async def add_one(database: Database) -> None:
         await tx.execute(ADD)
 
 
-@pytest.mark.behaviour("SIM-7")
 def test_one_transaction_at_a_time_is_inside(postgres: str, seed: int):
     async def body(world: World) -> None:
         inside = 0
@@ -92,7 +91,6 @@ def test_one_transaction_at_a_time_is_inside(postgres: str, seed: int):
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-7")
 def test_the_seed_decides_who_goes_next(postgres: str):
     def order(seed: int) -> str:
         went: list[str] = []
@@ -115,7 +113,6 @@ def test_the_seed_decides_who_goes_next(postgres: str):
     assert orders == [order(seed) for seed in range(8)]
 
 
-@pytest.mark.behaviour("SIM-8")
 def test_a_refused_connection_changes_nothing(postgres: str, seed: int):
     async def body(world: World) -> None:
         with pytest.raises(StoreUnavailable):
@@ -125,7 +122,6 @@ def test_a_refused_connection_changes_nothing(postgres: str, seed: int):
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-8")
 def test_a_connection_that_breaks_inside_the_transaction_changes_nothing(postgres: str, seed: int):
     async def body(world: World) -> None:
         with pytest.raises(StoreUnavailable):
@@ -135,7 +131,6 @@ def test_a_connection_that_breaks_inside_the_transaction_changes_nothing(postgre
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-8")
 def test_a_lost_reply_looks_like_a_failure_although_the_commit_happened(postgres: str, seed: int):
     async def body(world: World) -> None:
         with pytest.raises(StoreUnavailable):
@@ -145,7 +140,6 @@ def test_a_lost_reply_looks_like_a_failure_although_the_commit_happened(postgres
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-8")
 def test_a_slow_transaction_can_run_into_its_callers_deadline_and_is_rolled_back(postgres: str, seed: int):
     async def body(world: World) -> None:
         slow = world.database(StoreFaults(slow=1, delay_s=1e6))
@@ -158,7 +152,6 @@ def test_a_slow_transaction_can_run_into_its_callers_deadline_and_is_rolled_back
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-8")
 def test_a_participant_that_is_cut_off_reaches_the_database_again_when_it_is_healed(postgres: str):
     async def body(world: World) -> None:
         database = world.database()
@@ -172,7 +165,6 @@ def test_a_participant_that_is_cut_off_reaches_the_database_again_when_it_is_hea
     in_world(postgres, 0, body)
 
 
-@pytest.mark.behaviour("SIM-9")
 def test_a_transaction_cancelled_in_the_middle_of_a_statement_leaves_the_gate_and_the_rows_free(
     postgres: str, seed: int
 ):
@@ -197,7 +189,6 @@ def test_a_transaction_cancelled_in_the_middle_of_a_statement_leaves_the_gate_an
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-9")
 def test_waiters_that_are_cancelled_do_not_keep_the_gate(postgres: str, seed: int):
     async def body(world: World) -> None:
         rng = chance(seed, "who is cancelled")
@@ -215,7 +206,6 @@ def test_waiters_that_are_cancelled_do_not_keep_the_gate(postgres: str, seed: in
     in_world(postgres, seed, body)
 
 
-@pytest.mark.behaviour("SIM-9")
 def test_a_turn_that_is_granted_to_a_waiter_in_the_instant_of_its_cancellation_is_passed_on(seed: int):
     async def scenario(loop: VirtualLoop) -> None:
         turnstile = Turnstile(loop, chance(seed, "turns"))
@@ -231,14 +221,13 @@ def test_a_turn_that_is_granted_to_a_waiter_in_the_instant_of_its_cancellation_i
     simulate(seed, scenario)
 
 
-@pytest.mark.behaviour("SIM-9")
 def test_after_a_cancelled_turn_the_next_one_waits_until_the_server_has_forgotten_it(seed: int):
     async def scenario(loop: VirtualLoop) -> list[str]:
         happened: list[str] = []
-        asked, forgotten = asyncio.Event(), asyncio.Event()
+        is_called, forgotten = asyncio.Event(), asyncio.Event()
 
         async def server_forgets() -> None:
-            asked.set()
+            is_called.set()
             await forgotten.wait()
             happened.append("forgotten")
 
@@ -247,7 +236,7 @@ def test_after_a_cancelled_turn_the_next_one_waits_until_the_server_has_forgotte
         await inside.wait()
         holder.cancel()
         following = loop.create_task(_visit(turnstile, happened))
-        await asked.wait()
+        await is_called.wait()
         assert happened == []
         forgotten.set()
         await following
@@ -267,7 +256,6 @@ async def _hold(turnstile: Turnstile, inside: asyncio.Event) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-@pytest.mark.behaviour("SIM-4")
 def test_the_databases_time_is_the_virtual_time(postgres: str):
     async def body(world: World) -> None:
         await world.clock.sleep(86_400)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from corral.access.directory import Directory
-from corral.domain.cluster import Event, Lease, Position
+from corral.access.directory import CredentialDirectory
+from corral.domain.cluster import Lease, OutboxEvent, OutboxPosition
 from corral.domain.errors import LeaseLost
 from corral.nodes import registration
-from corral.reconcile.leader import Leader
+from corral.reconcile.leader import LeaderElector
 from corral.store import cluster as cluster_store
 from corral.store import nodes as node_store
 from corral.store import outbox
@@ -53,7 +53,6 @@ def _assert_caught(server: str, plan: Plan, sentence: str, *, first_seed: int = 
     raise AssertionError(f"nobody noticed; the last seed had {seen}")
 
 
-@pytest.mark.behaviour("SIM-22")
 def test_a_leader_that_trusts_leases_after_an_outage_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def always(_tx: Transaction, _held: Lease, _seconds: float) -> bool:
         return True
@@ -63,14 +62,13 @@ def test_a_leader_that_trusts_leases_after_an_outage_is_caught(cluster_server: s
     _assert_caught(cluster_server, _plan(*away, end_s=270.0), "was declared lost", first_seed=4)
 
 
-@pytest.mark.behaviour("SIM-20")
 def test_a_leader_that_writes_without_a_fence_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
-    async def unfenced(leader: Leader, _tx: Transaction) -> Lease:
+    async def unfenced(leader: LeaderElector, _tx: Transaction) -> Lease:
         if leader._held is None:
             raise LeaseLost("This frontend is not the leader.")
         return leader._held
 
-    monkeypatch.setattr(Leader, "fence", unfenced)
+    monkeypatch.setattr(LeaderElector, "fence", unfenced)
     stalls = [
         (Kind.FRONTEND_STALLED_STORE, start_s, 25.0, turn) for turn, start_s in enumerate((40.0, 90.0, 140.0, 190.0))
     ]
@@ -78,7 +76,6 @@ def test_a_leader_that_writes_without_a_fence_is_caught(cluster_server: str, mon
     _assert_caught(cluster_server, plan, " wrote ", first_seed=6)
 
 
-@pytest.mark.behaviour("SIM-20")
 def test_a_lease_whose_term_does_not_grow_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     same = text(str(cluster_store._ACQUIRE).replace("l.term + 1", "l.term"))
     monkeypatch.setattr(cluster_store, "_ACQUIRE", same)
@@ -95,18 +92,16 @@ def test_a_lease_whose_term_does_not_grow_is_caught(cluster_server: str, monkeyp
     ],
     ids=["drain", "slots", "approval"],
 )
-@pytest.mark.behaviour("SIM-21")
 def test_a_registration_that_changes_what_an_admin_set_is_caught(
     cluster_server: str, monkeypatch: pytest.MonkeyPatch, reset: dict[str, Any], sentence: str
 ):
-    reported = registration._reported
+    reported = registration._list_reported_values
     # A first registration writes its own values over these; the break shows in those after it.
-    monkeypatch.setattr(registration, "_reported", lambda wish: reported(wish) | reset)
+    monkeypatch.setattr(registration, "_list_reported_values", lambda request: reported(request) | reset)
     crashes = [(Kind.WORKER_CRASH, start_s, 1.0, turn) for turn, start_s in enumerate(range(10, 140, 10))]
     _assert_caught(cluster_server, _plan(*crashes), sentence)
 
 
-@pytest.mark.behaviour("SIM-23")
 def test_a_registry_that_overlooks_silent_nodes_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def nobody(_tx: Transaction, _limit: int) -> list[tuple[str, str]]:
         return []
@@ -116,7 +111,6 @@ def test_a_registry_that_overlooks_silent_nodes_is_caught(cluster_server: str, m
     _assert_caught(cluster_server, plan, "is still called alive")
 
 
-@pytest.mark.behaviour("SIM-24")
 def test_a_worker_that_becomes_a_second_node_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     insert, deleted = node_store.insert_node, text("DELETE FROM nodes WHERE name = :name")
 
@@ -125,26 +119,24 @@ def test_a_worker_that_becomes_a_second_node_is_caught(cluster_server: str, monk
         return await insert(tx, values, lease_s)
 
     monkeypatch.setattr(node_store, "insert_node", replacing)
-    monkeypatch.setattr(registration, "is_secret", lambda _secret, _hash: False)
+    monkeypatch.setattr(registration, "is_matching_secret", lambda _secret, _hash: False)
     crashes = [(Kind.WORKER_CRASH, start_s, 1.0, turn) for turn, start_s in enumerate(range(10, 140, 10))]
     _assert_caught(cluster_server, _plan(*crashes), "became a second node")
 
 
-@pytest.mark.behaviour("SIM-25")
 def test_a_feed_that_drops_an_event_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     read = outbox.read
 
-    async def forgetful(tx: Transaction, after: Position, limit: int = outbox.READ_LIMIT) -> list[Event]:
+    async def forgetful(tx: Transaction, after: OutboxPosition, limit: int = outbox.READ_LIMIT) -> list[OutboxEvent]:
         return [event for event in await read(tx, after, limit) if event.position.number % 7]
 
     monkeypatch.setattr(outbox, "read", forgetful)
     _assert_caught(cluster_server, _plan(end_s=100.0), "missed")
 
 
-@pytest.mark.behaviour("SIM-26")
 def test_a_directory_that_follows_nothing_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
-    async def asleep(_directory: Directory, _event: Event) -> None:
+    async def asleep(_directory: CredentialDirectory, _event: OutboxEvent) -> None:
         return
 
-    monkeypatch.setattr(Directory, "follow", asleep)
+    monkeypatch.setattr(CredentialDirectory, "follow", asleep)
     _assert_caught(cluster_server, _plan(end_s=100.0), "the directory of")

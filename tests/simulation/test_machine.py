@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
 from tests.simulation.gate import Turnstile
 from tests.simulation.machine import Machine
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
-
-pytestmark = pytest.mark.behaviour("SIM-13")
 
 
 async def _tick(loop: VirtualLoop, seen: list[float]) -> None:

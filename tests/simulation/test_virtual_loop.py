@@ -26,7 +26,6 @@ PRIVATE_NAMES = (
 )
 
 
-@pytest.mark.behaviour("SIM-1")
 def test_a_sleep_of_ten_hours_ends_at_once_and_ten_hours_later():
     async def scenario(loop: VirtualLoop) -> float:
         for _ in range(10):
@@ -36,7 +35,6 @@ def test_a_sleep_of_ten_hours_ends_at_once_and_ten_hours_later():
     assert simulate(0, scenario) == 10 * HOUR_S
 
 
-@pytest.mark.behaviour("SIM-1")
 def test_a_timeout_fires_at_its_virtual_time():
     async def scenario(loop: VirtualLoop) -> float:
         with pytest.raises(TimeoutError):
@@ -47,12 +45,10 @@ def test_a_timeout_fires_at_its_virtual_time():
     assert simulate(0, scenario) == 90
 
 
-@pytest.mark.behaviour("SIM-2")
 def test_the_same_seed_gives_the_same_trace_twice_in_one_process(seed: int):
     assert fingerprint(seed) == fingerprint(seed)
 
 
-@pytest.mark.behaviour("SIM-2")
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
 def test_the_same_seed_gives_the_same_trace_in_another_process_with_other_hashes(hash_seed: str):
     command = [
@@ -69,12 +65,10 @@ def test_the_same_seed_gives_the_same_trace_in_another_process_with_other_hashes
     assert other.stdout.split() == [fingerprint(seed) for seed in range(3)]
 
 
-@pytest.mark.behaviour("SIM-3")
 def test_different_seeds_give_different_orders():
     assert len({fingerprint(seed) for seed in range(20)}) == 20
 
 
-@pytest.mark.behaviour("SIM-3")
 def test_timers_of_one_instant_fire_in_the_order_of_the_seed_and_others_in_the_order_of_time():
     async def scenario(loop: VirtualLoop) -> str:
         fired: list[str] = []
@@ -115,7 +109,6 @@ async def _count_to_two() -> int:
     return total
 
 
-@pytest.mark.behaviour("SIM-3")
 def test_a_lost_update_that_plain_asyncio_never_shows_is_found_within_200_seeds():
     async def scenario(_loop: VirtualLoop) -> int:
         return await _count_to_two()
@@ -141,7 +134,6 @@ async def _append(ran: list[str], what: str) -> None:
     ran.append(what)
 
 
-@pytest.mark.behaviour("SIM-4")
 def test_virtual_time_stands_still_while_the_database_works(postgres: str):
     async def scenario(loop: VirtualLoop) -> tuple[float, bool]:
         rang = asyncio.Event()
@@ -157,8 +149,7 @@ def test_virtual_time_stands_still_while_the_database_works(postgres: str):
     assert simulate(0, scenario) == (0.0, False)
 
 
-@pytest.mark.behaviour("SIM-4")
-def test_what_the_driver_does_on_its_own_counts_as_io(postgres: str):
+def test_background_work_of_the_driver_counts_as_io(postgres: str):
     async def scenario(loop: VirtualLoop) -> tuple[int, int, float]:
         with loop.io():
             connection = await asyncpg.connect(f"postgresql://postgres@{postgres}/postgres")
@@ -171,7 +162,6 @@ def test_what_the_driver_does_on_its_own_counts_as_io(postgres: str):
     assert simulate(0, scenario) == (1, 0, 0.0)
 
 
-@pytest.mark.behaviour("SIM-5")
 def test_an_answer_that_never_comes_is_reported_with_the_tasks(postgres: str):
     async def scenario(loop: VirtualLoop) -> None:
         with loop.io():
@@ -184,7 +174,6 @@ def test_an_answer_that_never_comes_is_reported_with_the_tasks(postgres: str):
         simulate(0, scenario, io_limit_s=0.05)
 
 
-@pytest.mark.behaviour("SIM-5")
 def test_a_deadlock_is_reported_with_the_line_at_which_each_task_waits():
     async def scenario(loop: VirtualLoop) -> None:
         ours, theirs = asyncio.Lock(), asyncio.Lock()
@@ -203,7 +192,6 @@ def test_a_deadlock_is_reported_with_the_line_at_which_each_task_waits():
         simulate(3, scenario)
 
 
-@pytest.mark.behaviour("SIM-5")
 def test_a_task_that_spins_is_reported():
     async def scenario(_loop: VirtualLoop) -> None:
         while True:
@@ -213,7 +201,6 @@ def test_a_task_that_spins_is_reported():
         simulate(0, scenario)
 
 
-@pytest.mark.behaviour("SIM-5")
 def test_a_run_without_an_end_is_reported():
     async def scenario(loop: VirtualLoop) -> None:
         while True:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from corral.domain.cluster import Position
+from corral.domain.cluster import OutboxPosition
 from tests.simulation.frontends import SimFrontend
 from tests.simulation.invariants import Inspector, Look, Row
 from tests.simulation.watchers import Gap, Watcher
@@ -29,7 +29,7 @@ def of_workers(look: Look, workers: Sequence[SimWorker]) -> list[str]:
             wrong.append(f"{worker.name} runs; approved {node.approved_at is not None}, on the bus {node.bus_ok}")
         elif not worker.is_running and node is not None and node.liveness == "alive":
             wrong.append(f"{worker.name} does not run and is called alive")
-        elif worker.is_wanted and not worker.is_running:
+        elif worker.should_run and not worker.is_running:
             wrong.append(f"{worker.name} should run and does not")
     return wrong
 
@@ -67,20 +67,24 @@ def of_leaders(look: Look, frontends: Sequence[SimFrontend]) -> list[str]:
 
 async def of_answers(frontends: Sequence[SimFrontend]) -> list[str]:
     """Every frontend tells an admin the same about every node."""
-    told: dict[str, Any] = {}
+    statuses: dict[str, Any] = {}
     for frontend in frontends:
         answer = await frontend.begin(LIST_NODES)
-        told[frontend.process] = [(node["name"], node["status"]) for node in json.loads(answer.body)]
-    return [] if len({str(each) for each in told.values()}) == 1 else [f"the frontends tell different things: {told}"]
+        statuses[frontend.process] = [(node["name"], node["status"]) for node in json.loads(answer.body)]
+    return (
+        []
+        if len({str(each) for each in statuses.values()}) == 1
+        else [f"the frontends tell different things: {statuses}"]
+    )
 
 
-def of_watcher(watcher: Watcher, inspector: Inspector, horizon: Position) -> list[str]:
+def of_watcher(watcher: Watcher, inspector: Inspector, horizon: OutboxPosition) -> list[str]:
     """Every event once and in order, except for those that a justified reset has covered."""
     seen = watcher.seen
     if seen.began is None or seen.position is None:
         return []
     wrong = [
-        f"{watcher.name} was told to read anew at {gap.start}, and nothing after that was pruned"
+        f"{watcher.name} got a reset at {gap.start}, and nothing after that was pruned"
         for gap in seen.gaps
         if gap.start >= horizon
     ]

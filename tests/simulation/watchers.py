@@ -1,6 +1,6 @@
 """A browser tab: follows the events, loses its frontend, goes to another and resumes where it was.
 
-It writes down what it saw. `gaps` are the places where it was told to read the state anew instead.
+It writes down what it saw. `gaps` are the places where the stream required it to read the state anew instead.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from corral.domain.cluster import Event, Position
+from corral.domain.cluster import OutboxEvent, OutboxPosition
 from corral.domain.errors import Unavailable
-from corral.events.feed import Feed, Quiet, Reset
+from corral.events.feed import Feed, QuietNotice, ResetNotice
 from tests.simulation.clock import SimClock
 from tests.simulation.frontends import SimFrontend
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 QUIET_S = 15.0
 RETRY_S = 1.0
@@ -24,22 +24,22 @@ RETRY_S = 1.0
 class Gap:
     """What was not seen: after `start`, up to `end`."""
 
-    start: Position
-    end: Position
+    start: OutboxPosition
+    end: OutboxPosition
 
 
 @dataclass(slots=True)
-class Seen:
-    began: Position | None = None
-    position: Position | None = None
-    events: list[Event] = field(default_factory=list)
+class SeenEvents:
+    began: OutboxPosition | None = None
+    position: OutboxPosition | None = None
+    events: list[OutboxEvent] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 
 
 class Watcher:
-    def __init__(self, name: str, around: Surround, frontends: Sequence[SimFrontend]) -> None:
+    def __init__(self, name: str, around: SimulationDeps, frontends: Sequence[SimFrontend]) -> None:
         self.name = name
-        self.seen = Seen()
+        self.seen = SeenEvents()
         self._around = around
         self._rng = around.rng(name)
         self._clock = SimClock(around.loop)
@@ -73,12 +73,12 @@ class Watcher:
         except Unavailable as error:
             self._around.trace.add(f"{self.name} loses its stream: {error.slug}")
 
-    def _take(self, item: Event | Reset | Quiet) -> None:
-        if isinstance(item, Quiet):
+    def _take(self, item: OutboxEvent | ResetNotice | QuietNotice) -> None:
+        if isinstance(item, QuietNotice):
             return
-        if isinstance(item, Reset):
+        if isinstance(item, ResetNotice):
             assert self.seen.position is not None, "a reset before the beginning"
-            self._around.trace.add(f"{self.name} is told to read anew")
+            self._around.trace.add(f"{self.name} gets a reset")
             self.seen.gaps.append(Gap(start=self.seen.position, end=item.position))
         else:
             self.seen.events.append(item)

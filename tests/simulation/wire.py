@@ -19,10 +19,9 @@ from aiohttp.client_reqrep import ConnectionKey
 from pydantic import BaseModel
 from typing_extensions import override
 
-from corral.client.errors import error_from_answer
-from corral.client.http import Call, Transport
+from corral.client.transport import ApiRequest, ApiTransport, make_error_from_response
 from corral.domain.errors import Unavailable
-from corral.ports.runtime import Ids
+from corral.ports.runtime import IdGenerator
 from tests.simulation.chance import Random
 from tests.simulation.clock import SimClock
 
@@ -113,13 +112,13 @@ class Wire:
         return probability > 0 and self.rng.random() < probability
 
 
-class WireTransport(Transport):
-    def __init__(self, wire: Wire, url: str, key: str | None, *, timeout_s: float, ids: Ids) -> None:
+class WireTransport(ApiTransport):
+    def __init__(self, wire: Wire, url: str, key: str | None, *, timeout_s: float, ids: IdGenerator) -> None:
         super().__init__(url, key, timeout_s=timeout_s, clock=wire.clock, ids=ids)
         self._wire = wire
 
     @override
-    async def _once(self, call: Call, headers: Mapping[str, str]) -> bytes:
+    async def _send_once(self, call: ApiRequest, headers: Mapping[str, str]) -> bytes:
         content = call.body.model_dump(mode="json") if isinstance(call.body, BaseModel) else call.body
         body = b"" if content is None else json.dumps(content).encode()
         query = urlencode(call.parameters)
@@ -127,9 +126,9 @@ class WireTransport(Transport):
         try:
             answer = await self._wire.carry(self.url, request, self._timeout_s)
         except TimeoutError as error:
-            raise Unavailable(f"{self.url} did not answer within {self._timeout_s:g} s.", code="timeout") from error
+            raise Unavailable(f"{self.url} did not respond within {self._timeout_s:g} s.", code="timeout") from error
         if not 200 <= answer.status < 300:
-            raise error_from_answer(answer.status, answer.body, origin=self.url)
+            raise make_error_from_response(answer.status, answer.body, origin=self.url)
         return answer.body
 
 

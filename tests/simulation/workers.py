@@ -13,36 +13,36 @@ from typing import Protocol
 
 import nkeys
 
-from corral.adapters.nats.keys import KeyKind, key_from_seed
-from corral.bus.subjects import Role
+from corral.adapters.nats.keys import NatsKeyKind, key_from_seed
+from corral.bus.subjects import BusRole
 from corral.domain.errors import CorralError
 from corral.domain.node import NodeType
-from corral.runtime.services import Service, Services
-from corral.worker.address import Advertised
-from corral.worker.agent import Agent, Profile, Surroundings
-from corral.worker.http_control import CALL_TIMEOUT_S, HttpControl, _Frontend
-from corral.worker.identity import Identity
-from corral.worker.link import Duties, Grant, WorkerBus
-from corral.worker.readings import Readings
+from corral.runtime.services import Service, ServiceGroup
+from corral.worker.address import AdvertisedAddresses
+from corral.worker.bus_link import BusGrant, CommandHandler, WorkerBus
+from corral.worker.hardware_reader import HardwareReader
+from corral.worker.http_control_plane import CALL_TIMEOUT_S, HttpControlPlane, _FrontendTransports
+from corral.worker.identity import WorkerIdentity
+from corral.worker.membership import Membership, MembershipDeps, WorkerProfile
 from tests.simulation.bus import SimBus
 from tests.simulation.clock import SimClock, SimIds
 from tests.simulation.machine import Machine
 from tests.simulation.wire import Server, Wire, WireTransport
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 GIB = 1024**3
 RESTART_AFTER_S = 10.0
 
 
 class SimWorkerBus(SimBus):
-    async def refresh(self) -> None:
-        """The newest credential is asked for at the next connect; here it is not looked at."""
+    async def refresh_credential(self) -> None:
+        """The newest credential is used at the next connect; the simulated bus ignores it."""
 
 
 class SimReadings:
     """A machine with one GPU whose free memory moves."""
 
-    def __init__(self, around: Surround, name: str) -> None:
+    def __init__(self, around: SimulationDeps, name: str) -> None:
         self._rng = around.rng(f"hardware of {name}")
 
     async def read(self) -> Mapping[str, object]:
@@ -58,7 +58,7 @@ class SimReadings:
 class Work(Protocol):
     """What a machine does for jobs: made anew with each process, on a disk that stays."""
 
-    def begin(self, control: HttpControl, boot_id: str, services: Services) -> Duties: ...
+    def begin(self, control: HttpControlPlane, boot_id: str, services: ServiceGroup) -> CommandHandler: ...
 
     def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]: ...
 
@@ -80,7 +80,7 @@ class SimWorker:
     def __init__(
         self,
         name: str,
-        around: Surround,
+        around: SimulationDeps,
         servers: Mapping[str, Server],
         work: Work | None = None,
         node_type: NodeType = NodeType.BACKEND,
@@ -97,18 +97,18 @@ class SimWorker:
         self.clock = SimClock(around.loop, offset_s=rng.uniform(-300, 300), drift=rng.uniform(-0.01, 0.01))
         self._ids = SimIds(around.rng(f"ids of {name}"), self.clock)
         seed, public = self._new_bus_key()
-        self._identity = Identity(credential=f"cn_{self._ids.secret()}", bus_seed=seed, bus_public_key=public)
+        self._identity = WorkerIdentity(credential=f"cn_{self._ids.new_secret()}", bus_seed=seed, bus_public_key=public)
         self._servers = servers
         self._urls = sorted(servers)
         rng.shuffle(self._urls)
         self._bus: SimWorkerBus | None = None
-        self._services: Services | None = None
+        self._services: ServiceGroup | None = None
         self._restarting: asyncio.TimerHandle | None = None
-        self.agent: Agent | None = None
+        self.agent: Membership | None = None
         self.machine = Machine(name, around.loop, around.turnstile)
         self.wire = self._new_wire()
         # Whether it is meant to run: a process that ended by itself comes back, one that was stopped does not.
-        self.is_wanted = False
+        self.should_run = False
         self.was_refused_for_its_token = False
 
     @property
@@ -116,25 +116,25 @@ class SimWorker:
         return self._services is not None
 
     @property
-    def _role(self) -> Role:
-        return Role.AGENT if self.node_type is NodeType.AGENT else Role.WORKER
+    def _role(self) -> BusRole:
+        return BusRole.AGENT if self.node_type is NodeType.AGENT else BusRole.WORKER
 
     @property
     def waits_for_a_token(self) -> bool:
         """It was removed, and its token does not let it in again: it goes on asking until somebody helps."""
-        return self.agent is not None and "join token" in (self.agent.not_ready() or "")
+        return self.agent is not None and "join token" in (self.agent.find_not_ready_reason() or "")
 
     def start(self) -> None:
         """A new process with a new boot id."""
-        self.is_wanted = True
+        self.should_run = True
         if self._services is not None or self.token is None:
             return
         around, boot_id = self._around, self._ids.new_id()
         around.trace.add(f"{self.name} starts as {boot_id}")
         around.diary.silent_since_s.pop(self.name, None)
         self.wire = self._new_wire(faults_of=self.wire)
-        services = Services()
-        profile = Profile(
+        services = ServiceGroup()
+        profile = WorkerProfile(
             name=self.name,
             version="1",
             frontend=",".join(self._urls),
@@ -146,7 +146,7 @@ class SimWorker:
         )
         control = self._control()
         duties = self._work.begin(control, boot_id, services) if self._work is not None else None
-        agent = Agent(profile, self._identity, self._surroundings(control, duties), on_end=services.end)
+        agent = Membership(profile, self._identity, self._make_deps(control, duties), on_end=services.request_stop)
         self.agent = agent
         services.add(agent)
         if self._work is not None:
@@ -156,18 +156,18 @@ class SimWorker:
 
     async def stop(self) -> None:
         """As by SIGTERM: it says goodbye."""
-        self.is_wanted = False
+        self.should_run = False
         if self._services is None:
             return
         self._around.trace.add(f"{self.name} stops")
         self.machine.thaw()
-        self._services.end()
+        self._services.request_stop()
         await asyncio.wait(self._around.loop.tasks_of(self.machine.name), timeout=60)
         await self.crash()
 
     async def crash(self) -> None:
         """As by a power cut. It stays down until somebody starts it."""
-        self.is_wanted = False
+        self.should_run = False
         if self._services is not None:
             self._around.trace.add(f"{self.name} is gone")
         self._ended()
@@ -191,7 +191,7 @@ class SimWorker:
         self.agent = None
         self._around.diary.silent_since_s.setdefault(self.name, self._around.now())
 
-    async def _live(self, services: Services) -> None:
+    async def _live(self, services: ServiceGroup) -> None:
         try:
             await services.run()
         except CorralError as error:
@@ -202,11 +202,11 @@ class SimWorker:
         self._ended()
         if self._bus is not None:
             self._bus.unplug()
-        if self.is_wanted and not self.was_refused_for_its_token:
+        if self.should_run and not self.was_refused_for_its_token:
             self._around.loop.call_later(RESTART_AFTER_S, self._start_again)
 
     def _start_again(self) -> None:
-        if self.is_wanted:
+        if self.should_run:
             self.start()
 
     def _new_wire(self, faults_of: Wire | None = None) -> Wire:
@@ -217,47 +217,47 @@ class SimWorker:
             wire.faults, wire.unreachable = faults_of.faults, faults_of.unreachable
         return wire
 
-    def _surroundings(self, control: HttpControl, duties: Duties | None) -> Surroundings:
-        return Surroundings(
+    def _make_deps(self, control: HttpControlPlane, duties: CommandHandler | None) -> MembershipDeps:
+        return MembershipDeps(
             control=control,
-            duties=duties,
+            command_handler=duties,
             open_bus=self._open_bus,
-            readings=self.readings(),
-            addresses=self._addresses,
+            hardware_reader=self.readings(),
+            find_addresses=self._addresses,
             save_identity=self._save,
             new_bus_key=self._new_bus_key,
             clock=self.clock,
             rng=self._around.rng(f"jitter of {self.name}"),
         )
 
-    def readings(self) -> Readings:
+    def readings(self) -> HardwareReader:
         return SimReadings(self._around, self.name)
 
-    def _control(self) -> HttpControl:
+    def _control(self) -> HttpControlPlane:
         """The product's own, failover and all, over this machine's wire."""
-        control = HttpControl(tuple(self._urls), self._identity.credential, clock=self.clock, ids=self._ids)
+        control = HttpControlPlane(tuple(self._urls), self._identity.credential, clock=self.clock, ids=self._ids)
 
         def transport(url: str, key: str | None) -> WireTransport:
             return WireTransport(self.wire, url, key, timeout_s=CALL_TIMEOUT_S, ids=self._ids)
 
         control._frontends = [
-            _Frontend(anonymous=transport(url, None), own=transport(url, self._identity.credential))
+            _FrontendTransports(anonymous=transport(url, None), authenticated=transport(url, self._identity.credential))
             for url in self._urls
         ]
         return control
 
-    def _open_bus(self, grant: Grant, _newest: Callable[[], Grant]) -> WorkerBus:
+    def _open_bus(self, grant: BusGrant, _newest: Callable[[], BusGrant]) -> WorkerBus:
         self._bus = SimWorkerBus(self._around.loop, self._around.network, role=self._role, owner_id=grant.node_id)
         return self._bus
 
     def _new_bus_key(self) -> tuple[str, str]:
         seed = nkeys.encode_seed(self._rng.randbytes(32), nkeys.PREFIX_BYTE_USER).decode()
-        return seed, key_from_seed(seed, KeyKind.USER).public
+        return seed, key_from_seed(seed, NatsKeyKind.USER).public
 
-    async def _addresses(self) -> Advertised:
-        return Advertised(address=f"{self.name}:9000", http_address=f"{self.name}:9001")
+    async def _addresses(self) -> AdvertisedAddresses:
+        return AdvertisedAddresses(address=f"{self.name}:9000", http_address=f"{self.name}:9001")
 
-    async def _save(self, identity: Identity) -> None:
+    async def _save(self, identity: WorkerIdentity) -> None:
         if self._rng.random() < 0.1:
             raise OSError("the disk is full")
         self._identity = identity

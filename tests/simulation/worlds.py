@@ -23,7 +23,7 @@ CREDENTIAL_LIFE_S = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class AnsweredHeartbeat:
     """A heartbeat that a frontend has answered with 200."""
 
     at_s: float
@@ -48,7 +48,7 @@ class Life:
 
 @dataclass(slots=True)
 class Diary:
-    beats: list[Beat] = field(default_factory=list)
+    beats: list[AnsweredHeartbeat] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
     # Sentences about what must not happen; each ends the run as a failure.
     violations: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surround:
+class SimulationDeps:
     """The common ground of all machines."""
 
     loop: VirtualLoop
@@ -122,13 +122,13 @@ class OpaqueCredentials:
         self._holders[public_key] = node.id
         return BusCredential(token=f"{node.id}.{self._minted}", expires_in_s=CREDENTIAL_LIFE_S)
 
-    def ticket(self, reader: str, scope: str, *, audience: str = "*", ttl_s: float) -> str:
+    def issue_ticket(self, reader: str, scope: str, *, audience: str = "*", ttl_s: float) -> str:
         return f"ticket {reader} {scope} {audience} {ttl_s}"
 
     def is_valid_ticket(self, text: str, *, reader: str, scope: str, audience: str) -> bool:
         return text.startswith(f"ticket {reader} {scope} {audience} ")
 
-    def ticket_key(self) -> str:
+    def get_ticket_key(self) -> str:
         return ""
 
     async def revoke(self, *public_keys: str) -> None:

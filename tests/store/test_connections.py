@@ -8,7 +8,7 @@ import asyncpg
 
 from corral.store.database import POOL_SIZE
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 CONNECTIONS_MAX = 2 * POOL_SIZE
 
@@ -18,7 +18,7 @@ async def hold_transaction(frontend: RunningFrontend, release: asyncio.Event) ->
         await release.wait()
 
 
-async def test_frontend_holds_at_most_twenty_connections_when_more_are_wanted(database_url: str) -> None:
+async def test_frontend_holds_at_most_twenty_connections_when_more_are_needed(database_url: str) -> None:
     observer = await asyncpg.connect(database_url)
     release = asyncio.Event()
 

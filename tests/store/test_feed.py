@@ -1,4 +1,4 @@
-"""The feed of one frontend: watchers are positions, and none of them ever misses an event without being told."""
+"""The feed of one frontend: watchers are positions, and none of them ever misses an event without a notice."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from corral.domain.cluster import ORIGIN, Event, Position
+from corral.domain.cluster import ORIGIN, OutboxEvent, OutboxPosition
 from corral.domain.errors import StoreUnavailable
-from corral.events.feed import Feed, Quiet, Reset
+from corral.events.feed import Feed, QuietNotice, ResetNotice
 from corral.store import outbox
 from corral.store.database import Database
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 QUIET_S = 0.01
 
 
-class Followed:
-    """What the frontend's own memory is told."""
+class FeedFollower:
+    """The changes that the frontend's own memory receives."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
         self.rereads = 0
 
-    async def follow(self, events: Sequence[Event]) -> None:
+    async def follow(self, events: Sequence[OutboxEvent]) -> None:
         self.events += [event.key for event in events]
 
     async def reread(self) -> None:
@@ -36,12 +36,12 @@ class Followed:
 
 
 @pytest.fixture
-def followed() -> Followed:
-    return Followed()
+def followed() -> FeedFollower:
+    return FeedFollower()
 
 
 @pytest.fixture
-async def feed(database: Database, followed: Followed) -> Feed:
+async def feed(database: Database, followed: FeedFollower) -> Feed:
     made = Feed(database, followed.follow, followed.reread)
     await made.begin()
     return made
@@ -53,70 +53,66 @@ async def _append(database: Database, *keys: str) -> None:
             await outbox.append(tx, "test.happened", key)
 
 
-async def _take(feed: Feed, wanted: int) -> None:
+async def _take(feed: Feed, expected: int) -> None:
     """Tick until so many events came; another test's database may hold the head back for a moment."""
     taken = 0
 
     async def enough() -> bool:
         nonlocal taken
         taken += await feed.tick()
-        return taken >= wanted
+        return taken >= expected
 
     await eventually(enough)
 
 
-async def _next(stream: AsyncIterator[Event | Reset | Quiet]) -> Any:
+async def _next(stream: AsyncIterator[OutboxEvent | ResetNotice | QuietNotice]) -> Any:
     """The next thing that is more than quiet."""
     async for item in stream:
-        if not isinstance(item, Quiet):
+        if not isinstance(item, QuietNotice):
             return item
     return None
 
 
-async def _keys(stream: AsyncIterator[Event | Reset | Quiet], count: int) -> list[str]:
+async def _keys(stream: AsyncIterator[OutboxEvent | ResetNotice | QuietNotice], count: int) -> list[str]:
     return [(await _next(stream)).key for _ in range(count)]
 
 
-@pytest.mark.behaviour("OUT-5")
 async def test_a_watcher_gets_everything_from_now_on_in_order(
-    database: Database, feed: Feed, followed: Followed
+    database: Database, feed: Feed, followed: FeedFollower
 ) -> None:
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
-        assert isinstance(await anext(stream), Quiet)
+        assert isinstance(await anext(stream), QuietNotice)
         await _append(database, "a", "b", "c")
         await _take(feed, 3)
         assert await _keys(stream, 3) == ["a", "b", "c"]
-        assert isinstance(await anext(stream), Quiet)
+        assert isinstance(await anext(stream), QuietNotice)
     assert followed.events == ["a", "b", "c"]
 
 
-@pytest.mark.behaviour("OUT-5")
 async def test_an_event_of_a_slow_transaction_reaches_the_watcher_in_its_place(database: Database, feed: Feed) -> None:
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
         async with database.transaction() as slow:
             await outbox.append(slow, "test.happened", "slow")
             await _append(database, "quick")
             assert await feed.tick() == 0
-            assert isinstance(await anext(stream), Quiet)
+            assert isinstance(await anext(stream), QuietNotice)
         await _take(feed, 2)
         assert await _keys(stream, 2) == ["slow", "quick"]
 
 
-@pytest.mark.behaviour("OUT-2")
 async def test_a_watcher_resumes_from_its_position_on_any_frontend(database: Database, feed: Feed) -> None:
     await _append(database, "a", "b", "c")
     await _take(feed, 3)
     async with aclosing(feed.watch(ORIGIN, QUIET_S)) as stream:
         first = await _next(stream)
         assert first.key == "a"
-    other = Feed(database, Followed().follow, Followed().reread)
+    other = Feed(database, FeedFollower().follow, FeedFollower().reread)
     await other.begin()
     async with aclosing(other.watch(first.position, QUIET_S)) as stream:
         assert await _keys(stream, 2) == ["b", "c"]
 
 
-@pytest.mark.behaviour("OUT-3")
-async def test_a_position_from_before_the_horizon_is_told_to_read_anew(database: Database, feed: Feed) -> None:
+async def test_feed_resets_a_watcher_whose_position_is_before_the_horizon(database: Database, feed: Feed) -> None:
     await _append(database, "gone", "kept")
     await _take(feed, 2)
     async with database.transaction() as tx:
@@ -124,52 +120,50 @@ async def test_a_position_from_before_the_horizon_is_told_to_read_anew(database:
         await outbox.prune(tx, 86400)
     async with aclosing(feed.watch(ORIGIN, QUIET_S)) as stream:
         item = await _next(stream)
-        assert isinstance(item, Reset)
+        assert isinstance(item, ResetNotice)
         assert item.position == feed.position
         await _append(database, "next")
         await _take(feed, 1)
         assert await _keys(stream, 1) == ["next"]
 
 
-@pytest.mark.behaviour("OUT-4")
-async def test_a_position_from_another_database_is_told_to_read_anew(feed: Feed) -> None:
-    async with aclosing(feed.watch(Position(10**15, 1), QUIET_S)) as stream:
+async def test_feed_resets_a_watcher_whose_position_is_from_another_database(feed: Feed) -> None:
+    async with aclosing(feed.watch(OutboxPosition(10**15, 1), QUIET_S)) as stream:
         item = await _next(stream)
-        assert isinstance(item, Reset)
+        assert isinstance(item, ResetNotice)
         assert item.position == feed.position
 
 
-@pytest.mark.behaviour("OUT-6")
 async def test_a_watcher_behind_the_ring_reads_from_the_database(database: Database, feed: Feed) -> None:
-    feed._ring = deque(maxlen=2)
+    feed._recent_events = deque(maxlen=2)
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
-        assert isinstance(await anext(stream), Quiet)
+        assert isinstance(await anext(stream), QuietNotice)
         keys = [f"k{number}" for number in range(8)]
         await _append(database, *keys)
         await _take(feed, 8)
-        assert len(feed._ring) == 2
+        assert len(feed._recent_events) == 2
         assert await _keys(stream, 8) == keys
 
 
-@pytest.mark.behaviour("OUT-6")
-async def test_a_watcher_behind_the_horizon_is_told_so_in_the_middle_of_its_watch(
+async def test_feed_resets_a_watcher_that_falls_behind_the_horizon_while_it_watches(
     database: Database, feed: Feed
 ) -> None:
-    feed._ring = deque(maxlen=1)
+    feed._recent_events = deque(maxlen=1)
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
-        assert isinstance(await anext(stream), Quiet)
+        assert isinstance(await anext(stream), QuietNotice)
         await _append(database, "a", "b", "c")
         await _take(feed, 3)
         async with database.transaction() as tx:
             await tx.execute(text("UPDATE outbox SET at = at - interval '2 days' WHERE key <> 'c'"))
             assert await outbox.prune(tx, 86400) == 2
         item = await _next(stream)
-        assert isinstance(item, Reset)
+        assert isinstance(item, ResetNotice)
         assert item.position == feed.position
 
 
-@pytest.mark.behaviour("OUT-6")
-async def test_more_events_than_one_read_takes_all_arrive(database: Database, feed: Feed, followed: Followed) -> None:
+async def test_feed_delivers_more_events_than_one_read_returns(
+    database: Database, feed: Feed, followed: FeedFollower
+) -> None:
     keys = [str(number) for number in range(outbox.READ_LIMIT + 20)]
     async with database.transaction() as tx:
         await outbox.append_many(tx, "test.happened", [(key, {}) for key in keys])
@@ -177,9 +171,8 @@ async def test_more_events_than_one_read_takes_all_arrive(database: Database, fe
     assert followed.events == keys
 
 
-@pytest.mark.behaviour("OUT-7")
 async def test_after_an_outage_the_state_is_read_anew_and_nothing_is_missed(
-    database: Database, feed: Feed, followed: Followed
+    database: Database, feed: Feed, followed: FeedFollower
 ) -> None:
     away = Database("postgresql://postgres@127.0.0.1:1/nothing")
     try:
@@ -197,24 +190,22 @@ async def test_after_an_outage_the_state_is_read_anew_and_nothing_is_missed(
     assert followed.rereads == 1, "once per outage"
 
 
-@pytest.mark.behaviour("OUT-7")
-async def test_after_a_failover_that_lost_commits_watchers_are_told_to_read_anew(
-    database: Database, feed: Feed, followed: Followed
+async def test_feed_resets_watchers_after_a_failover_that_lost_commits(
+    database: Database, feed: Feed, followed: FeedFollower
 ) -> None:
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
-        assert isinstance(await anext(stream), Quiet)
+        assert isinstance(await anext(stream), QuietNotice)
         # As if what we had read were beyond what the new primary knows.
-        feed.position, feed._was_away = Position(10**15, 1), True
+        feed.position, feed._was_away = OutboxPosition(10**15, 1), True
         async with aclosing(feed.watch(feed.position, QUIET_S)) as ahead:
             await feed.tick()
-            assert isinstance(await _next(ahead), Reset)
+            assert isinstance(await _next(ahead), ResetNotice)
         assert followed.rereads == 1
         await _append(database, "after")
         await _take(feed, 1)
         assert await _keys(stream, 1) == ["after"]
 
 
-@pytest.mark.behaviour("OUT-8")
 async def test_closing_the_feed_ends_every_watch(feed: Feed) -> None:
     async def watch() -> int:
         async with aclosing(feed.watch(None, 60)) as stream:
@@ -227,15 +218,14 @@ async def test_closing_the_feed_ends_every_watch(feed: Feed) -> None:
     assert [task.result() <= 1 for task in watching] == [True] * 3
 
 
-@pytest.mark.behaviour("OUT-8")
 async def test_a_commit_that_wrote_events_is_announced_and_one_that_did_not_is_not(database: Database) -> None:
-    told: list[bool] = []
-    database.after_commit = lambda: told.append(True)
+    commits: list[bool] = []
+    database.after_commit = lambda: commits.append(True)
     async with database.transaction() as tx:
         await tx.execute(text("SELECT 1"))
-    assert told == []
+    assert commits == []
     await _append(database, "a")
-    assert told == [True]
+    assert commits == [True]
 
     async def fail() -> None:
         async with database.transaction() as tx:
@@ -244,4 +234,4 @@ async def test_a_commit_that_wrote_events_is_announced_and_one_that_did_not_is_n
 
     with pytest.raises(ZeroDivisionError):
         await fail()
-    assert told == [True]
+    assert commits == [True]

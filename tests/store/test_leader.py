@@ -7,11 +7,10 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.errors import LeaseLost
-from corral.reconcile.leader import LEASE_NAME, Leader
-from corral.reconcile.liveness import LivenessCheck
-from corral.reconcile.upkeep import Pruner
+from corral.reconcile.leader import LEASE_NAME, LeaderElector
+from corral.reconcile.maintenance import LivenessChecker, Pruner
 from corral.store import cluster as cluster_store
 from corral.store import nodes as node_store
 from corral.store.database import Database, Transaction
@@ -21,8 +20,8 @@ LEASE_S = 15.0
 NODE_LEASE_S = 45.0
 
 
-def _leader(database: Database, name: str) -> Leader:
-    return Leader(database, SystemClock(), name, LEASE_S)
+def _leader(database: Database, name: str) -> LeaderElector:
+    return LeaderElector(database, SystemClock(), name, LEASE_S)
 
 
 async def _change(database: Database, statement: str) -> None:
@@ -38,7 +37,7 @@ async def _write(tx: Transaction) -> None:
     await cluster_store.put_frontend(tx, {"id": "mark", "host": "", "port": 1, "pid": 1, "version": ""})
 
 
-async def _write_fenced(database: Database, leader: Leader) -> None:
+async def _write_fenced(database: Database, leader: LeaderElector) -> None:
     async with database.transaction() as tx:
         await _write(tx)
         await leader.fence(tx)
@@ -49,8 +48,7 @@ async def _written(database: Database) -> bool:
         return bool(await cluster_store.list_frontends(tx, 60))
 
 
-@pytest.mark.behaviour("LEAD-1")
-async def test_of_many_frontends_that_try_at_once_one_leads(database: Database) -> None:
+async def test_concurrent_elections_have_one_leader(database: Database) -> None:
     leaders = [_leader(database, f"f{number}") for number in range(6)]
     async with asyncio.TaskGroup() as group:
         for leader in leaders:
@@ -61,7 +59,6 @@ async def test_of_many_frontends_that_try_at_once_one_leads(database: Database) 
     assert sum(leader.is_leader() for leader in leaders) == 1, "holding it renews it; the others wait"
 
 
-@pytest.mark.behaviour("LEAD-1")
 async def test_a_renewal_keeps_the_term_and_moves_the_end(database: Database) -> None:
     leader = _leader(database, "one")
     first = await leader.tick()
@@ -72,7 +69,6 @@ async def test_a_renewal_keeps_the_term_and_moves_the_end(database: Database) ->
     assert second.expires_at > first.expires_at
 
 
-@pytest.mark.behaviour("LEAD-2")
 async def test_the_term_grows_with_every_holder_also_when_it_is_the_same_one_again(database: Database) -> None:
     one, two = _leader(database, "one"), _leader(database, "two")
     terms = []
@@ -84,7 +80,6 @@ async def test_the_term_grows_with_every_holder_also_when_it_is_the_same_one_aga
     assert terms == [1, 2, 3, 4]
 
 
-@pytest.mark.behaviour("LEAD-3")
 async def test_a_write_of_an_old_term_is_refused(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
@@ -100,8 +95,7 @@ async def test_a_write_of_an_old_term_is_refused(database: Database) -> None:
     assert not old.is_leader()
 
 
-@pytest.mark.behaviour("LEAD-3")
-async def test_a_write_after_the_lease_ran_out_is_refused_though_nobody_else_has_it(database: Database) -> None:
+async def test_fenced_write_after_the_lease_expired_is_refused(database: Database) -> None:
     leader = _leader(database, "one")
     await leader.tick()
     await _run_out(database)
@@ -110,16 +104,15 @@ async def test_a_write_after_the_lease_ran_out_is_refused_though_nobody_else_has
             await leader.fence(tx)
 
 
-@pytest.mark.behaviour("LEAD-3")
 async def test_a_frontend_that_never_led_writes_nothing(database: Database) -> None:
     leader = _leader(database, "one")
-    for tick in (LivenessCheck(database, leader, NODE_LEASE_S).tick, Pruner(database, leader, 1).tick):
+    for tick in (LivenessChecker(database, leader, NODE_LEASE_S).tick, Pruner(database, leader, 1).tick):
         with pytest.raises(LeaseLost):
             await tick()
 
 
-@pytest.mark.behaviour("LEAD-3", "NODE-136")
-async def test_nobody_takes_over_while_a_fenced_write_is_under_way(database: Database) -> None:
+@pytest.mark.behaviour("NODE-136")
+async def test_lease_cannot_be_taken_during_a_fenced_write(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
     async with asyncio.TaskGroup() as group, database.transaction() as tx:
@@ -133,13 +126,12 @@ async def test_nobody_takes_over_while_a_fenced_write_is_under_way(database: Dat
     assert new.is_leader()
 
 
-async def _take_over_an_expired_lease(database: Database, leader: Leader) -> None:
+async def _take_over_an_expired_lease(database: Database, leader: LeaderElector) -> None:
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE leases SET expires_at = corral_now() - interval '1 ms'"))
     await leader.tick()
 
 
-@pytest.mark.behaviour("LEAD-4")
 async def test_a_leader_that_stops_hands_over_at_once_and_without_a_gap(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     first = await old.tick()
@@ -155,7 +147,6 @@ async def test_a_leader_that_stops_hands_over_at_once_and_without_a_gap(database
         assert await cluster_store.has_watched_for(tx, held, 3600)
 
 
-@pytest.mark.behaviour("LEAD-4")
 async def test_a_release_of_an_old_term_does_not_take_the_lease_from_the_new_holder(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
@@ -172,7 +163,7 @@ async def test_a_release_of_an_old_term_does_not_take_the_lease_from_the_new_hol
 async def silent_node(database: Database) -> str:
     """A node whose lease ran out an hour ago."""
     row = {
-        "id": SystemIds().new_id(),
+        "id": SystemIdGenerator().new_id(),
         "name": "silent",
         "node_type": "backend",
         "credential_hash": "",
@@ -196,7 +187,7 @@ async def test_no_node_is_lost_before_the_leaders_have_watched_for_one_lease(
         await _run_out(database)
         leader = two if way == "after a gap" else one
         await leader.tick()
-    check = LivenessCheck(database, leader, NODE_LEASE_S)
+    check = LivenessChecker(database, leader, NODE_LEASE_S)
     assert await check.tick() == []
     await _change(database, f"UPDATE leases SET unbroken_since = corral_now() - interval '{NODE_LEASE_S - 1} s'")
     assert await check.tick() == []
@@ -205,8 +196,7 @@ async def test_no_node_is_lost_before_the_leaders_have_watched_for_one_lease(
     assert await check.tick() == [], "once is enough"
 
 
-@pytest.mark.behaviour("LEAD-3")
-async def test_a_leader_that_was_replaced_declares_nobody_lost(database: Database, silent_node: str) -> None:
+async def test_replaced_leader_marks_no_node_as_lost(database: Database, silent_node: str) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
     await _run_out(database)
@@ -214,8 +204,8 @@ async def test_a_leader_that_was_replaced_declares_nobody_lost(database: Databas
     await _change(database, "UPDATE leases SET unbroken_since = corral_now() - interval '1 hour'")
     assert old.is_leader(), "it does not know yet"
     with pytest.raises(LeaseLost):
-        await LivenessCheck(database, old, NODE_LEASE_S).tick()
-    assert await LivenessCheck(database, new, NODE_LEASE_S).tick() == [silent_node]
+        await LivenessChecker(database, old, NODE_LEASE_S).tick()
+    assert await LivenessChecker(database, new, NODE_LEASE_S).tick() == [silent_node]
 
 
 @pytest.mark.behaviour("LEAD-5")
@@ -225,13 +215,12 @@ async def test_a_handover_in_time_does_not_start_the_watch_anew(database: Databa
     await _change(database, "UPDATE leases SET unbroken_since = corral_now() - interval '1 hour'")
     await old.release()
     await new.tick()
-    assert await LivenessCheck(database, new, NODE_LEASE_S).tick() == [silent_node]
+    assert await LivenessChecker(database, new, NODE_LEASE_S).tick() == [silent_node]
 
 
-@pytest.mark.behaviour("LEAD-6")
 async def test_a_leader_stops_believing_in_itself_before_its_lease_runs_out(database: Database) -> None:
     clock = _HeldClock()
-    leader = Leader(database, clock, "one", LEASE_S)
+    leader = LeaderElector(database, clock, "one", LEASE_S)
     await leader.tick()
     clock.now_s += LEASE_S * 0.79
     assert leader.is_leader()

@@ -21,8 +21,11 @@ from corral.store import migrate as migrate_module
 from corral.store.database import Database, count_statements
 from corral.store.migrate import HEAD, migrate
 from corral.store.model_schema import model_names  # noqa: F401 - its tables belong to the same metadata
-from corral.store.schema import Xid8, metadata
-from corral.store.tenant_schema import users  # noqa: F401 - likewise
+from corral.store.schema import (
+    Xid8,
+    metadata,
+    users,  # noqa: F401 - likewise
+)
 from tests.support.databases import fresh_database
 
 PROCESS = """
@@ -56,22 +59,20 @@ async def empty(empty_url: str) -> AsyncIterator[Database]:
 
 def _differences(connection: Connection) -> list[Any]:
     # SQLAlchemy does not know xid8 and reflects it as nothing; every other type is compared.
-    def compare_type(_context: Any, _column: Any, _meta: Any, _found: Any, wanted: Any) -> bool | None:
-        return False if isinstance(wanted, Xid8) else None
+    def compare_type(_context: Any, _column: Any, _meta: Any, _found: Any, expected: Any) -> bool | None:
+        return False if isinstance(expected, Xid8) else None
 
     options = {"compare_type": compare_type, "compare_server_default": False}
     found = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
     return [item for item in found if "alembic_version" not in str(item)]
 
 
-@pytest.mark.behaviour("MIG-1")
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'xid8'")
 async def test_the_migrations_make_the_schema_that_the_code_means(database: Database) -> None:
     async with database.transaction() as tx:
         assert await tx.connection.run_sync(_differences) == []
 
 
-@pytest.mark.behaviour("MIG-1")
 async def test_constraints_and_options_that_a_comparison_does_not_see_are_the_same_too(
     database: Database, empty: Database
 ) -> None:
@@ -103,14 +104,12 @@ async def _catalogue(database: Database) -> dict[str, list[str]]:
         }
 
 
-@pytest.mark.behaviour("MIG-2")
 def test_the_head_in_the_code_is_the_last_migration() -> None:
     config = Config()
     config.set_main_option("script_location", str(migrate_module._DIRECTORY))
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-@pytest.mark.behaviour("MIG-2")
 async def test_a_current_schema_costs_a_look_and_no_change(database: Database) -> None:
     statements: list[str] = []
     count_statements(database, statements.append)
@@ -118,7 +117,6 @@ async def test_a_current_schema_costs_a_look_and_no_change(database: Database) -
     assert len(statements) == 2
 
 
-@pytest.mark.behaviour("MIG-3")
 async def test_two_processes_that_migrate_an_empty_database_at_once_both_succeed(empty_url: str) -> None:
     processes = [
         await asyncio.create_subprocess_exec(
@@ -142,7 +140,6 @@ class _NoticedClock(SystemClock):
         await super().sleep(0)
 
 
-@pytest.mark.behaviour("MIG-3")
 async def test_a_process_waits_while_another_one_migrates(empty: Database) -> None:
     clock = _NoticedClock()
     async with asyncio.TaskGroup() as group, empty.transaction() as other:
@@ -156,7 +153,6 @@ async def test_a_process_waits_while_another_one_migrates(empty: Database) -> No
     assert migrating.result() is True
 
 
-@pytest.mark.behaviour("MIG-3")
 async def test_a_migration_that_fails_leaves_the_database_empty(empty: Database) -> None:
     async with empty.transaction() as tx:
         await tx.execute(text("CREATE TABLE audit (in_the_way int)"))
@@ -175,7 +171,6 @@ def _upgrade_to(connection: Connection, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-@pytest.mark.behaviour("MIG-5")
 async def test_usage_that_was_counted_before_nodes_were_is_kept_and_tells_when_keys_were_used(empty: Database) -> None:
     async with empty.transaction() as tx:
         await tx.connection.run_sync(_upgrade_to, "0005")

@@ -18,6 +18,8 @@ from corral.adapters.system import SystemClock
 
 @dataclass(frozen=True)
 class CertificateFiles:
+    """Holds the paths of a certificate authority, a certificate and its key."""
+
     ca: Path
     cert: Path
     key: Path

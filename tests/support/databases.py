@@ -16,17 +16,17 @@ TEMPLATE = "corral_template"
 _numbers = itertools.count(1)
 
 
-def url_of(address: str, name: str) -> str:
+def make_url(address: str, name: str) -> str:
     return f"postgresql://postgres@{address}/{name}"
 
 
 async def make_template(address: str) -> None:
-    connection = await asyncpg.connect(url_of(address, "postgres"))
+    connection = await asyncpg.connect(make_url(address, "postgres"))
     try:
         await connection.execute(f'CREATE DATABASE "{TEMPLATE}"')
     finally:
         await connection.close()
-    database = Database(url_of(address, TEMPLATE))
+    database = Database(make_url(address, TEMPLATE))
     try:
         await migrate(database, SystemClock())
     finally:
@@ -37,12 +37,12 @@ async def make_template(address: str) -> None:
 async def fresh_database(address: str, template: str = TEMPLATE) -> AsyncIterator[str]:
     """The URL of a database that nobody has used, gone afterwards."""
     name = f"test_{next(_numbers)}"
-    connection = await asyncpg.connect(url_of(address, "postgres"))
+    connection = await asyncpg.connect(make_url(address, "postgres"))
     try:
         # Copied as files: a third of the time that it takes through the log, and nobody has to recover it.
         await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY')
         try:
-            yield url_of(address, name)
+            yield make_url(address, name)
         finally:
             await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:

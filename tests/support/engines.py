@@ -19,8 +19,8 @@ from enum import Enum, StrEnum
 HEAD_BYTES_MAX = 64 * 1024
 
 
-class Then(Enum):
-    """What comes after the last piece of an answer."""
+class AfterResponse(Enum):
+    """What a scripted engine does after the last piece of a response."""
 
     KEEP = "the next request of the same connection is awaited"
     CLOSE = "the connection is closed"
@@ -29,16 +29,19 @@ class Then(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """Bytes of an answer, each piece in a write of its own. `reads_body`: only after the whole request."""
+class ResponseScript:
+    """Describes the bytes of a response, each piece in a write of its own. `reads_body`: only after
+    the whole request."""
 
     pieces: tuple[bytes, ...] = ()
-    then: Then = Then.KEEP
+    after: AfterResponse = AfterResponse.KEEP
     reads_body: bool = True
 
 
-class Mode(StrEnum):
-    FINE = "a whole answer: a stream if one is asked for, else JSON"
+class EngineBehaviour(StrEnum):
+    """The ways in which a pretend engine answers or misbehaves."""
+
+    FINE = "a whole answer: a stream if one is requested, else JSON"
     BUSY = "503"
     STRANGER = "401: another program has the port"
     SILENT = "accepts, reads, and says nothing"
@@ -59,15 +62,21 @@ class Mode(StrEnum):
     TOO_LARGE = "413 as soon as it sees the head, without having read the body"
 
 
-def chunk(data: bytes) -> bytes:
+def encode_chunk(data: bytes) -> bytes:
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
-def event(text: str) -> bytes:
+def encode_event(text: str) -> bytes:
     """One piece of a chat's stream."""
     choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
-    said = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "chat", "choices": [choice]}
-    return b"data: " + json.dumps(said).encode() + b"\n\n"
+    event_body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "chat",
+        "choices": [choice],
+    }
+    return b"data: " + json.dumps(event_body).encode() + b"\n\n"
 
 
 WORDS = ("one ", "two ", "three")
@@ -83,62 +92,85 @@ JSON_ANSWER = json.dumps(
     }
 ).encode()
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-_FIRST_EVENT = chunk(event(WORDS[0]))
-_STREAM = Script((STREAM_HEAD, *(chunk(event(word)) for word in WORDS), chunk(DONE), chunk(b"")))
+_FIRST_EVENT = encode_chunk(encode_event(WORDS[0]))
+_STREAM = ResponseScript(
+    (STREAM_HEAD, *(encode_chunk(encode_event(word)) for word in WORDS), encode_chunk(DONE), encode_chunk(b""))
+)
 
 
-def json_head(size_bytes: int, status: str = "200 OK", more: bytes = b"") -> bytes:
+def make_json_head(size_bytes: int, status: str = "200 OK", more: bytes = b"") -> bytes:
     head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {size_bytes}\r\n"
     return head.encode() + more + b"\r\n"
 
 
-def json_answer(body: bytes = JSON_ANSWER, status: str = "200 OK", then: Then = Then.KEEP) -> Script:
-    return Script((json_head(len(body), status) + body,), then)
+def make_json_script(
+    body: bytes = JSON_ANSWER, status: str = "200 OK", then: AfterResponse = AfterResponse.KEEP
+) -> ResponseScript:
+    return ResponseScript((make_json_head(len(body), status) + body,), then)
 
 
-def _error(status: str) -> bytes:
+def _make_error_body(status: str) -> bytes:
     return json.dumps({"error": {"message": status, "type": "server_error", "code": None, "param": None}}).encode()
 
 
-def _refusal(status: str) -> Script:
-    return json_answer(_error(status), status)
+def _make_refusal(status: str) -> ResponseScript:
+    return make_json_script(_make_error_body(status), status)
 
 
-def _early_refusal(status: str) -> Script:
+def _make_early_refusal(status: str) -> ResponseScript:
     """The rest of the request is read and thrown away: closing at once would cut off the answer, too."""
-    body = _error(status)
-    return Script((json_head(len(body), status, b"Connection: close\r\n") + body,), Then.SILENCE, reads_body=False)
+    body = _make_error_body(status)
+    return ResponseScript(
+        (make_json_head(len(body), status, b"Connection: close\r\n") + body,), AfterResponse.SILENCE, reads_body=False
+    )
 
 
 SCRIPTS = {
-    Mode.BUSY: _refusal("503 Service Unavailable"),
-    Mode.STRANGER: _refusal("401 Unauthorized"),
-    Mode.SILENT: Script((), Then.SILENCE),
-    Mode.CLOSES: Script((), Then.CLOSE),
-    Mode.RESETS: Script((), Then.RESET),
-    Mode.GARBAGE: Script((b"\x16\x03\x01\x02 this is not the protocol\r\n\r\n",), Then.SILENCE),
-    Mode.HALF_HEAD: Script((b"HTTP/1.1 200 OK\r\nContent-Ty",), Then.CLOSE),
-    Mode.ENDLESS_HEAD: Script((b"HTTP/1.1 200 OK\r\n", *(b"X-Line: " + b"x" * 1014 + b"\r\n",) * 128), Then.SILENCE),
-    Mode.SWITCHES: Script(
-        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\nConnection: Upgrade\r\n\r\nhello",), Then.SILENCE
+    EngineBehaviour.BUSY: _make_refusal("503 Service Unavailable"),
+    EngineBehaviour.STRANGER: _make_refusal("401 Unauthorized"),
+    EngineBehaviour.SILENT: ResponseScript((), AfterResponse.SILENCE),
+    EngineBehaviour.CLOSES: ResponseScript((), AfterResponse.CLOSE),
+    EngineBehaviour.RESETS: ResponseScript((), AfterResponse.RESET),
+    EngineBehaviour.GARBAGE: ResponseScript(
+        (b"\x16\x03\x01\x02 this is not the protocol\r\n\r\n",), AfterResponse.SILENCE
     ),
-    Mode.HALF_CHUNK: Script((STREAM_HEAD, _FIRST_EVENT, chunk(event(WORDS[1]))[:40]), Then.CLOSE),
-    Mode.HALF_CHUNK_RESET: Script((STREAM_HEAD, _FIRST_EVENT, chunk(event(WORDS[1]))[:40]), Then.RESET),
-    Mode.BAD_CHUNK: Script((STREAM_HEAD, _FIRST_EVENT, b"many\r\n" + event(WORDS[1])), Then.SILENCE),
-    Mode.STALLS: Script((STREAM_HEAD, _FIRST_EVENT), Then.SILENCE),
-    Mode.SHORT: Script((json_head(len(JSON_ANSWER)) + JSON_ANSWER[:-10],), Then.CLOSE),
-    Mode.LONG: Script((json_head(len(JSON_ANSWER)) + JSON_ANSWER + b"and more",)),
-    Mode.TWO_LENGTHS: Script(
-        (json_head(len(JSON_ANSWER), more=b"Transfer-Encoding: chunked\r\n"), chunk(JSON_ANSWER), chunk(b""))
+    EngineBehaviour.HALF_HEAD: ResponseScript((b"HTTP/1.1 200 OK\r\nContent-Ty",), AfterResponse.CLOSE),
+    EngineBehaviour.ENDLESS_HEAD: ResponseScript(
+        (b"HTTP/1.1 200 OK\r\n", *(b"X-Line: " + b"x" * 1014 + b"\r\n",) * 128), AfterResponse.SILENCE
     ),
-    Mode.UNTIL_CLOSE: Script((b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", JSON_ANSWER), Then.CLOSE),
-    Mode.TOO_LARGE: _early_refusal("413 Content Too Large"),
+    EngineBehaviour.SWITCHES: ResponseScript(
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\nConnection: Upgrade\r\n\r\nhello",),
+        AfterResponse.SILENCE,
+    ),
+    EngineBehaviour.HALF_CHUNK: ResponseScript(
+        (STREAM_HEAD, _FIRST_EVENT, encode_chunk(encode_event(WORDS[1]))[:40]), AfterResponse.CLOSE
+    ),
+    EngineBehaviour.HALF_CHUNK_RESET: ResponseScript(
+        (STREAM_HEAD, _FIRST_EVENT, encode_chunk(encode_event(WORDS[1]))[:40]), AfterResponse.RESET
+    ),
+    EngineBehaviour.BAD_CHUNK: ResponseScript(
+        (STREAM_HEAD, _FIRST_EVENT, b"many\r\n" + encode_event(WORDS[1])), AfterResponse.SILENCE
+    ),
+    EngineBehaviour.STALLS: ResponseScript((STREAM_HEAD, _FIRST_EVENT), AfterResponse.SILENCE),
+    EngineBehaviour.SHORT: ResponseScript((make_json_head(len(JSON_ANSWER)) + JSON_ANSWER[:-10],), AfterResponse.CLOSE),
+    EngineBehaviour.LONG: ResponseScript((make_json_head(len(JSON_ANSWER)) + JSON_ANSWER + b"and more",)),
+    EngineBehaviour.TWO_LENGTHS: ResponseScript(
+        (
+            make_json_head(len(JSON_ANSWER), more=b"Transfer-Encoding: chunked\r\n"),
+            encode_chunk(JSON_ANSWER),
+            encode_chunk(b""),
+        )
+    ),
+    EngineBehaviour.UNTIL_CLOSE: ResponseScript(
+        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", JSON_ANSWER), AfterResponse.CLOSE
+    ),
+    EngineBehaviour.TOO_LARGE: _make_early_refusal("413 Content Too Large"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A request as it came. Names of `headers` are in lower case."""
+class ReceivedRequest:
+    """Holds a request as the engine received it. Names of `headers` are in lower case."""
 
     line: str
     headers: dict[str, str]
@@ -149,12 +181,12 @@ class Heard:
 
 @dataclass
 class MisbehavingEngine:
-    """The next requests get what is in `queued`, one each, and all others `answer`."""
+    """Serves scripted responses: the next requests get what is in `queued`, one each, and all others `answer`."""
 
-    answer: Mode | Script = Mode.FINE
-    queued: list[Mode | Script] = field(default_factory=list)
+    answer: EngineBehaviour | ResponseScript = EngineBehaviour.FINE
+    queued: list[EngineBehaviour | ResponseScript] = field(default_factory=list)
     address: str = ""
-    heard: list[Heard] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
     # Connections: all there ever were, and those that are open.
     connections: int = 0
     open: int = 0
@@ -163,7 +195,7 @@ class MisbehavingEngine:
     _handlers: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def start(self, host: str = "127.0.0.1") -> None:
-        self._server = await asyncio.start_server(self._connected, host, 0, limit=HEAD_BYTES_MAX)
+        self._server = await asyncio.start_server(self._on_connection, host, 0, limit=HEAD_BYTES_MAX)
         port = self._server.sockets[0].getsockname()[1]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -187,7 +219,7 @@ class MisbehavingEngine:
         for writer in tuple(self._writers):
             writer.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, task = self.connections, asyncio.current_task()
         assert task is not None
         self._handlers.add(task)
@@ -197,38 +229,38 @@ class MisbehavingEngine:
         self._writers.add(writer)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                while await self._exchange(reader, writer, number):
+                while await self._answer_request(reader, writer, number):
                     pass
         finally:
             self._writers.discard(writer)
             writer.close()
             self.open -= 1
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+    async def _answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
         """One request and its answer; whether there may be another one."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         line, *rest = head.removesuffix("\r\n\r\n").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
-        script, body = self._script(), b""
+        script, body = self._pick_script(), b""
         if script is None or script.reads_body:
             body = await reader.readexactly(int(headers.get("content-length", "0")))
-        self.heard.append(Heard(line, headers, body, number))
-        script = script or _fine(body)
+        self.received.append(ReceivedRequest(line, headers, body, number))
+        script = script or _make_fine_script(body)
         for piece in script.pieces:
             writer.write(piece)
             # A turn of the loop between two pieces: each is a packet of its own.
             await asyncio.sleep(0)
             await writer.drain()
-        if script.then is Then.RESET:
+        if script.after is AfterResponse.RESET:
             _reset(writer)
-        if script.then is Then.SILENCE:
+        if script.after is AfterResponse.SILENCE:
             await reader.read()
-        return script.then is Then.KEEP
+        return script.after is AfterResponse.KEEP
 
-    def _script(self) -> Script | None:
-        """None: it hangs on what is asked for."""
+    def _pick_script(self) -> ResponseScript | None:
+        """None: it hangs on the request."""
         answer = self.queued.pop(0) if self.queued else self.answer
-        return answer if isinstance(answer, Script) else SCRIPTS.get(answer)
+        return answer if isinstance(answer, ResponseScript) else SCRIPTS.get(answer)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
@@ -238,16 +270,18 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-def _fine(body: bytes) -> Script:
+def _make_fine_script(body: bytes) -> ResponseScript:
     with contextlib.suppress(ValueError):
-        asked = json.loads(body)
-        if isinstance(asked, dict) and asked.get("stream"):
+        request_body = json.loads(body)
+        if isinstance(request_body, dict) and request_body.get("stream"):
             return _STREAM
-    return json_answer()
+    return make_json_script()
 
 
 @asynccontextmanager
-async def misbehaving(answer: Mode | Script = Mode.FINE, host: str = "127.0.0.1") -> AsyncIterator[MisbehavingEngine]:
+async def run_misbehaving_engine(
+    answer: EngineBehaviour | ResponseScript = EngineBehaviour.FINE, host: str = "127.0.0.1"
+) -> AsyncIterator[MisbehavingEngine]:
     engine = MisbehavingEngine(answer)
     await engine.start(host)
     try:

@@ -12,38 +12,39 @@ from typing import Any
 
 import aiohttp
 
-from corral.adapters.engines import HttpEngines
-from corral.adapters.nats.authority import Authority
+from corral.adapters.engines import HttpEngineClient
+from corral.adapters.nats.authority import NatsAuthority
 from corral.adapters.nats.client import NatsBus
-from corral.adapters.nats.connection import Endpoint
-from corral.adapters.nats.credentials import UserMinter
-from corral.adapters.nats.revocation import RevocationKeys, Revoker
-from corral.adapters.system import SystemClock, SystemIds
-from corral.api.application import create_app, with_edge
-from corral.app.core import Core, CoreOptions, World
-from corral.app.credentials import NodeCredentials
-from corral.app.listening.port import listen
-from corral.app.listening.server import HttpServer
-from corral.bus.subjects import Role
-from corral.gateway.protocol import Switchboard
-from corral.ports.fetch import Fetcher
-from corral.ports.loads import Loads
-from corral.ports.traces import Spans
-from corral.runtime.intake import Intake
-from corral.runtime.services import Services
-from corral.serving.kept import KeptFile, cluster_key
+from corral.adapters.nats.connection import NatsEndpoint
+from corral.adapters.nats.credentials import UserTokenIssuer
+from corral.adapters.nats.revocation import CredentialRevoker, RevocationKeys
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.api.application import create_app, wrap_with_edge
+from corral.app.core import CoreDeps, CoreOptions, FrontendCore
+from corral.app.credentials import NodeCredentialIssuer
+from corral.app.http_server import HttpServer
+from corral.app.process_group import listen
+from corral.bus.subjects import BusRole
+from corral.gateway.connection.protocol import ConnectionRegistry
+from corral.gateway.routing.saved_state import SavedStateFile, compute_cluster_key
+from corral.ports.files import Fetcher
+from corral.ports.requests import LoadRequester, SpanExporter
+from corral.runtime.read_batcher import ReadBatcher
+from corral.runtime.services import ServiceGroup
 from corral.store.database import Database
 
 ADMIN_KEY = "ck_the-admin-key-of-the-tests-0123456789abcdef"
 # Nobody listens on port 1 of the loopback: a bus that is always away.
 NO_BUS = "nats://127.0.0.1:1"
-_ids = SystemIds()
+_ids = SystemIdGenerator()
 
 
 @dataclass
 class RunningFrontend:
+    """Holds a frontend that runs inside the test's process, and a session to call it with."""
+
     url: str
-    core: Core
+    core: FrontendCore
     database: Database
     bus: NatsBus
     http: aiohttp.ClientSession
@@ -75,23 +76,23 @@ def options(**changes: Any) -> CoreOptions:
 async def running_frontend(
     database_url: str,
     *,
-    authority: Authority | None = None,
+    authority: NatsAuthority | None = None,
     nats_url: str = NO_BUS,
-    loads: Loads | None = None,
-    spans: Spans | None = None,
+    loads: LoadRequester | None = None,
+    spans: SpanExporter | None = None,
     state_dir: Path | None = None,
     waits: bool = True,
     fetcher: Fetcher | None = None,
     **changes: Any,
 ) -> AsyncIterator[RunningFrontend]:
     """`changes` are fields of CoreOptions. `waits`: it has started when it is handed over."""
-    clock, authority = SystemClock(), authority or Authority.create()
+    clock, authority = SystemClock(), authority or NatsAuthority.create()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     chosen = options(port=port, nats_public_url=nats_url, **changes)
-    minter = UserMinter(authority.account_seed)
-    endpoint = Endpoint(urls=(nats_url,), client_name="test frontend")
-    provider = minter.provider(Role.FRONTEND, subject_id=chosen.frontend_id, name="t", ttl_s=600, clock=clock)
+    minter = UserTokenIssuer(authority.account_seed)
+    endpoint = NatsEndpoint(urls=(nats_url,), client_name="test frontend")
+    provider = minter.make_provider(BusRole.FRONTEND, subject_id=chosen.frontend_id, name="t", ttl_s=600, clock=clock)
     rng = random.Random(1)
     bus = NatsBus(endpoint, provider, clock=clock, rng=rng)
     keys = RevocationKeys(
@@ -99,11 +100,11 @@ async def running_frontend(
         operator_seed=authority.operator_seed,
         system_seed=authority.system_seed,
     )
-    credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=600, clock=clock)
+    credentials = NodeCredentialIssuer(minter, CredentialRevoker(endpoint, keys, clock=clock), ttl_s=600, clock=clock)
     database = Database(database_url)
-    intake = Intake()
-    engines = HttpEngines(intake)
-    world = World(
+    intake = ReadBatcher()
+    engines = HttpEngineClient(intake)
+    deps = CoreDeps(
         database=database,
         bus=bus,
         credentials=credentials,
@@ -111,20 +112,20 @@ async def running_frontend(
         ids=_ids,
         rng=rng,
         engines=engines,
-        intake=intake,
-        loads=loads,
-        spans=spans,
-        kept=KeptFile(state_dir, cluster_key(database_url)) if state_dir else None,
+        read_batcher=intake,
+        load_requester=loads,
+        span_exporter=spans,
+        saved_state_file=SavedStateFile(state_dir, compute_cluster_key(database_url)) if state_dir else None,
     )
     if fetcher is not None:
-        world = replace(world, fetcher=fetcher)
-    core = Core(chosen, world)
+        deps = replace(deps, fetcher=fetcher)
+    core = FrontendCore(chosen, deps)
     http = HttpServer(
-        with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
+        wrap_with_edge(create_app(core.api_deps, core.metrics), core.api_deps, core.metrics),
         listener,
-        protocol=Switchboard(core.parts).protocol_class(),
+        protocol=ConnectionRegistry(core.api_deps).make_protocol_class(),
     )
-    services = Services([core.metering, http, credentials, bus, engines, core])
+    services = ServiceGroup([core.usage_shipper, http, credentials, bus, engines, core])
     starting = asyncio.create_task(services.start())
     if waits:
         await starting

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 
 class HandClock:
+    """A `Clock` that stands still until the test moves it."""
+
     def __init__(self) -> None:
         self.now = 1000.0
 

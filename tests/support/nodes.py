@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from tests.support.frontends import RunningFrontend
 
 GIB = 1024**3
-_ids = SystemIds()
+_ids = SystemIdGenerator()
 
 
 @dataclass
 class PretendNode:
-    """Talks to a frontend as a worker does, call by call."""
+    """Makes the API calls of a worker, one by one."""
 
     frontend: RunningFrontend
     name: str
-    credential: str = field(default_factory=lambda: f"cn_{_ids.secret()}")
+    credential: str = field(default_factory=lambda: f"cn_{_ids.new_secret()}")
     boot_id: str = field(default_factory=_ids.new_id)
     id: str = ""
 
@@ -46,35 +46,37 @@ class PretendNode:
     def reboot(self) -> None:
         self.boot_id = _ids.new_id()
 
-    async def shown(self) -> Any:
+    async def read_as_admin(self) -> Any:
         """The node as an admin sees it."""
         status, node = await self.frontend.call("GET", f"/api/nodes/{self.id}")
         assert status == 200, node
         return node
 
-    async def admin(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    async def call_as_admin(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         return await self.frontend.call(method, f"/api/nodes/{self.id}{path}", body)
 
 
-async def join_token(frontend: RunningFrontend, **body: Any) -> str:
+async def create_join_token(frontend: RunningFrontend, **body: Any) -> str:
     status, made = await frontend.call("POST", "/api/tokens", {"name": "test"} | body)
     assert status == 201, made
     return str(made["token"])
 
 
-async def joined(frontend: RunningFrontend, name: str = "node-1", *, approved: bool = True, **body: Any) -> PretendNode:
+async def join_node(
+    frontend: RunningFrontend, name: str = "node-1", *, approved: bool = True, **body: Any
+) -> PretendNode:
     """A node that has registered, and been approved unless said otherwise."""
     node = PretendNode(frontend, name)
-    status, answer = await node.register(await join_token(frontend), **body)
+    status, answer = await node.register(await create_join_token(frontend), **body)
     assert status == 201, answer
     if approved:
-        status, answer = await node.admin("POST", "/approve")
+        status, answer = await node.call_as_admin("POST", "/approve")
         assert status == 200, answer
     return node
 
 
-async def silence(node: PretendNode, seconds: float) -> None:
-    """Let the registry think that the node was last heard of so long ago, and that leaders watched all the while."""
+async def age_heartbeat(node: PretendNode, seconds: float) -> None:
+    """Let the node's last heartbeat be so long ago, and that leaders watched all the while."""
     from sqlalchemy import text  # noqa: PLC0415
 
     async with node.frontend.database.transaction() as tx:

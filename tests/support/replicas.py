@@ -7,14 +7,14 @@ from datetime import timedelta
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects.postgresql import insert
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica
-from corral.store import scaling as scaling_store
+from corral.store import rules as rule_store
 from corral.store.database import Transaction
 from corral.store.schema import NOW, replicas, reservations
 
-_ids = SystemIds()
+_ids = SystemIdGenerator()
 _clock = SystemClock()
 
 
@@ -44,12 +44,12 @@ async def insert_replica(tx: Transaction, replica: Replica) -> None:
     )
 
 
-async def reserve(tx: Transaction, node_id: NodeId, holder: str, vram_bytes: int) -> None:
+async def insert_reservation(tx: Transaction, node_id: NodeId, holder: str, vram_bytes: int) -> None:
     """Set VRAM of a node aside, as placing a replica does."""
     values = {"id": _ids.new_id(), "node_id": node_id, "holder": holder, "vram_bytes": vram_bytes}
     await tx.execute(plain_insert(reservations).values(values))
 
 
-async def put_rule_off(tx: Transaction, model: str, for_s: float) -> None:
+async def insert_rule_backoff(tx: Transaction, model: str, for_s: float) -> None:
     """Leave a rule alone for some seconds, as the scaler does when there was no capacity for it."""
-    await scaling_store.write_setbacks(tx, {model: (1, _clock.wall() + timedelta(seconds=for_s))})
+    await rule_store.write_backoffs(tx, {model: (1, _clock.wall() + timedelta(seconds=for_s))})

@@ -35,16 +35,18 @@ _HANDLE, _READABLE, _UNREADABLE, _NEVER = 3.0, 1.0, -14.0, -20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ModelShape:
+    """Dimensions of a generated model."""
+
     layers: int = 2
     width: int = 64
     feed_forward: int = 128
     context: int = 4096
 
 
-def write_tiny_gguf(path: Path, *, seed: int = 1, name: str = "tiny", shape: Shape | None = None) -> Path:
+def write_tiny_gguf(path: Path, *, seed: int = 1, name: str = "tiny", shape: ModelShape | None = None) -> Path:
     """Write the model and give its path back."""
-    shape = shape or Shape()
+    shape = shape or ModelShape()
     tokens, kinds, merges = _vocabulary()
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(name)
@@ -97,7 +99,7 @@ def _vocabulary() -> tuple[list[str], list[int], list[str]]:
     return [*tokens, *_CONTROL], kinds, merges
 
 
-def _weights(tokens: list[str], shape: Shape, rng: np.random.Generator) -> dict[str, Array]:
+def _weights(tokens: list[str], shape: ModelShape, rng: np.random.Generator) -> dict[str, Array]:
     width, head = shape.width, shape.width // _HEADS
 
     def noise(rows: int, columns: int, scale: float) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from corral.api.insight.families import FAMILIES
+from corral.api.metric_families import FAMILIES
 from tools.pages import dashboard
-from tools.pages.metrics import known
+from tools.pages.metrics import list_metrics
 
 # Labels that Prometheus adds itself.
 _ADDED = {"instance", "job", "le"}
@@ -25,37 +25,34 @@ VARIABLES = [one["query"]["query"] for one in SHOWN["templating"]["list"] if one
 
 
 def metric_of(name: str) -> str:
-    return name if name in known() else _SUFFIX.sub("", name)
+    return name if name in list_metrics() else _SUFFIX.sub("", name)
 
 
-@pytest.mark.behaviour("GW-188")
 @pytest.mark.parametrize("query", [*QUERIES, *VARIABLES])
 def test_every_query_names_metrics_and_labels_that_there_are(query: str) -> None:
     metrics = {metric_of(name) for name in _NAME.findall(query)}
     assert metrics
-    assert metrics <= known().keys()
+    assert metrics <= list_metrics().keys()
     (metric,) = metrics
-    labels = {*known()[metric].labels, *_ADDED}
+    labels = {*list_metrics()[metric].labels, *_ADDED}
     for _, selector in _SELECTOR.findall(query):
         assert {part.split("=")[0] for part in selector.split(",")} <= labels
     for names in _BY.findall(query):
         assert {name.strip() for name in names.split(",")} <= labels
 
 
-@pytest.mark.behaviour("GW-188")
 @pytest.mark.parametrize("query", QUERIES)
 def test_counters_and_buckets_are_looked_at_as_rates_and_gauges_as_they_are(query: str) -> None:
     (name,) = set(_NAME.findall(query))
-    grows = known()[metric_of(name)].kind in {"counter", "histogram"} or name == "corral_loop_failures"
+    grows = list_metrics()[metric_of(name)].kind in {"counter", "histogram"} or name == "corral_loop_failures"
     assert grows == ("$__rate_interval" in query)
     assert name.endswith("_bucket") == ("histogram_quantile" in query)
     assert query.count("(") == query.count(")")
 
 
-@pytest.mark.behaviour("GW-188")
 def test_every_metric_of_requests_is_on_it() -> None:
-    asked_for = {metric_of(name) for query in QUERIES for name in _NAME.findall(query)}
-    assert {family.name for family in FAMILIES} <= asked_for
+    queried = {metric_of(name) for query in QUERIES for name in _NAME.findall(query)}
+    assert {family.name for family in FAMILIES} <= queried
 
 
 def test_a_legend_shows_labels_that_its_query_keeps() -> None:

@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tools.markdown import anchor
-from tools.source import ROOT, files
+from tools.markdown import make_anchor
+from tools.source import ROOT, list_files
 
-PAGES = [path.relative_to(ROOT).as_posix() for path in files(".md")]
+PAGES = [path.relative_to(ROOT).as_posix() for path in list_files(".md")]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _FILE = re.compile(r"`((?:[a-z_]+/){2,}|(?:[a-z_]+/)*[a-z_]+\.py|(?:[a-z_]+/)+[a-z_]+\.(?:toml|md|sh))`")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
@@ -36,7 +36,7 @@ def _prose(path: Path) -> str:
 
 
 def _anchors(path: Path) -> set[str]:
-    return {anchor(heading.replace("`", "")) for heading in _HEADING.findall(_prose(path))}
+    return {make_anchor(heading.replace("`", "")) for heading in _HEADING.findall(_prose(path))}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -58,7 +58,7 @@ def test_every_relative_link_leads_somewhere(page: str) -> None:
 def test_every_file_that_a_page_names_exists(page: str) -> None:
     """`app/core.py` is a file of the product, `tests/tidy/` a folder of the repository, `loop.py` a file somewhere."""
     named = set(_FILE.findall(_prose(ROOT / page)))
-    known = {path.name for path in files(".py")}
+    known = {path.name for path in list_files(".py")}
     folders = (ROOT, ROOT / "src/corral", (ROOT / page).parent)
     assert {name for name in named - known if not any((folder / name).exists() for folder in folders)} == set()
 
@@ -92,11 +92,11 @@ def test_the_changelog_has_a_place_for_the_next_release() -> None:
 
 
 def test_every_decision_has_its_four_parts() -> None:
-    wanted = ["## Context", "## Decision", "## Consequences", "## Rejected"]
-    decisions = [path for path in files(".md", under="docs/adr") if path.name[:4].isdigit()]
+    expected = ["## Context", "## Decision", "## Consequences", "## Rejected"]
+    decisions = [path for path in list_files(".md", under="docs/adr") if path.name[:4].isdigit()]
     assert decisions
     incomplete = {
-        path.name: part for path in decisions for part in wanted if part not in path.read_text(encoding="utf-8")
+        path.name: part for path in decisions for part in expected if part not in path.read_text(encoding="utf-8")
     }
     assert incomplete == {}
 
@@ -112,13 +112,13 @@ def test_every_page_of_the_docs_can_be_reached_from_its_index() -> None:
         links = [urlsplit(first or second).path for first, second in _LINK.findall(_prose(page))]
         targets = [(page.parent / unquote(link)).resolve() for link in links if link]
         waiting += [target for target in targets if target.suffix == ".md" and target.exists()]
-    lost = [path.relative_to(ROOT).as_posix() for path in files(".md", under="docs") if path not in seen]
+    lost = [path.relative_to(ROOT).as_posix() for path in list_files(".md", under="docs") if path not in seen]
     assert lost == []
 
 
 def _texts() -> list[tuple[str, str]]:
     here = Path(__file__).relative_to(ROOT).as_posix()
-    found = [(path.relative_to(ROOT).as_posix(), path) for path in files(*_TEXT)]
+    found = [(path.relative_to(ROOT).as_posix(), path) for path in list_files(*_TEXT)]
     return [(name, path.read_text(encoding="utf-8", errors="replace")) for name, path in found if name != here]
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tools.source import ROOT, Module, modules
+from tools.source import ROOT, SourceModule, iter_modules
 
 PAGE = ROOT / "docs/explanation/lessons.md"
 _TEST = re.compile(r"`(tests/[\w/]+\.py::test_\w+)`")
@@ -26,7 +26,7 @@ def _rows(text: str) -> Iterator[tuple[str, ...]]:
 def _tests() -> set[str]:
     return {
         f"{module.path}::{node.name}"
-        for module in modules("tests")
+        for module in iter_modules("tests")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
@@ -50,7 +50,7 @@ def test_what_stands_in_the_last_column_of_a_lesson_is_tests_and_nothing_else() 
     assert left == {""}
 
 
-def _subjects(module: Module) -> set[str]:
+def _subjects(module: SourceModule) -> set[str]:
     """Names of the registry of subjects that a module takes from it, one by one or through the module."""
     taken: set[str] = set()
     for node in ast.walk(module.tree):
@@ -62,12 +62,12 @@ def _subjects(module: Module) -> set[str]:
     return taken
 
 
-def test_workers_are_told_to_change_backends_from_one_place_only() -> None:
+def test_backend_commands_are_sent_to_workers_from_one_module_only() -> None:
     """Two ways to send the same command had two opinions of its failures."""
     own = ("src/corral/bus/", "src/corral/worker/")
     senders = {
         module.path
-        for module in modules("src/corral")
+        for module in iter_modules("src/corral")
         if not module.path.startswith(own) and _CHANGES & _subjects(module)
     }
-    assert senders == {"src/corral/operations/apply.py"}
+    assert senders == {"src/corral/operations/command_sender.py"}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.app.settings import describe
+from corral.app.settings import describe_all_settings
 from corral.bus.subjects import SUBJECTS
 from tools import behaviours
 from tools.pages import cli, events
 from tools.reference import PAGES, check
-from tools.source import ROOT, Problem
+from tools.source import ROOT, DocsProblem
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
@@ -30,7 +30,9 @@ def test_a_page_is_the_same_whenever_and_wherever_it_is_written(name: str) -> No
 
 def test_every_setting_has_its_line() -> None:
     page = PAGES["settings.md"]()
-    assert [doc.key for doc in describe() if f"`{doc.environment}`" not in page or f"`{doc.flag}`" not in page] == []
+    assert [
+        doc.key for doc in describe_all_settings() if f"`{doc.environment}`" not in page or f"`{doc.flag}`" not in page
+    ] == []
 
 
 def test_every_subject_has_its_line() -> None:
@@ -40,8 +42,8 @@ def test_every_subject_has_its_line() -> None:
 
 def test_the_commands_of_the_first_minutes_are_on_the_page() -> None:
     page = cli.render()
-    wanted = ("corral up", "corral status", "corral down", "corral serve", "corral worker", "corral nodes list")
-    assert [command for command in wanted if f"## {command}\n" not in page] == []
+    expected = ("corral up", "corral status", "corral down", "corral serve", "corral worker", "corral nodes list")
+    assert [command for command in expected if f"## {command}\n" not in page] == []
 
 
 def test_a_kind_of_event_put_together_from_a_parameter_is_found(tmp_path: Path) -> None:
@@ -52,13 +54,13 @@ def test_a_kind_of_event_put_together_from_a_parameter_is_found(tmp_path: Path) 
         async def _changed(tx, what): await outbox.append(tx, f"{what}_changed", "key")
         """,
     )
-    assert events.kinds(tmp_path) == {"node.name_changed": ["src/corral/flow.py"]}
+    assert events.list_kinds(tmp_path) == {"node.name_changed": ["src/corral/flow.py"]}
 
 
 def test_a_kind_of_event_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     _write(tmp_path / "src/corral/flow.py", "async def f(tx): await outbox.append(tx, KINDS[0], 'key')")
-    with pytest.raises(Problem, match="cannot be read"):
-        events.kinds(tmp_path)
+    with pytest.raises(DocsProblem, match="cannot be read"):
+        events.list_kinds(tmp_path)
 
 
 def _behaviours(root: Path, promises: str, tests: str) -> list[behaviours.Behaviour]:
@@ -95,19 +97,37 @@ def test_marks_are_found_wherever_pytest_accepts_them(tmp_path: Path) -> None:
 
 
 def test_a_behaviour_without_a_test_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"A-1 \(area\) has no test"):
+    with pytest.raises(DocsProblem, match=r"A-1 \(area\) has no test"):
         _behaviours(tmp_path, 'A-1 = "Holds."', "def test_it(): ...")
 
 
 def test_a_test_of_an_unknown_behaviour_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"tests/test_it\.py::test_it names the behaviour B-9"):
+    with pytest.raises(DocsProblem, match=r"tests/test_it\.py::test_it names the behaviour B-9"):
         _behaviours(tmp_path, "", 'import pytest\n@pytest.mark.behaviour("B-9")\ndef test_it(): ...')
 
 
 def test_a_behaviour_that_is_written_down_twice_is_refused(tmp_path: Path) -> None:
     _write(tmp_path / "docs/behaviours/other.toml", 'A-1 = "Holds."')
-    with pytest.raises(Problem, match="A-1 is in area and again in other"):
+    with pytest.raises(DocsProblem, match="A-1 is in area and again in other"):
         _behaviours(tmp_path, 'A-1 = "Holds."', 'import pytest\n@pytest.mark.behaviour("A-1")\ndef test_it(): ...')
+
+
+def test_behaviour_with_a_retired_id_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path / "docs/behaviours/retired.toml", 'retired = ["A-1", "A-2"]')
+    with pytest.raises(DocsProblem, match=r"A-1 is retired \(docs/behaviours/retired\.toml\)"):
+        _behaviours(tmp_path, 'A-1 = "Holds."', 'import pytest\n@pytest.mark.behaviour("A-1")\ndef test_it(): ...')
+
+
+def test_test_that_names_a_retired_behaviour_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path / "docs/behaviours/retired.toml", 'retired = ["A-1"]')
+    with pytest.raises(DocsProblem, match=r"tests/test_it\.py::test_it names the behaviour A-1"):
+        _behaviours(tmp_path, "", 'import pytest\n@pytest.mark.behaviour("A-1")\ndef test_it(): ...')
+
+
+def test_behaviour_that_is_retired_twice_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path / "docs/behaviours/retired.toml", 'retired = ["A-1", "A-1"]')
+    with pytest.raises(DocsProblem, match=r"A-1 is retired twice"):
+        _behaviours(tmp_path, "", "def test_it(): ...")
 
 
 def _write(path: Path, text: str) -> None:

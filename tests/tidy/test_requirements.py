@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.lock import SOURCES, WORKER, addresses_in
+from tools.lock import SOURCES, WORKER, find_addresses
 from tools.source import ROOT
 
 RUN, DEV = "requirements/run.txt", "requirements/dev.txt"
@@ -34,12 +34,12 @@ def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_no_requirement_file_names_an_address(name: str) -> None:
-    assert addresses_in((ROOT / name).read_text(encoding="utf-8")) == []
+    assert find_addresses((ROOT / name).read_text(encoding="utf-8")) == []
 
 
 def test_an_address_in_a_requirement_file_is_noticed() -> None:
-    assert addresses_in("--index-url https://index.example/simple\nuv==1.0\n")
-    assert addresses_in("thing @ file:///somewhere/thing.whl\n")
+    assert find_addresses("--index-url https://index.example/simple\nuv==1.0\n")
+    assert find_addresses("thing @ file:///somewhere/thing.whl\n")
 
 
 def test_what_development_needs_does_not_contradict_what_runs() -> None:

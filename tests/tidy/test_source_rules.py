@@ -9,20 +9,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.source import ROOT, Module, files, modules
+from tools.source import ROOT, SourceModule, iter_modules, list_files
 
 BLIND = frozenset({"Exception", "BaseException"})
 # The only file that may catch everything and go on.
-GUARD = "src/corral/runtime/guard.py"
+GUARD = "src/corral/runtime/attempt.py"
 # Programs that run in an engine's own environment: they cannot import the guard.
 LAUNCHERS = "src/corral/engines/launchers/"
 # Waiting for the real world is done in one place. The simulator is about sleeping itself, and the stand-in programs
 # are no tests: they live until they are stopped.
-MAY_SLEEP = ("tests/support/waiting.py", "tests/simulation/", "tests/embedded/programs/")
+MAY_SLEEP = ("tests/support/polling.py", "tests/simulation/", "tests/embedded/programs/")
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
-def _handlers(module: Module) -> Iterator[tuple[str, ast.ExceptHandler]]:
+def _handlers(module: SourceModule) -> Iterator[tuple[str, ast.ExceptHandler]]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ExceptHandler):
             yield f"{module.path}:{node.lineno}", node
@@ -44,7 +44,7 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
 def test_only_the_guard_catches_everything() -> None:
     blind = [
         place
-        for module in modules("src")
+        for module in iter_modules("src")
         if module.path != GUARD and not module.path.startswith(LAUNCHERS)
         for place, handler in _handlers(module)
         if _caught(handler) & BLIND and not _raises_again(handler)
@@ -56,7 +56,7 @@ def test_only_cleanup_that_raises_again_catches_exception_in_the_source() -> Non
     """`except BaseException: …; raise` is cleanup; `except Exception` belongs to the guard even then."""
     caught = [
         place
-        for module in modules("src")
+        for module in iter_modules("src")
         if module.path != GUARD and not module.path.startswith(LAUNCHERS)
         for place, handler in _handlers(module)
         if "Exception" in _caught(handler)
@@ -68,7 +68,7 @@ def test_a_cancellation_is_never_swallowed() -> None:
     """A handler that names CancelledError raises, whatever else it does."""
     swallowed = [
         place
-        for module in modules("src")
+        for module in iter_modules("src")
         for place, handler in _handlers(module)
         if {"asyncio.CancelledError", "CancelledError"} & _caught(handler)
         and not any(isinstance(node, ast.Raise) for node in ast.walk(handler))
@@ -81,14 +81,14 @@ def test_nouns_and_decisions_need_the_standard_library_only(package: str) -> Non
     """One exception: the codec of the bus decodes with pydantic."""
     foreign = {
         (module.path, name)
-        for module in modules(f"src/corral/{package}")
+        for module in iter_modules(f"src/corral/{package}")
         for name in _imported(module)
         if name not in sys.stdlib_module_names | {"corral"}
     }
     assert foreign - {("src/corral/bus/codec.py", "pydantic")} == set()
 
 
-def _imported(module: Module) -> Iterator[str]:
+def _imported(module: SourceModule) -> Iterator[str]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (name.name.partition(".")[0] for name in node.names)
@@ -96,10 +96,24 @@ def _imported(module: Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
+def test_no_test_waits_for_a_child_that_it_may_have_left_running() -> None:
+    """`with subprocess.Popen(…)` waits without a limit when its block raises; `start_child` kills it first."""
+    waiting = [
+        f"{module.path}:{node.lineno}"
+        for module in iter_modules("tests")
+        if module.path != "tests/support/children.py"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if isinstance(item.context_expr, ast.Call) and ast.unparse(item.context_expr.func).endswith("Popen")
+    ]
+    assert waiting == []
+
+
 def test_no_test_sleeps() -> None:
     sleeping = [
         f"{module.path}:{call.lineno}"
-        for module in modules("tests")
+        for module in iter_modules("tests")
         if not module.path.startswith(MAY_SLEEP)
         for call in ast.walk(module.tree)
         if isinstance(call, ast.Call) and _is_real_sleep(module, call) and _is_a_wait(call)
@@ -107,7 +121,7 @@ def test_no_test_sleeps() -> None:
     assert sleeping == []
 
 
-def _is_real_sleep(module: Module, call: ast.Call) -> bool:
+def _is_real_sleep(module: SourceModule, call: ast.Call) -> bool:
     """Whether the call sleeps in real time, also through a `SystemClock` that has a name in this module."""
     if not (isinstance(call.func, ast.Attribute) and call.func.attr == "sleep"):
         return False
@@ -129,7 +143,7 @@ def _is_a_wait(call: ast.Call) -> bool:
 
 
 def test_every_package_says_what_it_is_for() -> None:
-    folders = {path.parent for path in files(".py", under="src/corral")}
+    folders = {path.parent for path in list_files(".py", under="src/corral")}
     # Alembic loads its scripts by path, and launchers are programs; they are no packages.
     packages = {folder for folder in folders if not {"migrations", "launchers"} & set(folder.parts)}
     silent = [
@@ -142,7 +156,7 @@ def test_every_package_says_what_it_is_for() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [module.path for module in modules("src") if not ast.get_docstring(module.tree)]
+    silent = [module.path for module in iter_modules("src") if not ast.get_docstring(module.tree)]
     assert silent == []
 
 
@@ -150,7 +164,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_nothing_is_left_for_later_in_the_source(folder: str) -> None:
     left = [
         f"{path.relative_to(ROOT).as_posix()}:{number}"
-        for path in files(".py", under=folder)
+        for path in list_files(".py", under=folder)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if LEFTOVER.search(line)
     ]
@@ -162,7 +176,7 @@ def test_every_silenced_warning_says_why() -> None:
     silent = [
         f"{path.relative_to(ROOT).as_posix()}:{number}"
         for folder in ("src", "tools")
-        for path in files(".py", under=folder)
+        for path in list_files(".py", under=folder)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if re.search(r"# noqa(: [A-Z0-9, ]+)?\s*$", line)
     ]

@@ -32,7 +32,7 @@ class Hub:
         self.repositories: dict[str, Repository] = {}
         # The host with the large files.
         self.storage = storage
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
         self.agents: set[str] = set()
         # Instead of an answer about a repository.
         self.fault: web.Response | None = None
@@ -57,7 +57,7 @@ class Hub:
 
     def _find(self, request: web.Request) -> Repository | web.Response:
         token = request.headers.get("Authorization")
-        self.asked.append((request.path, token))
+        self.requests.append((request.path, token))
         self.agents.add(request.headers.get("User-Agent", ""))
         found = self.repositories.get(request.match_info["name"])
         if found is None or (found.is_private and token != f"Bearer {TOKEN}"):
@@ -69,7 +69,7 @@ class Hub:
         return found
 
     async def _other(self, request: web.Request) -> web.Response:
-        self.asked.append((request.path, request.headers.get("Authorization")))
+        self.requests.append((request.path, request.headers.get("Authorization")))
         return web.Response(status=404)
 
     async def _info(self, request: web.Request) -> web.Response:

@@ -13,31 +13,31 @@ import pytest
 
 from corral.domain.errors import CorralError
 from corral.domain.model import FilePart
-from corral.ports.origin import Found
-from corral.transfer.options import Patience
-from corral.transfer.origins.origin import OriginOptions
-from corral.transfer.origins.origins import AllOrigins
+from corral.ports.files import OriginFile
+from corral.transfer.http_client import TransferOptions
+from corral.transfer.origins.file_origin import OriginOptions
+from corral.transfer.origins.origin_router import OriginRouter
 from tests.worker.backends.scene import QuickClock, plain_environment
 
 # Nobody waits for minutes in a test; what is cut short here is only the waiting.
-PATIENCE = Patience(stall_s=30.0, header_s=30.0)
+PATIENCE = TransferOptions(stall_s=30.0, header_s=30.0)
 
 
 @dataclass
 class Scene:
-    origins: AllOrigins
+    origins: OriginRouter
     into: Path
     clock: QuickClock
     moved: list[tuple[int, int | None]] = field(default_factory=list)
 
-    async def resolve(self, uri: str, sha256: str = "") -> tuple[Found, ...]:
+    async def resolve(self, uri: str, sha256: str = "") -> tuple[OriginFile, ...]:
         return await self.origins.resolve(FilePart(uri=uri, sha256=sha256))
 
-    async def one(self, uri: str, sha256: str = "") -> Found:
+    async def one(self, uri: str, sha256: str = "") -> OriginFile:
         (found,) = await self.resolve(uri, sha256)
         return found
 
-    async def fetch(self, found: Found) -> Path:
+    async def fetch(self, found: OriginFile) -> Path:
         return await self.origins.fetch(found, self.into, lambda current, total: self.moved.append((current, total)))
 
     async def content(self, uri: str, sha256: str = "") -> bytes:
@@ -61,7 +61,7 @@ async def scene_of(tmp_path: Path, **options: Any) -> AsyncIterator[Scene]:
     """Servers of tests are on the loopback, so private addresses are allowed unless a test says otherwise."""
     given = {"patience": PATIENCE, "allows_private": True, "environment": plain_environment(), **options}
     clock = QuickClock()
-    origins = AllOrigins(OriginOptions(**given), clock, random.Random(1))
+    origins = OriginRouter(OriginOptions(**given), clock, random.Random(1))
     try:
         yield Scene(origins=origins, into=tmp_path / "into", clock=clock)
     finally:

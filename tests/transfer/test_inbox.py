@@ -12,7 +12,15 @@ import pytest
 
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound, TooLarge
 from corral.transfer import inbox as inboxes
-from corral.transfer.inbox import CONTENT, LOCAL_PATH, SIZE, TARGET, Answer, Inbox, Upload
+from corral.transfer.inbox import (
+    CONTENT_HEADER,
+    LOCAL_PATH_HEADER,
+    SIZE_HEADER,
+    TARGET_HEADER,
+    Inbox,
+    InboxResponse,
+    InboxUpload,
+)
 
 BODY = os.urandom(3_000_000)
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -36,16 +44,16 @@ async def body_of(*pieces: bytes, breaks: bool = False) -> AsyncIterator[bytes]:
         raise ConnectionResetError("gone")
 
 
-async def put(inbox: Inbox, data: bytes, *, sha: str = "", key: str = KEY) -> Answer:
-    return await inbox.receive(key, Upload(body=body_of(data), sha256=sha))
+async def put(inbox: Inbox, data: bytes, *, sha: str = "", key: str = KEY) -> InboxResponse:
+    return await inbox.receive(key, InboxUpload(body=body_of(data), sha256=sha))
 
 
 async def piece(
     inbox: Inbox, start: int, end: int, *, sha: str = SHA, total: int = len(BODY), data: bytes | None = None
-) -> Answer:
+) -> InboxResponse:
     data = BODY[start:end] if data is None else data
     return await inbox.receive(
-        KEY, Upload(body=body_of(data), sha256=sha, content_range=f"bytes {start}-{end - 1}/{total}")
+        KEY, InboxUpload(body=body_of(data), sha256=sha, content_range=f"bytes {start}-{end - 1}/{total}")
     )
 
 
@@ -55,7 +63,7 @@ def seen(root: Path) -> list[str]:
     return sorted(name for name in files if not name.startswith(".inbox/"))
 
 
-def told(answer: Answer) -> str:
+def get_error_code(answer: InboxResponse) -> str:
     assert answer.body is not None
     return str(answer.body["error"]["code"])
 
@@ -63,29 +71,29 @@ def told(answer: Answer) -> str:
 @pytest.mark.behaviour("OPS-101")
 async def test_a_body_becomes_a_file_when_it_is_complete_and_right(inbox: Inbox, root: Path) -> None:
     answer = await put(inbox, BODY, sha=SHA)
-    assert (answer.status, answer.headers[CONTENT]) == (200, SHA)
+    assert (answer.status, answer.headers[CONTENT_HEADER]) == (200, SHA)
     assert answer.body == {"sha256": SHA, "local_path": str(root.resolve() / KEY)}
-    assert inbox.path(KEY).read_bytes() == BODY
+    assert inbox.find_file(KEY).read_bytes() == BODY
     probed = await inbox.probe(KEY)
-    assert (probed.status, probed.headers[SIZE], probed.headers[CONTENT]) == (200, str(len(BODY)), SHA)
-    assert probed.headers[LOCAL_PATH] == str(root.resolve() / KEY)
-    assert TARGET not in probed.headers
+    assert (probed.status, probed.headers[SIZE_HEADER], probed.headers[CONTENT_HEADER]) == (200, str(len(BODY)), SHA)
+    assert probed.headers[LOCAL_PATH_HEADER] == str(root.resolve() / KEY)
+    assert TARGET_HEADER not in probed.headers
 
 
 @pytest.mark.behaviour("OPS-101", "NODE-129")
 async def test_pieces_are_gathered_out_of_sight(inbox: Inbox, root: Path) -> None:
     first = await piece(inbox, 0, 1_000_000)
-    assert (first.status, first.headers[SIZE]) == (308, "1000000")
+    assert (first.status, first.headers[SIZE_HEADER]) == (308, "1000000")
     probed = await inbox.probe(KEY, SHA)
-    assert (probed.headers[SIZE], probed.headers[TARGET]) == ("1000000", SHA)
-    assert CONTENT not in probed.headers
+    assert (probed.headers[SIZE_HEADER], probed.headers[TARGET_HEADER]) == ("1000000", SHA)
+    assert CONTENT_HEADER not in probed.headers
     assert seen(root) == []
     with pytest.raises(NotFound):
-        inbox.path(KEY)
+        inbox.find_file(KEY)
     last = await piece(inbox, 1_000_000, len(BODY))
-    assert (last.status, last.headers[CONTENT]) == (200, SHA)
+    assert (last.status, last.headers[CONTENT_HEADER]) == (200, SHA)
     assert seen(root) == [KEY]
-    assert inbox.path(KEY).read_bytes() == BODY
+    assert inbox.find_file(KEY).read_bytes() == BODY
 
 
 @pytest.mark.behaviour("NODE-131", "OPS-101")
@@ -93,7 +101,7 @@ async def test_a_wrong_offset_is_answered_with_the_right_one(inbox: Inbox) -> No
     await piece(inbox, 0, 1000)
     for start in (0, 999, 1001, 2000):
         answer = await piece(inbox, start, start + 10)
-        assert (answer.status, answer.headers[SIZE], told(answer)) == (416, "1000", "wrong_offset")
+        assert (answer.status, answer.headers[SIZE_HEADER], get_error_code(answer)) == (416, "1000", "wrong_offset")
 
 
 @pytest.mark.behaviour("NODE-131", "OPS-101")
@@ -101,20 +109,20 @@ async def test_other_content_is_noticed_and_may_begin_again(inbox: Inbox) -> Non
     await piece(inbox, 0, 1000)
     other = hashlib.sha256(b"other").hexdigest()
     answer = await piece(inbox, 1000, 2000, sha=other)
-    assert (answer.status, told(answer)) == (409, "content_changed")
+    assert (answer.status, get_error_code(answer)) == (409, "content_changed")
     assert (await inbox.probe(KEY)).status == 404
     await piece(inbox, 0, 1000)
     # From its beginning, other content takes the place.
     done = await piece(inbox, 0, 5, sha=other, total=5, data=b"other")
-    assert (done.status, inbox.path(KEY).read_bytes()) == (200, b"other")
+    assert (done.status, inbox.find_file(KEY).read_bytes()) == (200, b"other")
 
 
 @pytest.mark.behaviour("NODE-131", "OPS-101")
-async def test_what_turns_out_wrong_is_gone(inbox: Inbox, root: Path) -> None:
+async def test_upload_with_a_wrong_hash_is_deleted(inbox: Inbox, root: Path) -> None:
     assert (await put(inbox, b"wrong", sha=SHA)).status == 400
     await piece(inbox, 0, 1000)
     answer = await piece(inbox, 1000, len(BODY), data=bytes(len(BODY) - 1000))
-    assert (answer.status, told(answer)) == (400, "digest_mismatch")
+    assert (answer.status, get_error_code(answer)) == (400, "digest_mismatch")
     assert (await inbox.probe(KEY)).status == 404
     assert [path for path in root.rglob("*") if path.is_file()] == []
 
@@ -123,35 +131,35 @@ async def test_what_turns_out_wrong_is_gone(inbox: Inbox, root: Path) -> None:
 async def test_a_replacement_that_turns_out_wrong_leaves_the_file_as_it_was(inbox: Inbox) -> None:
     await put(inbox, BODY, sha=SHA)
     assert (await put(inbox, b"wrong", sha=hashlib.sha256(b"right").hexdigest())).status == 400
-    assert inbox.path(KEY).read_bytes() == BODY
+    assert inbox.find_file(KEY).read_bytes() == BODY
 
 
 @pytest.mark.behaviour("OPS-101")
-async def test_a_part_of_new_content_is_told_to_its_sender_and_the_whole_to_others(inbox: Inbox) -> None:
+async def test_upload_probe_gives_its_sender_the_partial_content_and_others_the_whole(inbox: Inbox) -> None:
     await put(inbox, b"old")
     await piece(inbox, 0, 1000)
-    assert (await inbox.probe(KEY, SHA)).headers[TARGET] == SHA
-    assert (await inbox.probe(KEY)).headers[CONTENT] == hashlib.sha256(b"old").hexdigest()
-    assert inbox.path(KEY).read_bytes() == b"old"
+    assert (await inbox.probe(KEY, SHA)).headers[TARGET_HEADER] == SHA
+    assert (await inbox.probe(KEY)).headers[CONTENT_HEADER] == hashlib.sha256(b"old").hexdigest()
+    assert inbox.find_file(KEY).read_bytes() == b"old"
 
 
 @pytest.mark.behaviour("OPS-101")
-async def test_what_came_before_a_broken_connection_stays(inbox: Inbox) -> None:
-    upload = Upload(
+async def test_bytes_before_a_broken_connection_are_kept(inbox: Inbox) -> None:
+    upload = InboxUpload(
         body=body_of(BODY[:700_000], breaks=True), sha256=SHA, content_range=f"bytes 0-{len(BODY) - 1}/{len(BODY)}"
     )
     with pytest.raises(ConnectionResetError):
         await inbox.receive(KEY, upload)
-    assert (await inbox.probe(KEY)).headers[SIZE] == "700000"
+    assert (await inbox.probe(KEY)).headers[SIZE_HEADER] == "700000"
     assert (await piece(inbox, 700_000, len(BODY))).status == 200
 
 
-async def test_a_short_body_is_told_and_a_long_one_refused(inbox: Inbox) -> None:
+async def test_short_upload_body_is_reported_and_a_long_one_refused(inbox: Inbox) -> None:
     answer = await piece(inbox, 0, 1000, data=BODY[:900])
-    assert (answer.status, told(answer), answer.headers[SIZE]) == (400, "short_body", "900")
+    assert (answer.status, get_error_code(answer), answer.headers[SIZE_HEADER]) == (400, "short_body", "900")
     with pytest.raises(TooLarge):
         await piece(inbox, 900, 1000, data=BODY[900:1001])
-    assert (await inbox.probe(KEY)).headers[SIZE] == "900"
+    assert (await inbox.probe(KEY)).headers[SIZE_HEADER] == "900"
 
 
 @pytest.mark.behaviour("NODE-130")
@@ -159,18 +167,18 @@ async def test_a_complete_file_is_a_success_at_any_offset(inbox: Inbox) -> None:
     assert (await piece(inbox, 0, len(BODY))).status == 200
     for start, end in ((0, len(BODY)), (1000, len(BODY)), (0, 10)):
         answer = await piece(inbox, start, end)
-        assert (answer.status, answer.headers[CONTENT]) == (200, SHA)
+        assert (answer.status, answer.headers[CONTENT_HEADER]) == (200, SHA)
 
 
 @pytest.mark.behaviour("NODE-130")
-async def test_all_bytes_of_a_killed_receiver_become_a_file_when_somebody_asks(inbox: Inbox, root: Path) -> None:
+async def test_complete_part_of_a_killed_receiver_becomes_a_file_at_the_next_request(inbox: Inbox, root: Path) -> None:
     await piece(inbox, 0, len(BODY) - 1)
     (part,) = root.rglob("*.part")
     with part.open("ab") as file:
         file.write(BODY[-1:])
     probed = await Inbox(root).probe(KEY, SHA)
-    assert probed.headers[CONTENT] == SHA
-    assert inbox.path(KEY).read_bytes() == BODY
+    assert probed.headers[CONTENT_HEADER] == SHA
+    assert inbox.find_file(KEY).read_bytes() == BODY
 
 
 async def test_two_senders_of_one_key_come_one_after_the_other(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +192,7 @@ async def test_two_senders_of_one_key_come_one_after_the_other(inbox: Inbox, mon
         yield BODY[1000:2000]
 
     first = asyncio.create_task(
-        inbox.receive(KEY, Upload(body=slow(), sha256=SHA, content_range=f"bytes 0-1999/{len(BODY)}"))
+        inbox.receive(KEY, InboxUpload(body=slow(), sha256=SHA, content_range=f"bytes 0-1999/{len(BODY)}"))
     )
     await going.wait()
     with pytest.raises(CorralError) as busy:
@@ -193,7 +201,7 @@ async def test_two_senders_of_one_key_come_one_after_the_other(inbox: Inbox, mon
     # Another key has nothing to do with it.
     assert (await put(inbox, b"x", key="other")).status == 200
     may_end.set()
-    assert (await first).headers[SIZE] == "2000"
+    assert (await first).headers[SIZE_HEADER] == "2000"
 
 
 @pytest.mark.behaviour("NODE-132")
@@ -205,7 +213,7 @@ async def test_keys_that_lead_out_are_refused(inbox: Inbox, root: Path, key: str
         with pytest.raises((NotAllowed, InvalidRequest)):
             await ask()
     with pytest.raises((NotAllowed, InvalidRequest)):
-        inbox.path(key)
+        inbox.find_file(key)
     assert not (root.parent / "x").exists()
 
 
@@ -222,7 +230,7 @@ async def test_links_that_lead_out_are_refused(inbox: Inbox, root: Path, tmp_pat
         with pytest.raises(NotAllowed):
             await put(inbox, b"x", key=key)
         with pytest.raises(NotAllowed):
-            inbox.path(key)
+            inbox.find_file(key)
     assert [path.name for path in elsewhere.iterdir()] == ["secret"]
     assert (elsewhere / "secret").read_text() == "secret"
 
@@ -239,7 +247,7 @@ async def test_folders_and_files_are_not_mixed_up(inbox: Inbox) -> None:
 async def test_ranges_that_make_no_sense_are_refused(inbox: Inbox) -> None:
     for text in ("bytes 5-4/10", "bytes 0-10/10", "bytes */10", "items 0-1/2", "bytes 0-1/*", "nonsense"):
         with pytest.raises(InvalidRequest):
-            await inbox.receive(KEY, Upload(body=body_of(b"x"), sha256=SHA, content_range=text))
+            await inbox.receive(KEY, InboxUpload(body=body_of(b"x"), sha256=SHA, content_range=text))
     with pytest.raises(InvalidRequest):
         await piece(inbox, 0, 10, sha="")
     with pytest.raises(InvalidRequest):
@@ -263,19 +271,19 @@ async def test_a_file_is_deleted_with_all_that_is_known_of_it(inbox: Inbox, root
     assert [path for path in root.rglob("*") if path.is_file()] == []
 
 
-async def test_what_nobody_goes_on_with_is_thrown_away(inbox: Inbox, root: Path) -> None:
+async def test_abandoned_parts_are_deleted(inbox: Inbox, root: Path) -> None:
     await piece(inbox, 0, 1000)
     await put(inbox, b"whole", key="other")
     (part,) = root.rglob("*.part")
     began = part.stat().st_mtime
-    assert await inbox.collect(began - 1) == []
-    assert await inbox.collect(began + 1, dry_run=True) == [(part, 1000)]
-    assert await inbox.collect(began + 1) == [(part, 1000)]
+    assert await inbox.collect_garbage(began - 1) == []
+    assert await inbox.collect_garbage(began + 1, dry_run=True) == [(part, 1000)]
+    assert await inbox.collect_garbage(began + 1) == [(part, 1000)]
     assert (await inbox.probe(KEY)).status == 404
-    assert inbox.path("other").read_bytes() == b"whole"
+    assert inbox.find_file("other").read_bytes() == b"whole"
 
 
 async def test_a_hash_is_computed_anew_when_a_file_was_changed_behind_our_back(inbox: Inbox) -> None:
     await put(inbox, BODY)
-    inbox.path(KEY).write_bytes(b"changed")
-    assert (await inbox.probe(KEY)).headers[CONTENT] == hashlib.sha256(b"changed").hexdigest()
+    inbox.find_file(KEY).write_bytes(b"changed")
+    assert (await inbox.probe(KEY)).headers[CONTENT_HEADER] == hashlib.sha256(b"changed").hexdigest()

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from corral.adapters.system import SystemClock
-from corral.app.model_origins import ModelOrigins
+from corral.app.port_providers import LazyModelFileOrigins
 from corral.app.settings import FrontendSettings
 from corral.domain.errors import CorralError
 from corral.domain.model import FilePart
@@ -28,11 +28,12 @@ def settings(**more: Any) -> FrontendSettings:
     )
 
 
-def origins_of(given: FrontendSettings, *own: Path) -> ModelOrigins:
-    return ModelOrigins(given, SystemClock(), random.Random(1), own=own, environment=plain_environment())
+def origins_of(given: FrontendSettings, *own: Path) -> LazyModelFileOrigins:
+    return LazyModelFileOrigins(
+        given, SystemClock(), random.Random(1), extra_folders=own, environment=plain_environment()
+    )
 
 
-@pytest.mark.behaviour("ORG-15")
 async def test_folders_of_the_settings_and_the_library_s_own_are_read(tmp_path: Path) -> None:
     for name in ("one", "two", "library", "other"):
         (tmp_path / name).mkdir()
@@ -50,7 +51,6 @@ async def test_folders_of_the_settings_and_the_library_s_own_are_read(tmp_path: 
         await origins.stop()
 
 
-@pytest.mark.behaviour("ORG-15")
 async def test_the_hub_and_its_token_are_those_of_the_settings(tmp_path: Path, files: FileServer) -> None:
     async with Hub(files).running() as hub:
         hub.put("maker/closed", Repository(files={"a.gguf": b"weights"}, is_private=True))
@@ -75,7 +75,6 @@ async def test_private_addresses_are_a_setting(tmp_path: Path, files: FileServer
     await origins.stop()
 
 
-@pytest.mark.behaviour("ORG-15")
 @pytest.mark.parametrize(
     ("name", "value"), [("model_paths", "models"), ("hub_endpoint", "hub"), ("registry_credentials", "user:password")]
 )
@@ -85,8 +84,7 @@ def test_a_setting_that_makes_no_sense_is_refused(name: str, value: str) -> None
     assert name in str(caught.value)
 
 
-@pytest.mark.behaviour("ORG-15")
 def test_making_them_imports_nothing_that_is_slow() -> None:
-    program = "import sys, corral.app.model_origins; print({'aiohttp', 'huggingface_hub'} & set(sys.modules))"
+    program = "import sys, corral.app.port_providers; print({'aiohttp', 'huggingface_hub'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert shown.stdout.strip() == "set()"

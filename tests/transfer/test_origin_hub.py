@@ -1,4 +1,4 @@
-"""Repositories of the hub, asked with the hub's own library."""
+"""Repositories of the hub, read with the hub's own library."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_a_repository_is_all_its_files_at_one_commit(scene: Scene, hub: Hu
     hub.repositories["maker/tiny"].revisions = {"main": LATER}
     assert (await scene.fetch(found[3])).read_bytes() == WEIGHTS
     assert (await scene.fetch(found[2])).read_bytes() == b"onnx"
-    assert f"/maker/tiny/resolve/{COMMIT}/onnx/model.onnx" in [path for path, _ in hub.asked]
+    assert f"/maker/tiny/resolve/{COMMIT}/onnx/model.onnx" in [path for path, _ in hub.requests]
     for one in found:
         await scene.origins.forget(one, scene.into)
     assert scene.left == []
@@ -72,7 +72,6 @@ async def test_a_file_a_folder_and_a_revision_are_named(scene: Scene, hub: Hub) 
     assert (await scene.fetch(there)).read_bytes() == b"{}"
 
 
-@pytest.mark.behaviour("ORG-2")
 async def test_a_large_file_goes_on_where_it_stopped(scene: Scene, hub: Hub) -> None:
     file = hub.storage.files["/maker/tiny/tiny-Q4_K_M.gguf"]
     file.faults = [faulty.cut_after(256 * KIB)]
@@ -81,7 +80,6 @@ async def test_a_large_file_goes_on_where_it_stopped(scene: Scene, hub: Hub) -> 
     assert scene.moved[-1] == (len(WEIGHTS), len(WEIGHTS))
 
 
-@pytest.mark.behaviour("ORG-3")
 async def test_a_file_that_is_not_what_the_hub_says_is_refused(scene: Scene, hub: Hub) -> None:
     hub.storage.files["/maker/tiny/tiny-Q4_K_M.gguf"].body = bytes(len(WEIGHTS))
     await scene.refuses("hf://maker/tiny/tiny-Q4_K_M.gguf", "digest_mismatch")
@@ -90,9 +88,7 @@ async def test_a_file_that_is_not_what_the_hub_says_is_refused(scene: Scene, hub
 
 
 @pytest.mark.behaviour("ORG-11")
-async def test_the_token_goes_to_the_hub_and_to_nobody_else(
-    tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hub_token_is_sent_to_the_hub_only(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.put("maker/closed", Repository(files={"a.gguf": WEIGHTS}, large=frozenset({"a.gguf"}), is_private=True))
     seen: list[str | None] = []
 
@@ -105,7 +101,7 @@ async def test_the_token_goes_to_the_hub_and_to_nobody_else(
         found = await scene.one("hf://maker/closed/a.gguf")
         assert (await scene.fetch(found)).read_bytes() == WEIGHTS
         assert TOKEN not in repr(found)
-    assert {token for _, token in hub.asked} == {f"Bearer {TOKEN}"}
+    assert {token for _, token in hub.requests} == {f"Bearer {TOKEN}"}
     assert seen == [None]
 
 
@@ -115,7 +111,7 @@ async def test_a_token_that_lies_about_on_the_machine_is_not_used(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_somebody")
     await scene.resolve("hf://maker/tiny")
-    assert {token for _, token in hub.asked} == {None}
+    assert {token for _, token in hub.requests} == {None}
     assert all("corral" in agent and "torch" not in agent for agent in hub.agents)
 
 
@@ -129,11 +125,11 @@ async def test_the_library_does_not_look_around_on_the_machine(
     monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "list.json"))
     monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", None)
     await scene.resolve("hf://maker/tiny")
-    assert [path for path, _ in hub.asked] == ["/api/models/maker/tiny"]
+    assert [path for path, _ in hub.requests] == ["/api/models/maker/tiny"]
 
 
 @pytest.mark.behaviour("ORG-11")
-async def test_what_one_may_not_have_is_told(scene: Scene, hub: Hub, tmp_path: Path) -> None:
+async def test_private_or_gated_hub_repository_is_refused_with_a_hint(scene: Scene, hub: Hub, tmp_path: Path) -> None:
     hub.put("maker/closed", Repository(files={"a.gguf": b"x"}, is_private=True))
     hub.put("maker/gated", Repository(files={"a.gguf": b"x"}, is_gated=True))
     error = await scene.refuses("hf://maker/closed/a.gguf", "not_found")
@@ -145,7 +141,6 @@ async def test_what_one_may_not_have_is_told(scene: Scene, hub: Hub, tmp_path: P
         await other.refuses("hf://maker/missing", "not_found")
 
 
-@pytest.mark.behaviour("ORG-3")
 @pytest.mark.parametrize(
     ("uri", "code"),
     [
@@ -157,11 +152,10 @@ async def test_what_one_may_not_have_is_told(scene: Scene, hub: Hub, tmp_path: P
         ("hf://maker/tiny/../../x", "invalid_request"),
     ],
 )
-async def test_what_is_not_there_is_told(scene: Scene, uri: str, code: str) -> None:
+async def test_missing_hub_content_is_refused_as_not_retryable(scene: Scene, uri: str, code: str) -> None:
     assert not (await scene.refuses(uri, code)).retryable
 
 
-@pytest.mark.behaviour("ORG-3")
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
@@ -170,19 +164,20 @@ async def test_what_is_not_there_is_told(scene: Scene, uri: str, code: str) -> N
         (web.Response(body=b"[]", content_type="application/json"), "source_unavailable"),
     ],
 )
-async def test_a_hub_in_trouble_is_asked_again_later(scene: Scene, hub: Hub, fault: web.Response, code: str) -> None:
+async def test_hub_error_is_retryable(scene: Scene, hub: Hub, fault: web.Response, code: str) -> None:
     hub.fault = fault
     assert (await scene.refuses("hf://maker/tiny", code)).retryable
 
 
-@pytest.mark.behaviour("ORG-3")
-async def test_a_hub_that_is_away_is_asked_again_later(tmp_path: Path) -> None:
+async def test_unreachable_hub_is_retryable(tmp_path: Path) -> None:
     async with scene_of(tmp_path, hub_endpoint="http://127.0.0.1:9") as scene:
         assert (await scene.refuses("hf://maker/tiny", "source_unavailable")).retryable
 
 
 @pytest.mark.behaviour("ORG-10")
-async def test_without_the_library_it_is_told_how_to_get_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hub_origin_names_the_extra_to_install_when_its_library_is_missing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def without(name: str, *more: object, **named: object) -> object:

@@ -23,7 +23,6 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.behaviour("ORG-5")
 async def test_a_folder_is_all_its_files_without_notes_about_their_digests(tmp_path: Path, folder: Path) -> None:
     async with scene_of(tmp_path, paths=(folder,)) as scene:
         found = await scene.resolve(str(folder / "tiny"))
@@ -38,7 +37,6 @@ async def test_a_folder_is_all_its_files_without_notes_about_their_digests(tmp_p
         assert path.read_bytes() == b"weights"
 
 
-@pytest.mark.behaviour("ORG-5")
 @pytest.mark.parametrize("name", ["plain.gguf", "with space#and?.gguf"])
 async def test_a_file_is_read_where_it_lies(tmp_path: Path, folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"weights")
@@ -50,8 +48,7 @@ async def test_a_file_is_read_where_it_lies(tmp_path: Path, folder: Path, name: 
     assert (folder / name).exists()
 
 
-@pytest.mark.behaviour("ORG-5")
-async def test_an_empty_folder_and_what_is_not_there_are_told(tmp_path: Path, folder: Path) -> None:
+async def test_empty_folder_missing_path_and_special_file_are_refused(tmp_path: Path, folder: Path) -> None:
     (folder / "empty").mkdir()
     os.mkfifo(folder / "pipe")
     async with scene_of(tmp_path, paths=(folder,)) as scene:

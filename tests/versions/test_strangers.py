@@ -1,17 +1,16 @@
-"""What only the other version knows: commands, states and kinds that nobody here has heard of. Nothing breaks."""
+"""What only the other version knows: commands, states and kinds that this version does not know. Nothing breaks."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from structlog.testing import capture_logs
 
-from corral.bus.messages import Describe, JobEvent, NodeDescription
-from corral.bus.subjects import JOB_EVENT, NODE_DESCRIBE, Role
+from corral.bus.messages import DescribeNode, JobEvent, NodeDescription
+from corral.bus.subjects import JOB_EVENT, NODE_DESCRIBE, BusRole
 from corral.domain.node import NodeId
-from corral.operations.events import JobEvents
-from corral.operations.numbers import EventOutcome, Uncounted
+from corral.operations.command_sender import JobEventOutcome, NullDispatchMetrics
+from corral.operations.dispatcher import JobEventBuffer
 from corral.ports.bus import Delivery
 from corral.store import outbox
 from corral.store.database import Database
@@ -19,15 +18,14 @@ from tests.bus.nats_server import NatsServer
 from tests.nodes.registry import events, ids
 from tests.operations.scene import put_nodes
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 
 async def _is(claim: bool) -> bool:
     return claim
 
 
-@pytest.mark.behaviour("VER-4")
-async def test_a_worker_that_does_not_know_what_it_is_asked_is_named_with_its_version(
+async def test_unsupported_command_names_the_worker_and_its_version(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     async with (
@@ -35,9 +33,9 @@ async def test_a_worker_that_does_not_know_what_it_is_asked_is_named_with_its_ve
         running_frontend(database_url, authority=server.authority, nats_url=server.url) as frontend,
     ):
         old, away = await put_nodes(database, "old", "away")
-        worker = server.bus(Role.WORKER, old)
+        worker = server.bus(BusRole.WORKER, old)
 
-        async def describe(_: Delivery[Describe]) -> NodeDescription:
+        async def describe(_: Delivery[DescribeNode]) -> NodeDescription:
             return NodeDescription(node_id=old, boot_id="b", name="old", version="0.0.9", uptime_s=1.0)
 
         await worker.start()
@@ -58,30 +56,26 @@ async def test_a_worker_that_does_not_know_what_it_is_asked_is_named_with_its_ve
             await worker.stop()
 
 
-@pytest.mark.behaviour("VER-5")
-async def test_a_state_of_a_job_that_nobody_knows_is_told_once_and_left_out(database: Database) -> None:
+async def test_unknown_job_state_is_logged_once_and_left_out(database: Database) -> None:
     (node,) = await put_nodes(database, "later")
-    heard: list[EventOutcome] = []
+    counted: list[JobEventOutcome] = []
 
-    class Numbers(Uncounted):
-        def heard(self, outcome: EventOutcome) -> None:
-            heard.append(outcome)
+    class Numbers(NullDispatchMetrics):
+        def count_job_event(self, outcome: JobEventOutcome) -> None:
+            counted.append(outcome)
 
-    taken = JobEvents(database, ids, origin="here", is_held=lambda _: False, numbers=Numbers())
+    taken = JobEventBuffer(database, ids, origin="here", is_held=lambda _: False, metrics=Numbers(), listeners={})
     job = ids.new_id()
     with capture_logs() as logs:
         for seq, state in enumerate(("hibernating", "hibernating", "done")):
             taken.record(_delivery(node, JobEvent(job_id=job, seq=seq, state=state)))
     assert [(line["log_level"], line["node"], line["state"]) for line in logs] == [("warning", node, "hibernating")]
-    assert heard == [EventOutcome.ODD, EventOutcome.ODD, EventOutcome.TAKEN]
+    assert counted == [JobEventOutcome.ODD, JobEventOutcome.ODD, JobEventOutcome.TAKEN]
     assert len(taken) == 1
     await taken.flush()
 
 
-@pytest.mark.behaviour("VER-5")
-async def test_a_change_of_a_kind_that_nobody_knows_hinders_nothing(
-    database: Database, frontend: RunningFrontend
-) -> None:
+async def test_event_of_an_unknown_kind_is_ignored(database: Database, frontend: RunningFrontend) -> None:
     async with database.transaction() as tx:
         for kind in ("moon.landed", "node.hibernated", "key.folded", "user.folded", "session.folded", "model.folded"):
             await outbox.append(tx, kind, ids.new_id(), {"what": ["nobody", "knows"]})

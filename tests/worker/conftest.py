@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from corral.app.settings import WorkerSettings
-from corral.app.worker import Worker, compose_worker
+from corral.app.worker import ComposedWorker, compose_worker
 from tests.bus.nats_server import NatsServer
 from tests.support.frontends import RunningFrontend, running_frontend
 from tests.worker.process import WorkerProcess
 
-StartWorker = Callable[..., Awaitable[Worker]]
+StartWorker = Callable[..., Awaitable[ComposedWorker]]
 StartProcess = Callable[..., Awaitable[WorkerProcess]]
 # Tests do not want to wait ten seconds for a heartbeat.
 QUICK: dict[str, Any] = {"heartbeat_interval_s": 0.2, "heartbeat_flush_s": 0.05}
@@ -41,9 +41,9 @@ async def start_worker(cluster: RunningFrontend, tmp_path: Path) -> AsyncIterato
 
     With `is_started=False` the test runs its services itself.
     """
-    started: list[Worker] = []
+    started: list[ComposedWorker] = []
 
-    async def start(*, is_started: bool = True, **changes: Any) -> Worker:
+    async def start(*, is_started: bool = True, **changes: Any) -> ComposedWorker:
         home = tmp_path / "worker"
         home.mkdir(exist_ok=True)
         values: dict[str, Any] = {"join": cluster.url, "name": "gpu-a", "worker_home": home}
@@ -60,7 +60,7 @@ async def start_worker(cluster: RunningFrontend, tmp_path: Path) -> AsyncIterato
 
 @pytest.fixture
 async def start_process(cluster: RunningFrontend, tmp_path: Path) -> AsyncIterator[StartProcess]:
-    """`await start_process(token=…)`: a worker as a process, told everything by variables."""
+    """`await start_process(token=…)`: a worker as a process, configured by variables."""
     async with AsyncExitStack() as stack:
 
         async def start(**settings: str) -> WorkerProcess:

@@ -10,20 +10,19 @@ from corral.bus import subjects
 from corral.bus.messages import (
     BackendCommand,
     CancelJob,
-    FileItem,
+    CancelJobReply,
     GetJobs,
-    JobAccepted,
-    JobCancelled,
+    JobAcceptedReply,
     JobEvent,
     LoadModel,
+    ModelFileItem,
 )
-from corral.bus.subjects import JOB_EVENT, Role, SubjectSpec
+from corral.bus.subjects import JOB_EVENT, BusRole, SubjectSpec
 from corral.domain.operation import JobState
 from corral.ports.bus import Delivery
-from corral.worker.backend_reports import BackendReports
-from corral.worker.commands import BackendCommands, CommandParts
-from corral.worker.holdings import HoldingsReports
-from corral.worker.jobs.runner import JobRunner, RunnerParts
+from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
+from corral.worker.control_reporter import BackendReporter, HoldingsReporter
+from corral.worker.jobs.runner import JobRunner, JobRunnerDeps
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
@@ -54,7 +53,7 @@ class JobScene:
         self.loop = loop
         self.clock = SimClock(loop)
         self.network = Network(loop, chance(loop.seed, "network"))
-        self.frontend_bus = SimBus(loop, self.network, role=Role.FRONTEND, owner_id="f1")
+        self.frontend_bus = SimBus(loop, self.network, role=BusRole.FRONTEND, owner_id="f1")
         self.frontend = PretendFrontend(self.clock)
         self.disk = PretendDisk()
         self.max_parallel = 4
@@ -71,7 +70,7 @@ class JobScene:
 
     async def open(self) -> None:
         await self.frontend_bus.start()
-        await self.frontend_bus.subscribe(JOB_EVENT, self._heard)
+        await self.frontend_bus.subscribe(JOB_EVENT, self._on_event)
         await self.until(lambda: self.frontend_bus.is_connected)
 
     async def start(self, *, on_bus: bool = True, is_registered: bool = True) -> None:
@@ -84,7 +83,7 @@ class JobScene:
         self.processes = PretendProcesses(self.clock)
         self.journal = PretendJournal(self.disk)
         self._runner = JobRunner(
-            RunnerParts(
+            JobRunnerDeps(
                 installer=self.installer,
                 files=self.files,
                 processes=self.processes,
@@ -95,16 +94,18 @@ class JobScene:
                 max_parallel=self.max_parallel,
             )
         )
-        self.reports = BackendReports(self.frontend, self.runner.holdings, boot_id=boot_id, clock=self.clock, rng=rng)
-        self.holdings = HoldingsReports(
+        self.reports = BackendReporter(
+            self.frontend, self.runner.get_inventory, boot_id=boot_id, clock=self.clock, rng=rng
+        )
+        self.holdings = HoldingsReporter(
             self.frontend, self.processes, self.files, boot_id=boot_id, clock=self.clock, rng=rng
         )
-        self.runner.changed = self.reports.wake
-        self.commands = BackendCommands(
-            CommandParts(
+        self.runner.on_change = self.reports.wake
+        self.commands = BackendCommandHandler(
+            CommandHandlerDeps(
                 runner=self.runner,
-                reports=self.reports,
-                holdings=self.holdings,
+                backend_reporter=self.reports,
+                holdings_reporter=self.holdings,
                 installer=self.installer,
                 files=self.files,
                 processes=self.processes,
@@ -113,17 +114,17 @@ class JobScene:
         )
         await self.runner.start()
         if is_registered:
-            await self.runner.serve(NODE)
+            await self.runner.serve_node(NODE)
         if on_bus:
             await self.join()
 
     async def join(self) -> None:
-        bus = SimBus(self.loop, self.network, role=Role.WORKER, owner_id=NODE)
+        bus = SimBus(self.loop, self.network, role=BusRole.WORKER, owner_id=NODE)
         self.worker_bus = bus
         await self.commands.subscribe(bus, NODE)
 
         async def reread() -> None:
-            self.commands.on_bus()
+            self.commands.on_connect()
 
         bus.on_reconnect(reread)
         await bus.start()
@@ -152,7 +153,7 @@ class JobScene:
     async def ask(self, spec: SubjectSpec[Q, R], message: Q) -> R:
         return await self.frontend_bus.request(spec, message, node=NODE)
 
-    async def install(self, job_id: str, generation: int, name: str = CPU, **more: Any) -> JobAccepted:
+    async def install(self, job_id: str, generation: int, name: str = CPU, **more: Any) -> JobAcceptedReply:
         version = more.pop("version", "1")
         force = more.pop("force", False)
         command = BackendCommand(
@@ -165,19 +166,19 @@ class JobScene:
         )
         return await self.ask(subjects.BACKEND_INSTALL, command)
 
-    async def upgrade(self, job_id: str, generation: int, name: str = CPU, version: str = "2") -> JobAccepted:
+    async def upgrade(self, job_id: str, generation: int, name: str = CPU, version: str = "2") -> JobAcceptedReply:
         command = BackendCommand(job_id=job_id, generation=generation, backend=name, build=wire_build(name, version))
         return await self.ask(subjects.BACKEND_UPGRADE, command)
 
-    async def delete(self, job_id: str, generation: int, name: str = CPU) -> JobAccepted:
+    async def delete(self, job_id: str, generation: int, name: str = CPU) -> JobAcceptedReply:
         return await self.ask(
             subjects.BACKEND_DELETE, BackendCommand(job_id=job_id, generation=generation, backend=name)
         )
 
-    async def load(self, job_id: str, **more: Any) -> JobAccepted:
+    async def load(self, job_id: str, **more: Any) -> JobAcceptedReply:
         return await self.ask(subjects.MODEL_LOAD, load_of(job_id, **more))
 
-    async def cancel(self, job_id: str, *, keeps_partial: bool = False) -> JobCancelled:
+    async def cancel(self, job_id: str, *, keeps_partial: bool = False) -> CancelJobReply:
         return await self.ask(subjects.JOBS_CANCEL, CancelJob(job_id=job_id, keeps_partial=keeps_partial))
 
     async def get(self, *job_ids: str) -> dict[str, JobEvent]:
@@ -186,18 +187,18 @@ class JobScene:
 
     # --- what the test looks at ---
 
-    def heard(self, job_id: str) -> list[JobEvent]:
+    def list_events(self, job_id: str) -> list[JobEvent]:
         return [event for event in self.events if event.job_id == job_id]
 
     async def end_of(self, job_id: str, *, limit_s: float = 600.0) -> JobEvent:
         """The last word about a job, as a frontend hears it."""
 
         def has_ended() -> bool:
-            heard = self.heard(job_id)
-            return bool(heard) and JobState(heard[-1].state).is_final
+            job_events = self.list_events(job_id)
+            return bool(job_events) and JobState(job_events[-1].state).is_final
 
         await self.until(has_ended, limit_s=limit_s)
-        return self.heard(job_id)[-1]
+        return self.list_events(job_id)[-1]
 
     async def until(self, is_true: Callable[[], bool], *, limit_s: float = 600.0) -> float:
         began = self.clock.monotonic()
@@ -206,7 +207,7 @@ class JobScene:
             await self.clock.sleep(0.01)
         return self.clock.monotonic() - began
 
-    async def _heard(self, delivery: Delivery[JobEvent]) -> None:
+    async def _on_event(self, delivery: Delivery[JobEvent]) -> None:
         self.events.append(delivery.message)
 
 
@@ -218,7 +219,7 @@ def load_of(job_id: str, **more: Any) -> LoadModel:
         "revision": "r1",
         "backend": CPU,
         "build": wire_build(CPU),
-        "files": (FileItem(path="qwen.gguf", sha256="a" * 64, size_bytes=8 * MIB),),
+        "files": (ModelFileItem(path="qwen.gguf", sha256="a" * 64, size_bytes=8 * MIB),),
         "entry": "qwen.gguf",
         "operation_id": f"operation of {job_id}",
     }

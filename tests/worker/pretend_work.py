@@ -13,15 +13,31 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from corral.bus.messages import BlobPlace, FileItem, Log, LogLine, ModelDeleted, ReadLog, RunningProcess, StartBackend
-from corral.domain.backend import Build, InstalledBackend, Manifest, Source, SourceKind
+from corral.bus.messages import (
+    BlobSource,
+    DeleteModelReply,
+    LogLine,
+    ModelFileItem,
+    ReadLog,
+    ReadLogReply,
+    RunningProcess,
+    StartBackend,
+)
+from corral.domain.backend import BackendSource, Build, InstalledBackend, Manifest, SourceKind
 from corral.domain.errors import Conflict, NotFound
-from corral.domain.operation import Phase
+from corral.domain.operation import JobPhase
 from corral.policy.gallery import build_to_json
 from corral.ports.runtime import Clock
-from corral.worker.jobs.journal import Remembered
-from corral.worker.jobs.record import JobRecord, Seen
-from corral.worker.work import Collected, Garbage, HeldBlob, HeldFiles, HeldModel, Report, Runnable
+from corral.worker.job_ports import (
+    GarbagePath,
+    GarbageReport,
+    HeldBlob,
+    HeldFiles,
+    HeldModel,
+    JobProgressListener,
+    RunnableBackend,
+)
+from corral.worker.jobs.journal import CommandFence, JobRecord, JournalContents
 
 CHUNK_BYTES = 1 << 20
 MIB = 1 << 20
@@ -31,7 +47,7 @@ def build(name: str = "cpu-llama-cpp", version: str = "1", **changes: object) ->
     """A build as a gallery would resolve it; `size_bytes` is what has to be fetched."""
     size_bytes = changes.pop("size_bytes", 8 * MIB)
     assert isinstance(size_bytes, int)
-    source = Source(kind=SourceKind.URL, uri=f"https://files.example/{name}-{version}", size_bytes=size_bytes)
+    source = BackendSource(kind=SourceKind.URL, uri=f"https://files.example/{name}-{version}", size_bytes=size_bytes)
     made = Build(name=name, version=version, source=source, manifest=Manifest(command=("{dir}/serve",)))
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -53,7 +69,7 @@ class PretendDisk:
     # By sha256: the size of a content, and how many bytes of it are here.
     blobs: dict[str, tuple[int, int]] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    seen: Seen = field(default_factory=Seen)
+    seen: CommandFence = field(default_factory=CommandFence)
 
 
 class PretendJournal:
@@ -64,9 +80,9 @@ class PretendJournal:
         self.fault: Exception | None = None
         self.saves = 0
 
-    async def load(self) -> Remembered:
+    async def load(self) -> JournalContents:
         jobs = sorted(self._disk.jobs.values(), key=lambda record: record.number)
-        return Remembered(jobs=tuple(jobs), seen=self._disk.seen)
+        return JournalContents(jobs=tuple(jobs), fence=self._disk.seen)
 
     async def save(self, record: JobRecord) -> None:
         self._check()
@@ -76,9 +92,9 @@ class PretendJournal:
     async def forget(self, job_id: str) -> None:
         self._disk.jobs.pop(job_id, None)
 
-    async def remember(self, seen: Seen) -> None:
+    async def save_fence(self, fence: CommandFence) -> None:
         self._check()
-        self._disk.seen = seen
+        self._disk.seen = fence
 
     def _check(self) -> None:
         if self.fault is not None:
@@ -89,26 +105,26 @@ class Gates:
     """Where work waits, and where it fails; by the name of a backend and a phase."""
 
     def __init__(self) -> None:
-        self._closed: dict[tuple[str, Phase], asyncio.Event] = {}
-        self._faults: dict[tuple[str, Phase], list[Exception]] = defaultdict(list)
+        self._closed: dict[tuple[str, JobPhase], asyncio.Event] = {}
+        self._faults: dict[tuple[str, JobPhase], list[Exception]] = defaultdict(list)
         # (backend, phase), in the order in which the work got there.
-        self.reached: list[tuple[str, Phase]] = []
+        self.reached: list[tuple[str, JobPhase]] = []
 
-    def hold(self, backend: str, phase: Phase) -> None:
+    def hold(self, backend: str, phase: JobPhase) -> None:
         self._closed[backend, phase] = asyncio.Event()
 
-    def open(self, backend: str, phase: Phase) -> None:
+    def open(self, backend: str, phase: JobPhase) -> None:
         self._closed.pop((backend, phase)).set()
 
-    def fail(self, backend: str, phase: Phase, error: Exception) -> None:
+    def fail(self, backend: str, phase: JobPhase, error: Exception) -> None:
         """The next time that it gets there."""
         self._faults[backend, phase].append(error)
 
-    def has_reached(self, backend: str, phase: Phase) -> bool:
+    def has_reached(self, backend: str, phase: JobPhase) -> bool:
         return (backend, phase) in self.reached
 
-    async def enter(self, backend: str, phase: Phase, report: Report) -> None:
-        report.phase(phase)
+    async def enter(self, backend: str, phase: JobPhase, report: JobProgressListener) -> None:
+        report.on_phase(phase)
         self.reached.append((backend, phase))
         gate = self._closed.get((backend, phase))
         if gate is not None:
@@ -139,10 +155,10 @@ class PretendInstaller:
     async def tidy(self) -> None:
         self.tidied += 1
 
-    def installed(self) -> tuple[InstalledBackend, ...]:
+    def list_installed(self) -> tuple[InstalledBackend, ...]:
         return tuple(self.disk.installed.values())
 
-    def removed(self) -> Mapping[str, int]:
+    def list_removed(self) -> Mapping[str, int]:
         return dict(self.disk.removed)
 
     def resolve(self, name: str) -> str | None:
@@ -151,13 +167,13 @@ class PretendInstaller:
         answering = [each.name for each in self.disk.installed.values() if each.answers_to(name)]
         return answering[0] if len(answering) == 1 else None
 
-    def runnable(self, name: str) -> Runnable | None:
+    def find_runnable(self, name: str) -> RunnableBackend | None:
         concrete = self.resolve(name)
         if concrete is None:
             return None
         version = self.disk.installed[concrete].version
         manifest = Manifest(options={"context_size": ("--context={value}",)})
-        return Runnable(name=concrete, version=version, directory=Path("/nowhere"), manifest=manifest)
+        return RunnableBackend(name=concrete, version=version, directory=Path("/nowhere"), manifest=manifest)
 
     async def install(
         self,
@@ -166,38 +182,38 @@ class PretendInstaller:
         generation: int,
         replaces: bool,
         before_swap: Callable[[], Awaitable[None]],
-        report: Report,
+        progress: JobProgressListener,
     ) -> InstalledBackend:
         with self._working(build.name):
-            await self.gates.enter(build.name, Phase.RESOLVING, report)
+            await self.gates.enter(build.name, JobPhase.RESOLVING, progress)
             present = self.disk.installed.get(build.name)
             if present is not None and not replaces:
                 self.disk.installed[build.name] = replace(present, generation=max(generation, present.generation))
                 return self.disk.installed[build.name]
-            await self._fetch(build, report)
-            for phase in (Phase.VERIFYING, Phase.EXTRACTING, Phase.CHECKING):
-                await self.gates.enter(build.name, phase, report)
+            await self._fetch(build, progress)
+            for phase in (JobPhase.VERIFYING, JobPhase.EXTRACTING, JobPhase.CHECKING):
+                await self.gates.enter(build.name, phase, progress)
             await before_swap()
-            await self.gates.enter(build.name, Phase.COMMITTING, report)
+            await self.gates.enter(build.name, JobPhase.COMMITTING, progress)
             return self._swap(build, generation)
 
     async def roll_back(
-        self, name: str, *, generation: int, before_swap: Callable[[], Awaitable[None]], report: Report
+        self, name: str, *, generation: int, before_swap: Callable[[], Awaitable[None]], progress: JobProgressListener
     ) -> InstalledBackend:
         with self._working(name):
-            await self.gates.enter(name, Phase.RESOLVING, report)
+            await self.gates.enter(name, JobPhase.RESOLVING, progress)
             if name not in self.disk.previous:
                 raise Conflict(f"There was nothing before {name}.", code="nothing_to_roll_back")
             await before_swap()
-            await self.gates.enter(name, Phase.COMMITTING, report)
+            await self.gates.enter(name, JobPhase.COMMITTING, progress)
             old, now = self.disk.previous[name], self.disk.installed[name]
             self.disk.previous[name] = now
             self.disk.installed[name] = replace(old, generation=generation, previous_version=now.version)
             return self.disk.installed[name]
 
-    async def remove(self, name: str, *, generation: int, report: Report) -> None:
+    async def remove(self, name: str, *, generation: int, progress: JobProgressListener) -> None:
         with self._working(name):
-            await self.gates.enter(name, Phase.REMOVING, report)
+            await self.gates.enter(name, JobPhase.REMOVING, progress)
             if name in self.disk.installed and self.disk.installed[name].is_system:
                 raise Conflict(f"{name} came with the machine.", code="system_backend")
             self.disk.installed.pop(name, None)
@@ -209,17 +225,17 @@ class PretendInstaller:
         self.discarded.append(build.name)
         self.disk.partial.pop(build.source.uri, None)
 
-    async def collect(self, *, dry_run: bool = False) -> Collected:
+    async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
         await self.clock.sleep(0)
         if self.collect_fault is not None:
             raise self.collect_fault
         found = [
-            Garbage(name=name, path=Path("/nowhere") / name, size_bytes=size) for name, size in self.garbage.items()
+            GarbagePath(name=name, path=Path("/nowhere") / name, size_bytes=size) for name, size in self.garbage.items()
         ]
         if not dry_run:
             self.collections += 1
             self.garbage.clear()
-        return Collected(items=tuple(found))
+        return GarbageReport(items=tuple(found))
 
     def put(self, name: str, version: str = "1", **facts: object) -> InstalledBackend:
         """It is there from the beginning."""
@@ -227,14 +243,14 @@ class PretendInstaller:
         self.disk.installed[name] = made
         return made
 
-    async def _fetch(self, build: Build, report: Report) -> None:
-        await self.gates.enter(build.name, Phase.DOWNLOADING, report)
+    async def _fetch(self, build: Build, report: JobProgressListener) -> None:
+        await self.gates.enter(build.name, JobPhase.DOWNLOADING, report)
         uri, total = build.source.uri, build.source.size_bytes or 0
         while (there := self.disk.partial.get(uri, 0)) < total:
             chunk = min(CHUNK_BYTES, total - there)
             await self.clock.sleep(chunk / self.bytes_per_s)
             self.disk.partial[uri] = there + chunk
-            report.moved(there + chunk, total, f"{build.name}.tar.gz")
+            report.on_progress(there + chunk, total, f"{build.name}.tar.gz")
 
     def _swap(self, build: Build, generation: int) -> InstalledBackend:
         name, old = build.name, self.disk.installed.get(build.name)
@@ -256,11 +272,11 @@ class PretendInstaller:
         )
         return self.disk.installed[name]
 
-    def _working(self, name: str) -> _AtWork:
-        return _AtWork(self, name)
+    def _working(self, name: str) -> _WorkCounter:
+        return _WorkCounter(self, name)
 
 
-class _AtWork:
+class _WorkCounter:
     def __init__(self, installer: PretendInstaller, name: str) -> None:
         self._installer = installer
         self._name = name
@@ -289,39 +305,39 @@ class PretendFiles:
         self.most_on_one = 0
         self.holdings_fault: Exception | None = None
         self.collections = 0
-        self.changed: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
 
-    async def have(
+    async def ensure_files(
         self,
         model: str,
         revision: str,
-        files: tuple[FileItem, ...],
-        places: tuple[BlobPlace, ...],
-        report: Report,
+        files: tuple[ModelFileItem, ...],
+        sources: tuple[BlobSource, ...],
+        progress: JobProgressListener,
     ) -> Path:
         self.at_work[model] += 1
         self.most_on_one = max(self.most_on_one, self.at_work[model])
         try:
-            await self.gates.enter(model, Phase.STAGING, report)
+            await self.gates.enter(model, JobPhase.STAGING, progress)
             total = sum({file.sha256: file.size_bytes for file in files}.values())
             for file in files:
-                await self._fetch(file, report, total, {each.sha256 for each in files})
+                await self._fetch(file, progress, total, {each.sha256 for each in files})
             self.disk.models[model] = HeldModel(name=model, revision=revision, files=files)
-            self.changed()
+            self.on_change()
             return Path("/nowhere/models") / model
         finally:
             self.at_work[model] -= 1
 
-    async def delete(self, model: str) -> ModelDeleted:
+    async def delete(self, model: str) -> DeleteModelReply:
         await self.clock.sleep(0)
         gone = self.disk.models.pop(model, None)
         used = {file.sha256 for each in self.disk.models.values() for file in each.files}
         unused = {file.sha256 for file in gone.files} - used if gone else set()
         freed = sum(self.disk.blobs.pop(sha256, (0, 0))[1] for sha256 in unused)
-        self.changed()
-        return ModelDeleted(model=model, files=len(gone.files) if gone else 0, freed_bytes=freed)
+        self.on_change()
+        return DeleteModelReply(model=model, files=len(gone.files) if gone else 0, freed_bytes=freed)
 
-    async def holdings(self) -> HeldFiles:
+    async def list_holdings(self) -> HeldFiles:
         if self.holdings_fault is not None:
             raise self.holdings_fault
         blobs = tuple(
@@ -330,18 +346,18 @@ class PretendFiles:
         )
         return HeldFiles(models=tuple(self.disk.models.values()), blobs=blobs)
 
-    async def collect(self, *, dry_run: bool = False) -> Collected:
+    async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
         self.collections += not dry_run
-        return Collected()
+        return GarbageReport()
 
-    async def _fetch(self, file: FileItem, report: Report, total: int, wanted: set[str]) -> None:
+    async def _fetch(self, file: ModelFileItem, report: JobProgressListener, total: int, digests: set[str]) -> None:
         while (there := self.disk.blobs.get(file.sha256, (0, 0))[1]) < file.size_bytes:
             chunk = min(CHUNK_BYTES, file.size_bytes - there)
             await self.clock.sleep(chunk / self.bytes_per_s)
             self.fetched += chunk
             self.disk.blobs[file.sha256] = (file.size_bytes, there + chunk)
-            here = sum(self.disk.blobs.get(sha256, (0, 0))[1] for sha256 in wanted)
-            report.moved(here, total, file.path)
+            here = sum(self.disk.blobs.get(sha256, (0, 0))[1] for sha256 in digests)
+            report.on_progress(here, total, file.path)
 
 
 class PretendProcesses:
@@ -354,8 +370,8 @@ class PretendProcesses:
         self._stop_s = stop_s
         self.table: dict[str, RunningProcess] = {}
         self.gates = Gates()
-        self.wishes: list[StartBackend] = []
-        self.changed: Callable[[], None] = lambda: None
+        self.commands: list[StartBackend] = []
+        self.on_change: Callable[[], None] = lambda: None
         self.immortal: set[str] = set()
         self.lines: dict[str, list[str]] = {}
         self.is_stopped = False
@@ -384,24 +400,24 @@ class PretendProcesses:
             state=state,
         )
         self.table[key] = made
-        self.changed()
+        self.on_change()
         return made
 
-    async def start_backend(self, wish: StartBackend, report: Report) -> RunningProcess:
-        report.phase(Phase.STARTING)
-        self.wishes.append(wish)
-        key = f"{wish.model}#{wish.replica}"
-        await self.gates.enter(key, Phase.LOADING, report)
+    async def start_backend(self, command: StartBackend, progress: JobProgressListener) -> RunningProcess:
+        progress.on_phase(JobPhase.STARTING)
+        self.commands.append(command)
+        key = f"{command.model}#{command.replica}"
+        await self.gates.enter(key, JobPhase.LOADING, progress)
         await self._clock.sleep(self._start_s)
         found = self.table.get(key)
-        if found is None or found.revision != wish.revision:
-            found = self.run(key, wish.backend)
+        if found is None or found.revision != command.revision:
+            found = self.run(key, command.backend)
         self.table[key] = replace(
             found,
-            revision=wish.revision,
-            operation_id=wish.operation_id,
-            job_id=wish.job_id,
-            threads=wish.threads or 1,
+            revision=command.revision,
+            operation_id=command.operation_id,
+            job_id=command.job_id,
+            threads=command.threads or 1,
             engine_key=f"key of {key}",
             ram_bytes=MIB,
         )
@@ -416,10 +432,10 @@ class PretendProcesses:
         stopped = tuple(key for key in keys if key not in self.immortal)
         for key in stopped:
             self.table.pop(key, None)
-        self.changed()
+        self.on_change()
         return stopped, tuple(key for key in keys if key in self.immortal)
 
-    async def stop_exactly(self, key: str, *, expected_address: str = "", force: bool = False) -> tuple[bool, str]:
+    async def stop_process(self, key: str, *, expected_address: str = "", force: bool = False) -> tuple[bool, str]:
         found = self.table.get(key)
         if found is None:
             return False, ""
@@ -429,25 +445,25 @@ class PretendProcesses:
         if key in self.immortal:
             raise Conflict(f"{key} could not be ended.", code="stop_failed")
         self.table.pop(key, None)
-        self.changed()
+        self.on_change()
         return True, found.address
 
-    def running(self) -> tuple[RunningProcess, ...]:
+    def list_running(self) -> tuple[RunningProcess, ...]:
         return tuple(each for each in self.table.values() if each.state != "stopping")
 
     async def measure_running(self) -> tuple[RunningProcess, ...]:
-        return tuple(replace(each, ram_bytes=7, cpu_percent=50.0) for each in self.running())
+        return tuple(replace(each, ram_bytes=7, cpu_percent=50.0) for each in self.list_running())
 
-    async def read_log(self, wish: ReadLog) -> Log:
-        if not wish.key:
-            return Log(keys=tuple(self.lines))
-        if wish.key not in self.lines:
-            raise NotFound(f"There is no log of {wish.key}.", code="log_not_found")
-        if len(self.lines[wish.key]) <= wish.after:
-            await self._clock.sleep(wish.wait_s)
-        lines = self.lines[wish.key][wish.after : wish.after + wish.limit]
+    async def read_log(self, query: ReadLog) -> ReadLogReply:
+        if not query.key:
+            return ReadLogReply(keys=tuple(self.lines))
+        if query.key not in self.lines:
+            raise NotFound(f"There is no log of {query.key}.", code="log_not_found")
+        if len(self.lines[query.key]) <= query.after:
+            await self._clock.sleep(query.wait_s)
+        lines = self.lines[query.key][query.after : query.after + query.limit]
         numbered = tuple(
-            LogLine(number=wish.after + place, at="", stream="stdout", text=text)
+            LogLine(number=query.after + place, at="", stream="stdout", text=text)
             for place, text in enumerate(lines, start=1)
         )
-        return Log(keys=(wish.key,), lines=numbered, first=1, next=wish.after + len(lines))
+        return ReadLogReply(keys=(query.key,), lines=numbered, first=1, next=query.after + len(lines))

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from corral.runtime.tasks import Tasks
+from corral.runtime.tasks import TaskSet
 
 PROGRAM = Path(__file__).parent / "programs" / "worker.py"
 END_LIMIT_S = 40.0
@@ -20,7 +20,7 @@ class WorkerProcess:
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
         self._process: asyncio.subprocess.Process | None = None
-        self._readers = Tasks("worker output")
+        self._readers = TaskSet("worker output")
         self.lines: list[str] = []
 
     async def __aenter__(self) -> WorkerProcess:

@@ -7,8 +7,8 @@ import contextlib
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from corral.runtime.tasks import Tasks
-from tests.bus.nats_server import free_port
+from corral.runtime.tasks import TaskSet
+from tests.support.ports import find_free_port
 
 CHUNK_BYTES = 65536
 
@@ -21,9 +21,9 @@ class Relay:
         assert parts.hostname is not None
         assert parts.port is not None
         self._target = (parts.hostname, parts.port)
-        self._port = free_port()
+        self._port = find_free_port()
         self._server: asyncio.Server | None = None
-        self._tasks = Tasks("relay")
+        self._tasks = TaskSet("relay")
         self._writers: set[asyncio.StreamWriter] = set()
 
     @property

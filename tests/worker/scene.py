@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from corral.bus.subjects import Role
-from corral.worker.address import Advertised
-from corral.worker.agent import Agent, Profile, Surroundings
-from corral.worker.identity import Identity
-from corral.worker.link import Duties, Grant
-from corral.worker.survivors import Survivors
+from corral.bus.subjects import BusRole
+from corral.worker.address import AdvertisedAddresses
+from corral.worker.bus_link import BusGrant, CommandHandler
+from corral.worker.identity import WorkerIdentity
+from corral.worker.membership import Membership, MembershipDeps, WorkerProfile
+from corral.worker.survivor_reader import SurvivorReader
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock
@@ -37,13 +37,13 @@ REPORT: Mapping[str, object] = {
 class RecordedBus(SimBus):
     """The simulated bus, which also notes which tokens were taken into use."""
 
-    def __init__(self, scene: Scene, grant: Grant, newest: Callable[[], Grant]) -> None:
-        super().__init__(scene.loop, scene.network, role=Role.WORKER, owner_id=grant.node_id)
+    def __init__(self, scene: Scene, grant: BusGrant, newest: Callable[[], BusGrant]) -> None:
+        super().__init__(scene.loop, scene.network, role=BusRole.WORKER, owner_id=grant.node_id)
         self._scene = scene
         self._newest = newest
         scene.tokens_in_use.append(grant.token)
 
-    async def refresh(self) -> None:
+    async def refresh_credential(self) -> None:
         self._scene.tokens_in_use.append(self._newest().token)
 
 
@@ -52,8 +52,8 @@ class FixedReadings:
         return REPORT
 
 
-async def addresses_of_a_test() -> Advertised:
-    return Advertised(address="10.0.0.5:9000", http_address="10.0.0.5:9000")
+async def addresses_of_a_test() -> AdvertisedAddresses:
+    return AdvertisedAddresses(address="10.0.0.5:9000", http_address="10.0.0.5:9000")
 
 
 class Scene:
@@ -61,19 +61,19 @@ class Scene:
         self.loop = loop
         self.clock = SimClock(loop)
         self.network = Network(loop, chance(loop.seed, "network"))
-        self.frontend_bus = SimBus(loop, self.network, role=Role.FRONTEND, owner_id="f1")
+        self.frontend_bus = SimBus(loop, self.network, role=BusRole.FRONTEND, owner_id="f1")
         self.frontend = PretendFrontend(self.clock)
-        self.identity = Identity(credential="cn_" + "x" * 43, bus_seed="SU-seed", bus_public_key="U-public")
-        self.saved: list[Identity] = []
+        self.identity = WorkerIdentity(credential="cn_" + "x" * 43, bus_seed="SU-seed", bus_public_key="U-public")
+        self.saved: list[WorkerIdentity] = []
         self.ends: list[BaseException | None] = []
         self.tokens_in_use: list[str] = []
         self.opened: list[RecordedBus] = []
-        self.duties: Duties | None = None
-        self.survivors: Survivors | None = None
+        self.duties: CommandHandler | None = None
+        self.survivors: SurvivorReader | None = None
         self._boots = 0
-        self._agents: list[Agent] = []
+        self._agents: list[Membership] = []
 
-    def agent(self, **changes: Any) -> Agent:
+    def agent(self, **changes: Any) -> Membership:
         """A new process of the worker; `changes` are fields of Profile."""
         self._boots += 1
         values: dict[str, Any] = {
@@ -83,32 +83,32 @@ class Scene:
             "boot_id": f"boot-000{self._boots}",
             "token": TOKEN,
         }
-        around = Surroundings(
+        around = MembershipDeps(
             control=self.frontend,
             open_bus=self._open_bus,
-            readings=FixedReadings(),
-            addresses=addresses_of_a_test,
+            hardware_reader=FixedReadings(),
+            find_addresses=addresses_of_a_test,
             save_identity=self._save,
             new_bus_key=lambda: (f"SU-{len(self.saved)}", f"U-{len(self.saved)}"),
             clock=self.clock,
             rng=chance(self.loop.seed, f"worker {self._boots}"),
-            duties=self.duties,
-            running=self.survivors.running if self.survivors else None,
+            command_handler=self.duties,
+            wait_for_processes=self.survivors.wait_for_processes if self.survivors else None,
         )
-        made = Agent(Profile(**(values | changes)), self.identity, around, on_end=self.ends.append)
+        made = Membership(WorkerProfile(**(values | changes)), self.identity, around, on_end=self.ends.append)
         self._agents.append(made)
         return made
 
-    async def started(self, **changes: Any) -> Agent:
+    async def started(self, **changes: Any) -> Membership:
         agent = self.agent(**changes)
         await agent.start()
         return agent
 
-    async def member(self, **changes: Any) -> Agent:
+    async def member(self, **changes: Any) -> Membership:
         """An approved worker that is on the bus."""
         self.frontend.approves = True
         agent = await self.started(**changes)
-        await self.until(lambda: agent.not_ready() is None)
+        await self.until(lambda: agent.find_not_ready_reason() is None)
         return agent
 
     async def until(self, is_true: Callable[[], bool], limit_s: float = 7200.0) -> float:
@@ -126,12 +126,12 @@ class Scene:
             await agent.stop()
         await self.frontend_bus.stop()
 
-    def _open_bus(self, grant: Grant, newest: Callable[[], Grant]) -> RecordedBus:
+    def _open_bus(self, grant: BusGrant, newest: Callable[[], BusGrant]) -> RecordedBus:
         bus = RecordedBus(self, grant, newest)
         self.opened.append(bus)
         return bus
 
-    async def _save(self, identity: Identity) -> None:
+    async def _save(self, identity: WorkerIdentity) -> None:
         self.saved.append(identity)
         self.identity = identity
 

@@ -20,7 +20,7 @@ from corral.domain.errors import (
 from corral.ports.runtime import Clock
 from corral.wire.backends import BackendsReportIn
 from corral.wire.holdings import HoldingsIn, PrefetchEntryOut, PrefetchIn, PrefetchOut
-from corral.wire.nodes import CredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
+from corral.wire.nodes import BusCredentialsOut, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 
 TOKEN = "cj_a-join-token-of-the-tests-0123456789"
 INTERVAL_S = 10.0
@@ -56,7 +56,7 @@ class PretendFrontend:
     nodes: dict[str, PretendNode] = field(default_factory=dict)
     # (seconds, call)
     calls: list[tuple[float, str]] = field(default_factory=list)
-    wishes: list[RegisterIn] = field(default_factory=list)
+    registrations: list[RegisterIn] = field(default_factory=list)
     # Raised by the next calls of that name.
     refusals: dict[str, list[CorralError]] = field(default_factory=dict)
     minted: int = 0
@@ -84,29 +84,29 @@ class PretendFrontend:
         """As after a restore of an older database."""
         del self.nodes[node.name]
 
-    async def register(self, wish: RegisterIn) -> RegisterOut:
+    async def register(self, request: RegisterIn) -> RegisterOut:
         await self._called("register")
-        self.wishes.append(wish)
-        node = self.nodes.get(wish.name)
-        if node is None or node.credential != wish.credential:
-            if wish.token not in self.tokens:
+        self.registrations.append(request)
+        node = self.nodes.get(request.name)
+        if node is None or node.credential != request.credential:
+            if request.token not in self.tokens:
                 raise NotAuthenticated("This join token is not known here.", hint="Make another.")
             if node is not None:
-                raise NameTaken(f"Another machine is registered as {wish.name!r}.", hint="Choose another --name.")
-            number = len(self.wishes)
+                raise NameTaken(f"Another machine is registered as {request.name!r}.", hint="Choose another --name.")
+            number = len(self.registrations)
             node = PretendNode(
                 id=f"node-{number}",
-                name=wish.name,
-                credential=wish.credential,
-                boot_id=wish.boot_id,
+                name=request.name,
+                credential=request.credential,
+                boot_id=request.boot_id,
                 is_approved=self.approves,
             )
-            self.nodes[wish.name] = node
-        node.boot_id, node.has_left = wish.boot_id, False
+            self.nodes[request.name] = node
+        node.boot_id, node.has_left = request.boot_id, False
         answer = RegisterOut(
             id=node.id,
             name=node.name,
-            node_type=wish.node_type,
+            node_type=request.node_type,
             status="",
             approved=node.is_approved,
             created_at=EPOCH,
@@ -116,26 +116,26 @@ class PretendFrontend:
         if node.is_approved:
             answer.nats_url, answer.nats_jwt = self.bus_url, self._mint()
             answer.nats_jwt_expires_in_s = self.credential_life_s
-            answer.api_token = f"ck_key-{len(self.wishes)}" if wish.node_type == "agent" else None
+            answer.api_token = f"ck_key-{len(self.registrations)}" if request.node_type == "agent" else None
         self._answer()
         return answer
 
-    async def heartbeat(self, node_id: str, beat: HeartbeatIn) -> HeartbeatOut:
+    async def send_heartbeat(self, node_id: str, heartbeat: HeartbeatIn) -> HeartbeatOut:
         await self._called("heartbeat")
         node = self._known(node_id)
-        if beat.boot_id != node.boot_id:
+        if heartbeat.boot_id != node.boot_id:
             raise BootSuperseded
-        node.beats.append(beat)
+        node.beats.append(heartbeat)
         self._answer()
         return HeartbeatOut(approved=node.is_approved, draining=node.is_draining, heartbeat_interval_s=INTERVAL_S)
 
-    async def refresh_credentials(self, node_id: str, bus_public_key: str) -> CredentialsOut:
+    async def refresh_credentials(self, node_id: str, bus_public_key: str) -> BusCredentialsOut:
         await self._called("credentials")
         node = self._known(node_id)
         if not node.is_approved:
             raise Conflict("A pending node gets no bus credential.", code="node_pending")
         self._answer()
-        return CredentialsOut(
+        return BusCredentialsOut(
             nats_url=self.bus_url, nats_jwt=self._mint(), nats_jwt_expires_in_s=self.credential_life_s
         )
 
@@ -155,10 +155,10 @@ class PretendFrontend:
         await self._called("prefetch")
         self._known(node_id)
         self.prefetches.append(body)
-        wanted = [("backend", name) for name in body.backends] + [("model", name) for name in body.models]
+        requested = [("backend", name) for name in body.backends] + [("model", name) for name in body.models]
         entries = [
             self.prefetch_answers.get((kind, name)) or PrefetchEntryOut(kind=kind, name=name, state="requested")
-            for kind, name in wanted
+            for kind, name in requested
         ]
         self._answer()
         return PrefetchOut(entries=entries)
@@ -190,7 +190,7 @@ class PretendFrontend:
         self.calls.append((self.clock.monotonic(), name))
         await self.clock.sleep(1e9 if self.hangs else 0)
         if self.is_away:
-            raise Unavailable("The frontend does not answer.", code="unreachable")
+            raise Unavailable("The frontend does not respond.", code="unreachable")
         if self.refusals.get(name):
             raise self.refusals[name].pop(0)
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from corral.app.worker import BUS_KEYS
 from corral.domain.errors import InvalidRequest
-from corral.worker.home import WorkerRunning, hold_home
-from corral.worker.identity import IdentityDamaged, IdentityFile
+from corral.worker.home import WorkerAlreadyRunning, hold_home
+from corral.worker.identity import IdentityDamaged, WorkerIdentityFile
 
-IDS = SystemIds()
+IDS = SystemIdGenerator()
 
 
-def _file(home: Path) -> IdentityFile:
-    return IdentityFile(home, BUS_KEYS)
+def _file(home: Path) -> WorkerIdentityFile:
+    return WorkerIdentityFile(home, BUS_KEYS)
 
 
 @pytest.mark.behaviour("WRK-2")
@@ -32,9 +32,9 @@ def test_an_identity_is_made_once_and_read_back_the_same(tmp_path: Path):
 
 
 @pytest.mark.behaviour("WRK-2")
-def test_what_a_frontend_made_of_it_is_kept(tmp_path: Path):
+def test_registered_node_id_is_stored(tmp_path: Path):
     file = _file(tmp_path)
-    accepted = file.load_or_create(IDS).accepted("node-7", "gpu ä", "http://f:8080")
+    accepted = file.load_or_create(IDS).with_registration("node-7", "gpu ä", "http://f:8080")
     file.save(accepted)
     again = _file(tmp_path).load_or_create(IDS)
     assert again == accepted
@@ -43,7 +43,6 @@ def test_what_a_frontend_made_of_it_is_kept(tmp_path: Path):
     assert not again.is_accepted_as("gpu ä", "http://other:8080")
 
 
-@pytest.mark.behaviour("WRK-11")
 def test_the_file_is_closed_to_others_and_nothing_is_left_beside_it(tmp_path: Path):
     (tmp_path / "identity.json.new").write_text("half a fi")
     _file(tmp_path).load_or_create(IDS)
@@ -54,7 +53,6 @@ def test_the_file_is_closed_to_others_and_nothing_is_left_beside_it(tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "identity.json").stat().st_mode) == 0o600
 
 
-@pytest.mark.behaviour("WRK-11")
 def test_secrets_do_not_show_in_the_text_of_an_identity(tmp_path: Path):
     made = _file(tmp_path).load_or_create(IDS)
     assert made.credential not in repr(made)
@@ -82,7 +80,6 @@ DAMAGE: dict[str, Any] = {
 }
 
 
-@pytest.mark.behaviour("WRK-12")
 @pytest.mark.parametrize("what", DAMAGE)
 def test_a_damaged_identity_is_refused_with_a_hint_and_never_replaced(tmp_path: Path, what: str):
     file = _file(tmp_path)
@@ -98,19 +95,17 @@ def test_a_damaged_identity_is_refused_with_a_hint_and_never_replaced(tmp_path: 
     assert path.read_text() == text
 
 
-@pytest.mark.behaviour("WRK-12")
 def test_an_identity_that_cannot_be_opened_is_refused(tmp_path: Path):
     (tmp_path / "identity.json").mkdir()
     with pytest.raises(IdentityDamaged):
         _file(tmp_path).load_or_create(IDS)
 
 
-@pytest.mark.behaviour("WRK-3")
 def test_a_second_worker_on_one_folder_is_refused_until_the_first_is_gone(tmp_path: Path):
     home = tmp_path / "deep" / "home"
     with hold_home(home):
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
-        with pytest.raises(WorkerRunning) as caught, hold_home(home):
+        with pytest.raises(WorkerAlreadyRunning) as caught, hold_home(home):
             pass
         assert str(home) in caught.value.message
         assert "--worker-home" in str(caught.value.hint)

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.bus.messages import BackendCommand, JobEvent
-from corral.domain.operation import JobState, Phase
-from corral.runtime.tasks import Tasks
-from corral.worker.jobs.percent import percent_of
-from corral.worker.jobs.record import JobKind, JobRecord
-from corral.worker.jobs.telling import DEBOUNCE_S, SEQ_STOCK, Job, Voice
+from corral.domain.operation import JobPhase, JobState
+from corral.runtime.tasks import TaskSet
+from corral.worker.jobs.job import DEBOUNCE_S, SEQ_STOCK, JobEventSink, WorkerJob, compute_percent
+from corral.worker.jobs.journal import JobKind, JobRecord
 from tests.simulation.clock import SimClock
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
@@ -31,17 +30,17 @@ class Listener:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.clock = SimClock(loop)
-        self.told: list[tuple[float, JobEvent]] = []
-        self.tasks = Tasks("test")
-        voice = Voice(clock=self.clock, tasks=self.tasks, send=self._take)
+        self.events: list[tuple[float, JobEvent]] = []
+        self.tasks = TaskSet("test")
+        voice = JobEventSink(clock=self.clock, tasks=self.tasks, send=self._take)
         event = JobEvent(job_id="j1", seq=1, state="queued", phase="queued")
         command = BackendCommand(job_id="j1", generation=1, backend=CPU)
         record = JobRecord(kind=JobKind.INSTALL, command=command, backend=CPU, event=event, reserved_seq=1, number=1)
-        self.job = Job(record, None, voice)
-        self.job.written(self.job.record())
+        self.job = WorkerJob(record, None, voice)
+        self.job.mark_written(self.job.make_record())
 
     def _take(self, event: JobEvent) -> None:
-        self.told.append((self.clock.monotonic(), event))
+        self.events.append((self.clock.monotonic(), event))
 
 
 def listen(story: Callable[[Listener], Awaitable[None]], seed: int = 0) -> None:
@@ -57,17 +56,17 @@ def listen(story: Callable[[Listener], Awaitable[None]], seed: int = 0) -> None:
 
 @pytest.mark.behaviour("OPS-37")
 @pytest.mark.parametrize("seed", range(3))
-def test_ticks_are_told_at_once_then_every_quarter_of_a_second_and_the_newest_is_never_lost(seed: int):
+def test_progress_is_sent_at_once_then_every_quarter_second_and_the_newest_is_never_lost(seed: int):
     async def story(listener: Listener) -> None:
         job, clock = listener.job, listener.clock
-        job.running()
-        job.phase(Phase.DOWNLOADING)
+        job.mark_running()
+        job.on_phase(JobPhase.DOWNLOADING)
         await clock.sleep(1)
-        began, before = clock.monotonic(), len(listener.told)
+        began, before = clock.monotonic(), len(listener.events)
         for number in range(1, 1001):
-            job.moved(number, 1000, "a.bin")
+            job.on_progress(number, 1000, "a.bin")
             await clock.sleep(0.003)
-        ticks = listener.told[before:]
+        ticks = listener.events[before:]
         assert ticks[0][0] == began
         assert ticks[0][1].current_bytes == 1
         times = [at for at, _ in ticks]
@@ -75,7 +74,7 @@ def test_ticks_are_told_at_once_then_every_quarter_of_a_second_and_the_newest_is
         # Three seconds: the first, and four in each.
         assert 11 <= len(ticks) <= 13
         await clock.sleep(1)
-        assert listener.told[-1][1].current_bytes == 1000
+        assert listener.events[-1][1].current_bytes == 1000
 
     listen(story, seed)
 
@@ -84,23 +83,23 @@ def test_ticks_are_told_at_once_then_every_quarter_of_a_second_and_the_newest_is
 def test_a_change_of_phase_is_not_held_back_and_the_last_word_is_the_last():
     async def story(listener: Listener) -> None:
         job, clock = listener.job, listener.clock
-        job.running()
-        phases = (Phase.RESOLVING, Phase.DOWNLOADING, Phase.VERIFYING, Phase.EXTRACTING, Phase.CHECKING)
+        job.mark_running()
+        phases = (JobPhase.RESOLVING, JobPhase.DOWNLOADING, JobPhase.VERIFYING, JobPhase.EXTRACTING, JobPhase.CHECKING)
         for phase in phases:
-            job.phase(phase)
-            job.moved(1, 2, "a.bin")
-            job.phase(phase)
-        assert [event.phase for _, event in listener.told] == ["queued", *phases]
-        assert {at for at, _ in listener.told} == {clock.monotonic()}
+            job.on_phase(phase)
+            job.on_progress(1, 2, "a.bin")
+            job.on_phase(phase)
+        assert [event.phase for _, event in listener.events] == ["queued", *phases]
+        assert {at for at, _ in listener.events} == {clock.monotonic()}
         job.end(JobState.DONE, result={"version": "1"})
-        job.tell_end()
-        job.moved(2, 2, "a.bin")
-        job.phase(Phase.COMMITTING)
+        job.send_end()
+        job.on_progress(2, 2, "a.bin")
+        job.on_phase(JobPhase.COMMITTING)
         job.keep_alive()
         await clock.sleep(60)
-        last = listener.told[-1][1]
+        last = listener.events[-1][1]
         assert (last.state, last.percent, last.seq) == ("done", 100.0, 8)
-        assert [event.seq for _, event in listener.told] == list(range(2, 9))
+        assert [event.seq for _, event in listener.events] == list(range(2, 9))
 
     listen(story)
 
@@ -109,12 +108,12 @@ def test_a_change_of_phase_is_not_held_back_and_the_last_word_is_the_last():
 def test_change_of_phase_tells_the_bytes_of_the_tick_that_was_held_back():
     async def story(listener: Listener) -> None:
         job = listener.job
-        job.phase(Phase.DOWNLOADING)
+        job.on_phase(JobPhase.DOWNLOADING)
         for number in (1, 2, 4):
-            job.moved(number, 4, "a.bin")
+            job.on_progress(number, 4, "a.bin")
         # Nothing passes between the last tick and the next phase, so the tick still waits for its turn.
-        job.phase(Phase.EXTRACTING)
-        last = listener.told[-1][1]
+        job.on_phase(JobPhase.EXTRACTING)
+        last = listener.events[-1][1]
         assert (last.phase, last.current_bytes, last.total_bytes) == ("extracting", 4, 4)
         assert last.percent == 90.0, "bytes of one phase do not move the bar within the next one"
 
@@ -126,45 +125,44 @@ def test_no_number_is_used_that_is_not_reserved_on_the_disk():
     async def story(listener: Listener) -> None:
         job = listener.job
         for number in range(2 * SEQ_STOCK):
-            job.phase((Phase.DOWNLOADING, Phase.VERIFYING)[number % 2])
-        assert listener.told[-1][1].seq == SEQ_STOCK + 1
-        job.written(job.record())
-        job.phase(Phase.CHECKING)
-        assert listener.told[-1][1].seq == SEQ_STOCK + 2
+            job.on_phase((JobPhase.DOWNLOADING, JobPhase.VERIFYING)[number % 2])
+        assert listener.events[-1][1].seq == SEQ_STOCK + 1
+        job.mark_written(job.make_record())
+        job.on_phase(JobPhase.CHECKING)
+        assert listener.events[-1][1].seq == SEQ_STOCK + 2
 
     listen(story)
 
 
-@pytest.mark.behaviour("JOB-12")
-def test_a_job_that_stands_still_or_waits_is_heard_of_every_ten_seconds():
+def test_job_that_stands_still_or_waits_is_reported_every_ten_seconds():
     async def story(scene: JobScene) -> None:
-        scene.installer.gates.hold(CPU, Phase.CHECKING)
+        scene.installer.gates.hold(CPU, JobPhase.CHECKING)
         await scene.install("stands", 1)
         await scene.install("waits", 1)
-        await scene.until(lambda: scene.installer.gates.has_reached(CPU, Phase.CHECKING))
+        await scene.until(lambda: scene.installer.gates.has_reached(CPU, JobPhase.CHECKING))
         for _ in range(6):
-            heard = len(scene.heard("stands")), len(scene.heard("waits"))
+            counts_before = len(scene.list_events("stands")), len(scene.list_events("waits"))
             # And a little for the way.
             await scene.clock.sleep(11)
-            assert len(scene.heard("stands")) > heard[0]
-            assert len(scene.heard("waits")) > heard[1]
-        scene.installer.gates.open(CPU, Phase.CHECKING)
+            assert len(scene.list_events("stands")) > counts_before[0]
+            assert len(scene.list_events("waits")) > counts_before[1]
+        scene.installer.gates.open(CPU, JobPhase.CHECKING)
         await scene.end_of("waits")
-        heard_of_all = len(scene.events)
+        event_count = len(scene.events)
         await scene.clock.sleep(60)
-        assert len(scene.events) == heard_of_all
+        assert len(scene.events) == event_count
 
     play(story)
 
 
 @pytest.mark.behaviour("OPS-37")
-def test_a_frontend_hears_every_phase_and_no_more_than_it_can_show():
+def test_job_events_include_every_phase_at_a_limited_rate():
     async def story(scene: JobScene) -> None:
         began = scene.clock.monotonic()
         await scene.install("j1", 1, size_bytes=1024 * MIB)
         await scene.end_of("j1")
-        heard = scene.heard("j1")
-        phases = list(dict.fromkeys(event.phase for event in heard))
+        job_events = scene.list_events("j1")
+        phases = list(dict.fromkeys(event.phase for event in job_events))
         assert phases[1:] == [
             "resolving",
             "downloading",
@@ -174,7 +172,7 @@ def test_a_frontend_hears_every_phase_and_no_more_than_it_can_show():
             "stopping",
             "committing",
         ]
-        assert len(heard) <= 4 * (scene.clock.monotonic() - began) + len(phases) + 2
+        assert len(job_events) <= 4 * (scene.clock.monotonic() - began) + len(phases) + 2
 
     play(story)
 
@@ -183,21 +181,21 @@ def test_a_frontend_hears_every_phase_and_no_more_than_it_can_show():
 @given(
     st.lists(
         st.one_of(
-            st.sampled_from(Phase),
+            st.sampled_from(JobPhase),
             st.tuples(st.integers(0, 10**12), st.one_of(st.none(), st.integers(0, 10**12))),
         ),
         max_size=30,
     )
 )
-def test_the_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: list[Phase | tuple[int, int | None]]):
+def test_the_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: list[JobPhase | tuple[int, int | None]]):
     async def story(listener: Listener) -> None:
         job = listener.job
         seen = [0.0]
         for one in said:
-            if isinstance(one, Phase):
-                job.phase(one)
+            if isinstance(one, JobPhase):
+                job.on_phase(one)
             else:
-                job.moved(*one)
+                job.on_progress(*one)
             seen.append(job.event.percent)
         assert seen == sorted(seen)
         assert seen[-1] <= 99.0
@@ -209,10 +207,10 @@ def test_the_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: l
 
 @pytest.mark.behaviour("JOB-13")
 def test_bytes_are_most_of_the_way():
-    assert percent_of(Phase.DOWNLOADING, 50, 100) == 45.0
-    assert percent_of(Phase.VERIFYING, 100, 100) == 90.0
-    assert percent_of(Phase.DOWNLOADING, 500, 100) == 90.0
+    assert compute_percent(JobPhase.DOWNLOADING, 50, 100) == 45.0
+    assert compute_percent(JobPhase.VERIFYING, 100, 100) == 90.0
+    assert compute_percent(JobPhase.DOWNLOADING, 500, 100) == 90.0
     # How much there is to fetch is not known, or nothing at all.
-    assert percent_of(Phase.DOWNLOADING, 50, None) == 0.0
-    assert percent_of(Phase.DOWNLOADING, 0, 0) == 0.0
-    assert percent_of(Phase.COMMITTING, None, None) == 99.0
+    assert compute_percent(JobPhase.DOWNLOADING, 50, None) == 0.0
+    assert compute_percent(JobPhase.DOWNLOADING, 0, 0) == 0.0
+    assert compute_percent(JobPhase.COMMITTING, None, None) == 99.0

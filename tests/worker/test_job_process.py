@@ -1,4 +1,4 @@
-"""Jobs of a real worker process: killed in the middle, told to stop, and heard of over a real bus."""
+"""Jobs of a real worker process: killed in the middle, stopped, and followed over a real bus."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from corral.bus import subjects
 from corral.bus.messages import BackendCommand, GetJobs, JobEvent, ListBackends, ListRunning, StartBackend
-from corral.domain.backend import Build, Manifest, Probe, Source, SourceKind
+from corral.domain.backend import BackendSource, Build, Manifest, ReadyProbe, SourceKind
 from corral.domain.errors import CorralError
 from corral.domain.operation import JobState
 from corral.policy.gallery import build_to_json
 from corral.ports.bus import Delivery
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import join_token
-from tests.support.waiting import eventually
+from tests.support.nodes import create_join_token
+from tests.support.polling import eventually
 from tests.worker.conftest import StartProcess
 
 MIB = 1 << 20
@@ -66,14 +66,14 @@ class SlowSource:
         self.ranges: list[str | None] = []
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        data, asked = package(request.match_info["name"]), request.headers.get("Range")
+        data, requested_range = package(request.match_info["name"]), request.headers.get("Range")
         if request.method == "HEAD":
             return web.Response(headers={"ETag": '"1"', "Content-Length": str(len(data))})
-        self.ranges.append(asked)
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
-        response = web.StreamResponse(status=206 if asked else 200, headers={"ETag": '"1"'})
+        self.ranges.append(requested_range)
+        start = int(requested_range.removeprefix("bytes=").removesuffix("-")) if requested_range else 0
+        response = web.StreamResponse(status=206 if requested_range else 200, headers={"ETag": '"1"'})
         response.content_length = len(data) - start
-        if asked:
+        if requested_range:
             response.headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
         await response.prepare(request)
         # The worker may be gone by the time that the rest is let.
@@ -85,12 +85,12 @@ class SlowSource:
 
     def command(self, name: str = "tiny") -> BackendCommand:
         digest = hashlib.sha256(package(name)).hexdigest()
-        source = Source(kind=SourceKind.URL, uri=f"{self.url}/{name}.tar", sha256=digest)
+        source = BackendSource(kind=SourceKind.URL, uri=f"{self.url}/{name}.tar", sha256=digest)
         manifest = Manifest(
-            command=("{python}", "{dir}/engine.py", "{host}", "{port}"), ready=Probe(path="/", timeout_s=60)
+            command=("{python}", "{dir}/engine.py", "{host}", "{port}"), ready=ReadyProbe(path="/", timeout_s=60)
         )
         build = Build(name=name, version="1", source=source, manifest=manifest, meta="engine")
-        ids = SystemIds()
+        ids = SystemIdGenerator()
         return BackendCommand(job_id=ids.new_id(), generation=1, backend=name, build=build_to_json(build))
 
 
@@ -108,7 +108,7 @@ async def source() -> AsyncIterator[SlowSource]:
     await runner.cleanup()
 
 
-class Ear:
+class JobListener:
     """What a frontend hears of jobs, and what it asks."""
 
     def __init__(self, cluster: RunningFrontend, node_id: str) -> None:
@@ -134,45 +134,44 @@ class Ear:
 
     async def is_known(self, job_id: str) -> JobEvent | None:
         try:
-            told = await self.cluster.bus.request(subjects.JOBS_GET, GetJobs(job_ids=(job_id,)), node=self.node_id)
+            answer = await self.cluster.bus.request(subjects.JOBS_GET, GetJobs(job_ids=(job_id,)), node=self.node_id)
         except CorralError:
             return None
-        return told.jobs[0] if told.jobs else None
+        return answer.jobs[0] if answer.jobs else None
 
 
 @asynccontextmanager
-async def hearing(cluster: RunningFrontend) -> AsyncIterator[Ear]:
+async def hearing(cluster: RunningFrontend) -> AsyncIterator[JobListener]:
     async def node() -> str:
         status, found = await cluster.call("GET", "/api/nodes/gpu-a")
         facts = {fact["name"]: fact["holds"] for fact in found["conditions"]} if status == 200 else {}
         return str(found["id"]) if facts.get("on_bus") else ""
 
-    ear = Ear(cluster, await eventually(node, within_s=60))
+    ear = JobListener(cluster, await eventually(node, within_s=60))
     subscription = await cluster.bus.subscribe(subjects.JOB_EVENT, ear.take, node=ear.node_id)
     yield ear
     await subscription.cancel()
 
 
 @pytest.mark.behaviour("JOB-5")
-@pytest.mark.behaviour("JOB-11")
 async def test_a_killed_worker_finishes_the_job_by_itself_with_the_same_id_growing_numbers_and_the_bytes_it_had(
     cluster: RunningFrontend, start_process: StartProcess, source: SlowSource
 ):
-    first = await start_process(token=await join_token(cluster, approves=True))
+    first = await start_process(token=await create_join_token(cluster, approves=True))
     async with hearing(cluster) as ear:
         command = source.command()
         accepted = await cluster.bus.request(subjects.BACKEND_INSTALL, command, node=ear.node_id)
         await ear.until_fetched(HALF // 2)
         first.send(signal.SIGKILL)
         await first.ended()
-        heard = len(ear.events)
+        events_before = len(ear.events)
         source.is_let.set()
         await start_process()
         end = await ear.end(command.job_id)
         assert (end.state, end.percent, end.result["version"]) == ("done", 100.0, "1")
         numbers = [event.seq for event in ear.events]
         assert numbers == sorted(set(numbers))
-        assert ear.events[heard].seq > ear.events[heard - 1].seq
+        assert ear.events[events_before].seq > ear.events[events_before - 1].seq
         assert source.ranges[0] is None
         assert source.ranges[1] is not None
         # Sent once more by a frontend that knows nothing of all this.
@@ -184,17 +183,17 @@ async def test_a_killed_worker_finishes_the_job_by_itself_with_the_same_id_growi
 
 
 @pytest.mark.behaviour("OPS-85")
-async def test_a_worker_that_is_told_to_stop_keeps_its_download_ends_its_engines_says_goodbye_and_exits_with_0(
+async def test_stopped_worker_keeps_its_download_ends_its_engines_goes_offline_and_exits_with_0(
     cluster: RunningFrontend, start_process: StartProcess, source: SlowSource, tmp_path: Path
 ):
-    worker = await start_process(token=await join_token(cluster, approves=True))
+    worker = await start_process(token=await create_join_token(cluster, approves=True))
     async with hearing(cluster) as ear:
         # One engine that runs, and the download of another.
         source.is_let.set()
         installed = source.command()
         await cluster.bus.request(subjects.BACKEND_INSTALL, installed, node=ear.node_id)
         assert (await ear.end(installed.job_id)).state == "done"
-        start = StartBackend(job_id=SystemIds().new_id(), backend="engine", model="qwen")
+        start = StartBackend(job_id=SystemIdGenerator().new_id(), backend="engine", model="qwen")
         await cluster.bus.request(subjects.BACKEND_START, start, node=ear.node_id)
         started = await ear.end(start.job_id)
         assert started.state == "done", started.error_text
@@ -213,8 +212,8 @@ async def test_a_worker_that_is_told_to_stop_keeps_its_download_ends_its_engines
         status, node = await cluster.call("GET", "/api/nodes/gpu-a")
         assert (status, node["status"]) == (200, "offline")
         source.is_let.set()
-        asked = len(source.ranges)
+        requests_before = len(source.ranges)
         await start_process()
         assert (await ear.end(fetching.job_id)).state == "done"
-        assert source.ranges[asked] is not None
+        assert source.ranges[requests_before] is not None
         assert await ear.is_known(fetching.job_id) == await ear.end(fetching.job_id)

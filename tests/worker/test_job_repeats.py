@@ -10,12 +10,11 @@ import pytest
 from corral.bus import subjects
 from corral.bus.messages import BackendCommand
 from corral.domain.backend import Build, InstalledBackend
-from corral.domain.operation import Phase
+from corral.domain.operation import JobPhase
 from corral.worker.jobs.journal import JournalNotWritten
 from tests.worker.job_scene import CPU, JobScene, play
 
 
-@pytest.mark.behaviour("FLT-14")
 def test_a_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
@@ -23,14 +22,14 @@ def test_a_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again(
         await scene.upgrade("j2", 2)
         await scene.end_of("j2")
         back = BackendCommand(job_id="j3", generation=3, backend=CPU)
-        scene.installer.gates.hold(CPU, Phase.COMMITTING)
+        scene.installer.gates.hold(CPU, JobPhase.COMMITTING)
         await scene.ask(subjects.BACKEND_ROLLBACK, back)
         scene.journal.fault = JournalNotWritten("Killed.")
-        scene.installer.gates.open(CPU, Phase.COMMITTING)
+        scene.installer.gates.open(CPU, JobPhase.COMMITTING)
         last = (await scene.end_of("j3")).seq
         await scene.kill()
         await scene.start()
-        await scene.until(lambda: scene.heard("j3")[-1].seq > last + 1)
+        await scene.until(lambda: scene.list_events("j3")[-1].seq > last + 1)
         end = await scene.end_of("j3")
         assert (end.state, end.result["version"]) == ("done", "1")
         assert scene.disk.installed[CPU].version == "1"
@@ -38,7 +37,6 @@ def test_a_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again(
     play(story)
 
 
-@pytest.mark.behaviour("FLT-14")
 def test_an_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_nothing_again():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
@@ -48,10 +46,10 @@ def test_an_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_noth
         last = (await scene.end_of("j2")).seq
         await scene.kill()
         await scene.start()
-        await scene.until(lambda: scene.heard("j2")[-1].seq > last + 1)
+        await scene.until(lambda: scene.list_events("j2")[-1].seq > last + 1)
         end = await scene.end_of("j2")
         assert (end.state, end.result["version"], end.stopped) == ("done", "2", ())
-        assert str(Phase.DOWNLOADING) not in [event.phase for event in scene.heard("j2") if event.seq > last]
+        assert str(JobPhase.DOWNLOADING) not in [event.phase for event in scene.list_events("j2") if event.seq > last]
 
     play(story)
 

@@ -9,10 +9,9 @@ import pytest
 from corral.bus import subjects
 from corral.bus.messages import BackendCommand, GetJobs, StartBackend
 from corral.domain.errors import Conflict, InvalidRequest, Unavailable, Unprocessable
-from corral.domain.operation import JobState, Phase
-from corral.worker.jobs.journal import JournalNotWritten
-from corral.worker.jobs.memory import MAX_ENDED
-from corral.worker.jobs.record import JobKind
+from corral.domain.operation import JobPhase, JobState
+from corral.worker.jobs.job_table import MAX_ENDED
+from corral.worker.jobs.journal import JobKind, JournalNotWritten
 from corral.worker.jobs.runner import MAX_LIVES
 from tests.worker.job_scene import CPU, CUDA, NODE, JobScene, play
 from tests.worker.pretend_work import MIB, wire_build
@@ -21,14 +20,13 @@ GIB = 1024 * MIB
 SEEDS = range(3)
 
 
-@pytest.mark.behaviour("JOB-1")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_command_is_in_the_journal_when_it_is_accepted_and_the_work_comes_later(seed: int):
     async def story(scene: JobScene) -> None:
-        asked_at = scene.clock.monotonic()
+        began_at = scene.clock.monotonic()
         accepted = await scene.install("j1", 1, size_bytes=GIB)
         # Only the way over the network.
-        assert scene.clock.monotonic() - asked_at < 1
+        assert scene.clock.monotonic() - began_at < 1
         assert accepted.boot_id == "boot-1"
         assert (accepted.job.state, accepted.job.backend, accepted.job.generation) == ("queued", CPU, 1)
         assert scene.disk.jobs["j1"].event.operation_id == "operation of j1"
@@ -40,7 +38,6 @@ def test_a_command_is_in_the_journal_when_it_is_accepted_and_the_work_comes_late
     play(story, seed)
 
 
-@pytest.mark.behaviour("JOB-1")
 def test_a_command_that_cannot_be_written_down_is_not_accepted():
     async def story(scene: JobScene) -> None:
         scene.journal.fault = JournalNotWritten("The disk is full.")
@@ -70,7 +67,6 @@ def test_the_same_command_again_is_the_same_job_also_after_its_end_and_after_a_r
     play(story, seed)
 
 
-@pytest.mark.behaviour("JOB-3")
 def test_an_older_generation_is_refused_also_after_a_restart_and_when_no_job_of_it_is_left():
     async def story(scene: JobScene) -> None:
         await scene.install("j5", 5)
@@ -93,7 +89,6 @@ def test_an_older_generation_is_refused_also_after_a_restart_and_when_no_job_of_
     play(story)
 
 
-@pytest.mark.behaviour("JOB-4")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_newer_command_takes_the_place_of_the_one_that_runs_and_of_the_one_that_waits(seed: int):
     async def story(scene: JobScene) -> None:
@@ -112,7 +107,6 @@ def test_a_newer_command_takes_the_place_of_the_one_that_runs_and_of_the_one_tha
     play(story, seed)
 
 
-@pytest.mark.behaviour("JOB-4")
 def test_a_newer_command_goes_on_with_what_the_older_one_has_fetched_of_the_same():
     async def story(scene: JobScene) -> None:
         await scene.install("older", 1, size_bytes=GIB)
@@ -126,10 +120,9 @@ def test_a_newer_command_goes_on_with_what_the_older_one_has_fetched_of_the_same
     play(story)
 
 
-@pytest.mark.behaviour("JOB-4")
 def test_a_kill_between_accepting_the_newer_and_stopping_the_older_changes_nothing():
     async def story(scene: JobScene) -> None:
-        scene.installer.gates.hold(CPU, Phase.DOWNLOADING)
+        scene.installer.gates.hold(CPU, JobPhase.DOWNLOADING)
         await scene.install("older", 1)
         await scene.upgrade("newer", 2)
         await scene.kill()
@@ -147,9 +140,9 @@ def test_a_kill_between_accepting_the_newer_and_stopping_the_older_changes_nothi
 def test_changes_of_one_backend_come_one_after_the_other_under_all_of_its_names(seed: int):
     async def story(scene: JobScene) -> None:
         names = {"meta": "llama-cpp", "alias": "llama"}
-        scene.installer.gates.hold(CPU, Phase.CHECKING)
+        scene.installer.gates.hold(CPU, JobPhase.CHECKING)
         await scene.install("j1", 1, **names)
-        await scene.until(lambda: scene.installer.gates.has_reached(CPU, Phase.CHECKING))
+        await scene.until(lambda: scene.installer.gates.has_reached(CPU, JobPhase.CHECKING))
         # Not installed yet: the name leads to what is being installed.
         by_meta = await scene.ask(
             subjects.BACKEND_ROLLBACK, BackendCommand(job_id="j2", generation=1, backend="llama-cpp")
@@ -162,7 +155,7 @@ def test_changes_of_one_backend_come_one_after_the_other_under_all_of_its_names(
             "j2": "queued",
             "j3": "queued",
         }
-        scene.installer.gates.open(CPU, Phase.CHECKING)
+        scene.installer.gates.open(CPU, JobPhase.CHECKING)
         assert (await scene.end_of("j1")).state == "done"
         assert (await scene.end_of("j2")).error_code in ("nothing_to_roll_back",)
         assert (await scene.end_of("j3")).state == "done"
@@ -177,20 +170,20 @@ def test_different_backends_are_changed_in_parallel_up_to_the_limit(seed: int):
     async def story(scene: JobScene) -> None:
         names = [f"engine-{number}" for number in range(7)]
         for number, name in enumerate(names):
-            scene.installer.gates.hold(name, Phase.RESOLVING)
+            scene.installer.gates.hold(name, JobPhase.RESOLVING)
             await scene.install(f"j{number}", 1, name)
         # One that waits for its turn takes nobody's slot.
         await scene.install("again", 1, names[0])
         await scene.clock.sleep(5)
         assert scene.installer.most_at_all == scene.max_parallel
         for name in names:
-            scene.installer.gates.open(name, Phase.RESOLVING)
+            scene.installer.gates.open(name, JobPhase.RESOLVING)
         for number in range(7):
             assert (await scene.end_of(f"j{number}")).state == "done"
         assert (await scene.end_of("again")).state == "done"
         assert scene.installer.most_at_all == scene.max_parallel
         assert scene.installer.most_on_one == 1
-        assert len(scene.runner._turns) == 0
+        assert len(scene.runner._locks) == 0
 
     play(story, seed)
 
@@ -204,14 +197,14 @@ def test_an_upgrade_tells_which_processes_it_ended_and_ends_no_others(is_wrong: 
         scene.processes.run("qwen#0", CPU)
         scene.processes.run("qwen#1", CPU)
         scene.processes.run("mistral#0", CUDA)
-        scene.installer.gates.hold(CPU, Phase.CHECKING)
+        scene.installer.gates.hold(CPU, JobPhase.CHECKING)
         if is_wrong:
-            scene.installer.gates.fail(CPU, Phase.COMMITTING, OSError(28, "No space left on device"))
+            scene.installer.gates.fail(CPU, JobPhase.COMMITTING, OSError(28, "No space left on device"))
         await scene.upgrade("j1", 1)
-        await scene.until(lambda: scene.installer.gates.has_reached(CPU, Phase.CHECKING))
+        await scene.until(lambda: scene.installer.gates.has_reached(CPU, JobPhase.CHECKING))
         # Nothing is ended before the new one is ready to take its place.
         assert sorted(scene.processes.table) == ["mistral#0", "qwen#0", "qwen#1"]
-        scene.installer.gates.open(CPU, Phase.CHECKING)
+        scene.installer.gates.open(CPU, JobPhase.CHECKING)
         end = await scene.end_of("j1")
         assert sorted(end.stopped) == ["qwen#0", "qwen#1"]
         assert (end.state, end.error_code) == (("failed", "disk_full") if is_wrong else ("done", ""))
@@ -251,7 +244,7 @@ def test_a_cancellation_during_the_stop_still_tells_which_processes_ended(seed: 
         scene.processes.run("qwen#0", CPU)
         scene.processes._stop_s = 3.0
         await scene.upgrade("j1", 1)
-        await scene.until(lambda: any(event.phase == Phase.STOPPING for event in scene.heard("j1")))
+        await scene.until(lambda: any(event.phase == JobPhase.STOPPING for event in scene.list_events("j1")))
         await scene.cancel("j1")
         end = await scene.end_of("j1", limit_s=5)
         assert (end.state, end.stopped) == ("cancelled", ("qwen#0",))
@@ -284,10 +277,10 @@ def test_a_job_goes_on_after_a_kill_from_the_bytes_that_are_there_and_its_number
         assert (await scene.get("j1"))["j1"].seq >= reserved
         end = await scene.end_of("j1")
         assert end.state == "done"
-        numbers = [event.seq for event in scene.heard("j1")]
+        numbers = [event.seq for event in scene.list_events("j1")]
         assert numbers == sorted(set(numbers))
         assert numbers[0] < reserved < numbers[-1]
-        after = (event for event in scene.heard("j1") if event.seq > reserved)
+        after = (event for event in scene.list_events("j1") if event.seq > reserved)
         first = next(event for event in after if event.current_bytes is not None)
         assert first.current_bytes is not None
         assert first.current_bytes > there
@@ -310,8 +303,8 @@ def test_a_job_that_runs_is_stopped_within_seconds(seed: int, keeps_partial: boo
         assert bool(scene.disk.partial) is keeps_partial
         # What was there stays there.
         assert scene.disk.installed[CPU].version == "1"
-        told = await scene.cancel("j1", keeps_partial=keeps_partial)
-        assert told.job == end
+        cancelled = await scene.cancel("j1", keeps_partial=keeps_partial)
+        assert cancelled.job == end
 
     play(story, seed)
 
@@ -326,7 +319,7 @@ def test_a_job_that_waits_for_its_turn_is_stopped_and_leaves_what_the_other_one_
         await scene.cancel("second")
         assert (await scene.end_of("second", limit_s=5)).state == "cancelled"
         assert (await scene.end_of("first")).state == "done"
-        assert scene.installer.gates.reached.count((CPU, Phase.DOWNLOADING)) == 1
+        assert scene.installer.gates.reached.count((CPU, JobPhase.DOWNLOADING)) == 1
 
     play(story, seed)
 
@@ -342,7 +335,7 @@ def test_a_paused_or_failed_job_that_is_given_up_leaves_no_partial_files():
         assert (await scene.cancel("paused")).job is not None
         await scene.until(lambda: not scene.disk.partial)
         assert (await scene.get("paused"))["paused"].state == "cancelled"
-        scene.installer.gates.fail(CPU, Phase.VERIFYING, Unavailable("It broke.", code="source_unavailable"))
+        scene.installer.gates.fail(CPU, JobPhase.VERIFYING, Unavailable("It broke.", code="source_unavailable"))
         await scene.install("failed", 1)
         assert (await scene.end_of("failed")).error_code == "source_unavailable"
         assert scene.disk.partial
@@ -353,7 +346,6 @@ def test_a_paused_or_failed_job_that_is_given_up_leaves_no_partial_files():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-7")
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["same-life", "next-life"])
 def test_a_command_that_was_overtaken_by_its_cancellation_is_not_begun(is_restarted: bool):
     async def story(scene: JobScene) -> None:
@@ -373,16 +365,14 @@ def test_a_command_that_was_overtaken_by_its_cancellation_is_not_begun(is_restar
     play(story)
 
 
-@pytest.mark.behaviour("JOB-8")
-@pytest.mark.behaviour("JOB-10")
 def test_a_worker_answers_for_what_runs_and_for_the_last_fifty_that_ended():
     async def story(scene: JobScene) -> None:
         for number in range(MAX_ENDED + 5):
             await scene.install(f"j{number:02}", number + 1)
             await scene.end_of(f"j{number:02}")
-        scene.installer.gates.hold(CUDA, Phase.DOWNLOADING)
+        scene.installer.gates.hold(CUDA, JobPhase.DOWNLOADING)
         await scene.install("running", 1, CUDA)
-        await scene.until(lambda: scene.installer.gates.has_reached(CUDA, Phase.DOWNLOADING))
+        await scene.until(lambda: scene.installer.gates.has_reached(CUDA, JobPhase.DOWNLOADING))
         for _ in range(2):
             known = await scene.get()
             assert list(known) == [f"j{number:02}" for number in range(5, MAX_ENDED + 5)] + ["running"]
@@ -391,45 +381,43 @@ def test_a_worker_answers_for_what_runs_and_for_the_last_fifty_that_ended():
             assert await scene.get("j00", "j05", "nobody") == {"j05": known["j05"]}
             await scene.kill()
             await scene.start()
-            scene.installer.gates.hold(CUDA, Phase.DOWNLOADING)
+            scene.installer.gates.hold(CUDA, JobPhase.DOWNLOADING)
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-11")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_work_goes_on_without_the_bus_and_the_newest_word_is_sent_when_it_is_back(seed: int):
     async def story(scene: JobScene) -> None:
         scene.installer.bytes_per_s = 10 * MIB
         await scene.install("done", 1, size_bytes=100 * MIB)
         await scene.install("running", 1, CUDA, size_bytes=10 * GIB)
-        await scene.until(lambda: len(scene.heard("running")) > 3)
+        await scene.until(lambda: len(scene.list_events("running")) > 3)
         assert scene.worker_bus is not None
         await scene.worker_bus.stop()
         await scene.clock.sleep(1)
-        heard = len(scene.events)
+        events_before = len(scene.events)
         await scene.until(lambda: CPU in scene.disk.installed)
         await scene.clock.sleep(10)
-        assert len(scene.events) == heard
+        assert len(scene.events) == events_before
         await scene.join()
         assert (await scene.end_of("done", limit_s=5)).state == "done"
-        late = scene.events[heard:]
+        late = scene.events[events_before:]
         assert len([event for event in late if event.job_id == "done"]) == 1
-        numbers = [event.seq for event in scene.heard("running")]
+        numbers = [event.seq for event in scene.list_events("running")]
         assert numbers == sorted(numbers)
 
     play(story, seed)
 
 
-@pytest.mark.behaviour("JOB-14")
 def test_a_failure_has_a_code_and_a_sentence_and_ends_that_job_only():
     async def story(scene: JobScene) -> None:
         gates = scene.installer.gates
-        gates.fail(CPU, Phase.VERIFYING, Unprocessable("The digest is another.", code="digest_mismatch"))
+        gates.fail(CPU, JobPhase.VERIFYING, Unprocessable("The digest is another.", code="digest_mismatch"))
         await scene.install("ours", 1)
         end = await scene.end_of("ours")
         assert (end.error_code, end.error_text) == ("digest_mismatch", "The digest is another.")
-        gates.fail(CPU, Phase.VERIFYING, ZeroDivisionError("oops"))
+        gates.fail(CPU, JobPhase.VERIFYING, ZeroDivisionError("oops"))
         await scene.install("bug", 1)
         end = await scene.end_of("bug")
         assert (end.error_code, end.error_text) == ("internal", "ZeroDivisionError: oops")
@@ -449,23 +437,21 @@ def test_a_failure_has_a_code_and_a_sentence_and_ends_that_job_only():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-14")
 def test_a_full_disk_under_the_journal_keeps_no_job_from_its_end():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
         scene.journal.fault = JournalNotWritten("The disk is full.")
         assert (await scene.end_of("j1")).state == "done"
         # Not on the disk as ended: done once more after a restart, under the same id and with larger numbers.
-        last = scene.heard("j1")[-1].seq
+        last = scene.list_events("j1")[-1].seq
         await scene.kill()
         await scene.start()
-        await scene.until(lambda: scene.heard("j1")[-1].seq > last + 1)
+        await scene.until(lambda: scene.list_events("j1")[-1].seq > last + 1)
         assert (await scene.end_of("j1")).state == "done"
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-17")
 @pytest.mark.parametrize("keeps_partial", [False, True], ids=["cancel", "pause"])
 def test_a_cancellation_that_a_kill_interrupted_is_honoured_after_the_restart(keeps_partial: bool):
     async def story(scene: JobScene) -> None:
@@ -473,7 +459,7 @@ def test_a_cancellation_that_a_kill_interrupted_is_honoured_after_the_restart(ke
         scene.installer.put(CPU)
         scene.processes.run("qwen#0", CPU)
         await scene.upgrade("j1", 1)
-        await scene.until(lambda: any(event.phase == Phase.STOPPING for event in scene.heard("j1")))
+        await scene.until(lambda: any(event.phase == JobPhase.STOPPING for event in scene.list_events("j1")))
         scene.disk.partial["https://files.example/cpu-llama-cpp-2"] = 5
         await scene.cancel("j1", keeps_partial=keeps_partial)
         await scene.kill()
@@ -486,7 +472,6 @@ def test_a_cancellation_that_a_kill_interrupted_is_honoured_after_the_restart(ke
     play(story)
 
 
-@pytest.mark.behaviour("JOB-18")
 def test_a_job_that_takes_the_worker_down_every_time_fails_in_the_end():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1, size_bytes=1000 * GIB)
@@ -500,15 +485,14 @@ def test_a_job_that_takes_the_worker_down_every_time_fails_in_the_end():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-19")
 def test_an_engine_is_started_while_another_version_is_fetched_but_not_while_it_is_swapped_in():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         gates = scene.installer.gates
-        gates.hold(CPU, Phase.DOWNLOADING)
-        gates.hold(CPU, Phase.COMMITTING)
+        gates.hold(CPU, JobPhase.DOWNLOADING)
+        gates.hold(CPU, JobPhase.COMMITTING)
         await scene.upgrade("upgrade", 1)
-        await scene.until(lambda: gates.has_reached(CPU, Phase.DOWNLOADING))
+        await scene.until(lambda: gates.has_reached(CPU, JobPhase.DOWNLOADING))
 
         async def start(job_id: str) -> None:
             await scene.ask(subjects.BACKEND_START, StartBackend(job_id=job_id, backend=CPU, model=job_id))
@@ -516,19 +500,18 @@ def test_an_engine_is_started_while_another_version_is_fetched_but_not_while_it_
         await start("early")
         end = await scene.end_of("early", limit_s=10)
         assert (end.state, end.result["key"]) == ("done", "early#0")
-        gates.open(CPU, Phase.DOWNLOADING)
-        await scene.until(lambda: gates.has_reached(CPU, Phase.COMMITTING))
+        gates.open(CPU, JobPhase.DOWNLOADING)
+        await scene.until(lambda: gates.has_reached(CPU, JobPhase.COMMITTING))
         await start("late")
         await scene.clock.sleep(20)
         assert (await scene.get("late"))["late"].state == "queued"
-        gates.open(CPU, Phase.COMMITTING)
+        gates.open(CPU, JobPhase.COMMITTING)
         assert (await scene.end_of("late", limit_s=10)).state == "done"
         assert (await scene.end_of("upgrade")).stopped == ("early#0",)
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-19")
 def test_a_start_waits_for_the_installation_that_it_needs():
     async def story(scene: JobScene) -> None:
         await scene.install("install", 1, size_bytes=10 * GIB)
@@ -561,13 +544,12 @@ def test_a_worker_that_has_not_read_its_journal_says_so():
     async def story(scene: JobScene) -> None:
         scene.runner._loaded.clear()
         with pytest.raises(Unavailable) as refused:
-            await scene.runner.get(GetJobs())
+            await scene.runner.list_jobs(GetJobs())
         assert refused.value.slug == "worker_starting"
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-20")
 def test_a_machine_that_becomes_another_node_begins_anew():
     """Another cluster counts its generations from one; what the last one said must not stand in its way."""
 
@@ -578,11 +560,11 @@ def test_a_machine_that_becomes_another_node_begins_anew():
         await scene.end_of("gone")
         await scene.cancel("never-came")
         await scene.install("unwanted", 72, "third", size_bytes=100 * GIB)
-        held = await scene.runner.holdings(NODE)
+        held = await scene.runner.get_inventory(NODE)
         assert ([each.generation for each in held.installed], held.removed) == ([70], {CUDA: 71})
         await scene.kill()
         await scene.start(on_bus=False, is_registered=False)
-        held = await scene.runner.holdings("another-node")
+        held = await scene.runner.get_inventory("another-node")
         assert ([each.generation for each in held.installed], held.removed) == ([0], {})
         await scene.until(lambda: JobState(scene.disk.jobs["unwanted"].event.state).is_final)
         assert scene.disk.jobs["unwanted"].event.state == "cancelled"
@@ -591,7 +573,7 @@ def test_a_machine_that_becomes_another_node_begins_anew():
         await scene.until(lambda: scene.disk.installed[CPU].version == "2")
         await scene.kill()
         await scene.start(on_bus=False, is_registered=False)
-        held = await scene.runner.holdings("another-node")
+        held = await scene.runner.get_inventory("another-node")
         assert [each.generation for each in held.installed] == [2]
 
     play(story)

@@ -16,16 +16,16 @@ import psutil
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.bus.messages import BlobPlace, LoadModel
+from corral.bus.messages import BlobSource, LoadModel
 from corral.domain.backend import Build
 from corral.domain.model import CHUNK_BYTES
 from corral.policy.gallery import build_to_json
-from corral.runtime.tasks import Tasks
-from corral.worker.processes.system import SystemMachine
-from tests.engines.running import version_of
-from tests.support.waiting import eventually
+from corral.runtime.tasks import TaskSet
+from corral.worker.processes.system_process_control import SystemProcessControl
+from tests.engines.engine_processes import version_of
+from tests.support.polling import eventually
+from tests.support.ports import find_free_port
 from tests.worker.files.scene import PretendLibrary, item, some_bytes
-from tests.worker.processes.scene import free_port
 
 ROOT = Path(__file__).parents[2]
 BODY = some_bytes(2 * CHUNK_BYTES + 999)
@@ -42,7 +42,7 @@ def load_of(job_id: str = "j1", **changes: Any) -> LoadModel:
         "backend": "fake",
         "build": build_to_json(build),
         "files": (FILE,),
-        "places": (BlobPlace(kind="library"),),
+        "places": (BlobSource(kind="library"),),
         "entry": FILE.path,
         "threads": 1,
         "ready_s": 60.0,
@@ -63,8 +63,8 @@ class Loader:
         self.process.stdin.write(json.dumps(command).encode() + b"\n")
         await self.process.stdin.drain()
 
-    async def load(self, wish: LoadModel) -> None:
-        await self.say(load=asdict(wish))
+    async def load(self, command: LoadModel) -> None:
+        await self.say(load=asdict(command))
 
     async def kill(self) -> None:
         if self.process.returncode is None:
@@ -104,11 +104,11 @@ class Loader:
 
 
 @dataclass
-class Bench:
+class LoaderScene:
     home: Path
     library: PretendLibrary
     port: int
-    tasks: Tasks
+    tasks: TaskSet
     lives: list[Loader] = field(default_factory=list)
 
     async def start(self) -> Loader:
@@ -133,18 +133,18 @@ class Bench:
     async def close(self) -> None:
         for loader in self.lives:
             await loader.kill()
-        machine = SystemMachine(SystemClock())
-        for marker in await machine.markers(str((self.home / "engines").resolve())):
+        machine = SystemProcessControl(SystemClock())
+        for marker in await machine.list_markers(str((self.home / "engines").resolve())):
             await machine.kill(None, marker)
         await self.tasks.close()
 
 
 @asynccontextmanager
-async def benched(root: Path) -> AsyncIterator[Bench]:
+async def benched(root: Path) -> AsyncIterator[LoaderScene]:
     library = PretendLibrary()
     library.put(BODY)
     async with library.running():
-        bench = Bench(home=root / "worker", library=library, port=free_port(), tasks=Tasks("loaders"))
+        bench = LoaderScene(home=root / "worker", library=library, port=find_free_port(), tasks=TaskSet("loaders"))
         try:
             yield bench
         finally:
@@ -152,7 +152,7 @@ async def benched(root: Path) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(tmp_path: Path) -> AsyncIterator[LoaderScene]:
     async with benched(tmp_path) as made:
         yield made
 
@@ -171,8 +171,7 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.behaviour("JOB-22")
-@pytest.mark.behaviour("JOB-27")
-async def test_a_load_from_nothing_to_an_engine_that_answers_and_its_next_worker(bench: Bench):
+async def test_a_load_from_nothing_to_an_engine_that_answers_and_its_next_worker(bench: LoaderScene):
     first = await bench.start()
     await first.load(load_of())
     end = await first.end()
@@ -187,8 +186,8 @@ async def test_a_load_from_nothing_to_an_engine_that_answers_and_its_next_worker
     assert (result["threads"], result["engine_key"]) == ("1", process["engine_key"])
     assert int(result["ram_bytes"]) > 1 << 20
     assert await answers(process) == 200
-    asked = psutil.Process(process["pid"]).cmdline()
-    (path,) = (Path(each.removeprefix("--model=")) for each in asked if each.startswith("--model="))
+    arguments = psutil.Process(process["pid"]).cmdline()
+    (path,) = (Path(each.removeprefix("--model=")) for each in arguments if each.startswith("--model="))
     assert path.read_bytes() == BODY
     percents = [job["percent"] for seen in first.seen for job in seen["jobs"]]
     assert percents == sorted(percents)
@@ -210,8 +209,7 @@ async def test_a_load_from_nothing_to_an_engine_that_answers_and_its_next_worker
     assert not is_alive(process["pid"])
 
 
-@pytest.mark.behaviour("JOB-27")
-async def test_a_worker_that_is_killed_while_it_fetches_files_goes_on_from_the_chunks_that_it_has(bench: Bench):
+async def test_a_worker_that_is_killed_while_it_fetches_files_goes_on_from_the_chunks_that_it_has(bench: LoaderScene):
     bench.library.gate, bench.library.open_until = asyncio.Event(), 1
     first = await bench.start()
     await first.load(load_of())
@@ -231,9 +229,7 @@ async def test_a_worker_that_is_killed_while_it_fetches_files_goes_on_from_the_c
     assert await answers(await second.running("ready")) == 200
 
 
-@pytest.mark.behaviour("JOB-27")
-@pytest.mark.behaviour("PROC-12")
-async def test_a_worker_that_is_killed_while_the_engine_loads_waits_for_the_same_process(bench: Bench):
+async def test_a_worker_that_is_killed_while_the_engine_loads_waits_for_the_same_process(bench: LoaderScene):
     first = await bench.start()
     await first.load(load_of(options={"load_s": "6"}))
     loading = await first.running("starting")
@@ -247,8 +243,9 @@ async def test_a_worker_that_is_killed_while_the_engine_loads_waits_for_the_same
     assert await answers(ready) == 200
 
 
-@pytest.mark.behaviour("JOB-26")
-async def test_a_load_that_is_cancelled_while_the_engine_loads_ends_that_process_and_keeps_the_files(bench: Bench):
+async def test_a_load_that_is_cancelled_while_the_engine_loads_ends_that_process_and_keeps_the_files(
+    bench: LoaderScene,
+):
     worker = await bench.start()
     await worker.load(load_of())
     other = await worker.running("ready")
@@ -264,8 +261,7 @@ async def test_a_load_that_is_cancelled_while_the_engine_loads_ends_that_process
     assert bench.library.sent == len(BODY)
 
 
-@pytest.mark.behaviour("JOB-26")
-async def test_a_cancellation_right_before_a_kill_ends_the_process_that_was_loading(bench: Bench):
+async def test_a_cancellation_right_before_a_kill_ends_the_process_that_was_loading(bench: LoaderScene):
     first = await bench.start()
     await first.load(load_of(options={"load_s": "600"}))
     loading = await first.running("starting")
@@ -278,10 +274,10 @@ async def test_a_cancellation_right_before_a_kill_ends_the_process_that_was_load
     assert not is_alive(loading["pid"])
 
 
-@pytest.mark.behaviour("JOB-28")
-@pytest.mark.behaviour("JOB-29")
 @pytest.mark.behaviour("NODE-83")
-async def test_an_engine_that_fails_or_takes_too_long_is_told_with_its_own_words_and_ends_nothing_else(bench: Bench):
+async def test_engine_that_fails_or_takes_too_long_is_reported_with_its_output_and_ends_nothing_else(
+    bench: LoaderScene,
+):
     worker = await bench.start()
     await worker.load(load_of())
     other = await worker.running("ready")

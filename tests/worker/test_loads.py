@@ -8,28 +8,28 @@ from pathlib import Path
 import pytest
 
 from corral.bus import subjects
-from corral.bus.messages import FileItem, GetJobs, RunningProcess, StageModel, StartBackend
+from corral.bus.messages import GetJobs, ModelFileItem, RunningProcess, StageModel, StartBackend
 from corral.domain.errors import CorralError, InvalidRequest, Unprocessable
-from corral.domain.operation import JobState, Phase
-from corral.worker.jobs.percent import load_windows
-from corral.worker.jobs.record import Stop
+from corral.domain.operation import JobPhase, JobState
+from corral.worker.jobs.job import compute_load_windows
+from corral.worker.jobs.journal import JobStopReason
 from tests.worker.job_scene import CPU, CUDA, NODE, JobScene, load_of, play
 from tests.worker.pretend_work import MIB, wire_build
 
 KEY = "qwen#0"
-HELD = {Phase.DOWNLOADING: "installer", Phase.STAGING: "files", Phase.LOADING: "processes"}
-NAMES = {Phase.DOWNLOADING: CPU, Phase.STAGING: "qwen", Phase.LOADING: KEY}
+HELD = {JobPhase.DOWNLOADING: "installer", JobPhase.STAGING: "files", JobPhase.LOADING: "processes"}
+NAMES = {JobPhase.DOWNLOADING: CPU, JobPhase.STAGING: "qwen", JobPhase.LOADING: KEY}
 
 
-def hold(scene: JobScene, phase: Phase) -> None:
+def hold(scene: JobScene, phase: JobPhase) -> None:
     getattr(scene, HELD[phase]).gates.hold(NAMES[phase], phase)
 
 
-def let(scene: JobScene, phase: Phase) -> None:
+def let(scene: JobScene, phase: JobPhase) -> None:
     getattr(scene, HELD[phase]).gates.open(NAMES[phase], phase)
 
 
-async def reach(scene: JobScene, phase: Phase) -> None:
+async def reach(scene: JobScene, phase: JobPhase) -> None:
     gates = getattr(scene, HELD[phase]).gates
     await scene.until(lambda: gates.has_reached(NAMES[phase], phase), limit_s=30)
 
@@ -55,8 +55,8 @@ def test_a_load_installs_what_is_missing_has_the_files_and_runs_the_process():
             "threads": "3",
             "ram_bytes": str(MIB),
         }
-        (wish,) = scene.processes.wishes
-        assert wish == StartBackend(
+        (command,) = scene.processes.commands
+        assert command == StartBackend(
             job_id="j1",
             backend=CPU,
             model="qwen",
@@ -67,10 +67,10 @@ def test_a_load_installs_what_is_missing_has_the_files_and_runs_the_process():
             operation_id="operation of j1",
             ready_s=77.0,
         )
-        phases = list(dict.fromkeys(event.phase for event in scene.heard("j1")))
-        wanted = [Phase.DOWNLOADING, Phase.STAGING, Phase.STARTING, Phase.LOADING]
-        assert [phase for phase in phases if phase in wanted] == wanted
-        assert [each.name for each in scene.installer.installed()] == [CPU]
+        phases = list(dict.fromkeys(event.phase for event in scene.list_events("j1")))
+        expected = [JobPhase.DOWNLOADING, JobPhase.STAGING, JobPhase.STARTING, JobPhase.LOADING]
+        assert [phase for phase in phases if phase in expected] == expected
+        assert [each.name for each in scene.installer.list_installed()] == [CPU]
 
     play(story)
 
@@ -83,7 +83,7 @@ def test_a_default_counts_where_the_engine_knows_it_and_nobody_says_otherwise():
         await scene.end_of("j1")
         await scene.load("j2", model="other", defaults=defaults, options={"context_size": "64"})
         await scene.end_of("j2")
-        assert [dict(wish.options) for wish in scene.processes.wishes] == [
+        assert [dict(command.options) for command in scene.processes.commands] == [
             {"context_size": "8192"},
             {"context_size": "64"},
         ]
@@ -100,7 +100,7 @@ def test_an_engine_and_files_that_are_there_are_not_fetched_again():
         await scene.load("j2", replica=1)
         assert (await scene.end_of("j2")).state == "done"
         assert scene.files.fetched == 8 * MIB
-        assert not scene.installer.gates.has_reached(CPU, Phase.RESOLVING)
+        assert not scene.installer.gates.has_reached(CPU, JobPhase.RESOLVING)
         assert sorted(scene.processes.table) == ["qwen#0", "qwen#1"]
 
     play(story)
@@ -111,7 +111,7 @@ def test_a_model_without_files_is_given_no_path():
         scene.installer.put(CPU)
         await scene.load("j1", files=(), entry="")
         assert (await scene.end_of("j1")).state == "done"
-        assert scene.processes.wishes[0].model_path == ""
+        assert scene.processes.commands[0].model_path == ""
         assert scene.disk.models == {}
 
     play(story)
@@ -122,32 +122,31 @@ def test_without_an_entry_the_engine_is_given_the_folder():
         scene.installer.put(CPU)
         await scene.load("j1", entry="")
         await scene.end_of("j1")
-        assert Path(scene.processes.wishes[0].model_path) == Path("/nowhere/models/qwen")
+        assert Path(scene.processes.commands[0].model_path) == Path("/nowhere/models/qwen")
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-23")
 def test_a_backend_that_is_being_installed_is_waited_for_and_installed_once():
     async def story(scene: JobScene) -> None:
-        scene.installer.gates.hold(CPU, Phase.DOWNLOADING)
+        scene.installer.gates.hold(CPU, JobPhase.DOWNLOADING)
         await scene.install("j1", 5)
         await scene.load("j2")
         await scene.load("j3", model="other", build=None)
         await scene.clock.sleep(5)
         assert scene.installer.most_on_one == 1
         assert scene.processes.table == {}
-        scene.installer.gates.open(CPU, Phase.DOWNLOADING)
+        scene.installer.gates.open(CPU, JobPhase.DOWNLOADING)
         assert (await scene.end_of("j2")).state == "done"
         assert (await scene.end_of("j3")).state == "done"
-        assert scene.installer.gates.reached.count((CPU, Phase.DOWNLOADING)) == 1
+        assert scene.installer.gates.reached.count((CPU, JobPhase.DOWNLOADING)) == 1
         # The load has not taken the generation of the assignment away.
-        assert [(each.name, each.generation) for each in scene.installer.installed()] == [(CPU, 5)]
+        assert [(each.name, each.generation) for each in scene.installer.list_installed()] == [(CPU, 5)]
 
     play(story)
 
 
-def test_a_backend_that_is_missing_and_cannot_be_installed_is_told():
+def test_load_fails_when_its_backend_is_missing_and_cannot_be_installed():
     async def story(scene: JobScene) -> None:
         await scene.load("j1", build=None)
         end = await scene.end_of("j1")
@@ -157,24 +156,22 @@ def test_a_backend_that_is_missing_and_cannot_be_installed_is_told():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-24")
 def test_a_load_of_what_runs_already_is_done_at_once_and_touches_nothing():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.load("j1")
         first = await scene.end_of("j1")
         pid = process_of(scene).pid
-        hold(scene, Phase.STAGING)
+        hold(scene, JobPhase.STAGING)
         await scene.load("j2")
         again = await scene.end_of("j2", limit_s=0.5)
         assert (again.state, again.result, again.stopped) == ("done", first.result, ())
         assert process_of(scene).pid == pid
-        assert len(scene.processes.wishes) == 1
+        assert len(scene.processes.commands) == 1
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-24")
 def test_another_revision_or_backend_ends_the_old_process_last_and_names_it():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
@@ -182,11 +179,11 @@ def test_another_revision_or_backend_ends_the_old_process_last_and_names_it():
         await scene.load("j1")
         await scene.end_of("j1")
         old = process_of(scene)
-        hold(scene, Phase.STAGING)
+        hold(scene, JobPhase.STAGING)
         await scene.load("j2", revision="r2")
         await scene.clock.sleep(5)
         assert process_of(scene) == old, "until the files are there it goes on"
-        let(scene, Phase.STAGING)
+        let(scene, JobPhase.STAGING)
         end = await scene.end_of("j2")
         assert (end.state, end.stopped) == ("done", (KEY,))
         assert process_of(scene).revision == "r2"
@@ -211,18 +208,17 @@ def test_a_process_that_cannot_be_ended_keeps_its_place_and_the_load_fails():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-25")
 def test_two_loads_of_one_key_take_turns_and_those_of_others_do_not_wait():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
-        hold(scene, Phase.LOADING)
+        hold(scene, JobPhase.LOADING)
         await scene.load("j1")
-        await reach(scene, Phase.LOADING)
+        await reach(scene, JobPhase.LOADING)
         await scene.load("j2", revision="r2")
-        await scene.load("j3", model="other", files=(FileItem(path="o", sha256="b" * 64, size_bytes=MIB),))
+        await scene.load("j3", model="other", files=(ModelFileItem(path="o", sha256="b" * 64, size_bytes=MIB),))
         assert (await scene.end_of("j3", limit_s=5)).state == "done"
         assert (await scene.get("j2"))["j2"].state == "queued"
-        let(scene, Phase.LOADING)
+        let(scene, JobPhase.LOADING)
         assert (await scene.end_of("j1")).state == "done"
         end = await scene.end_of("j2")
         assert (end.state, end.stopped) == ("done", (KEY,))
@@ -231,7 +227,6 @@ def test_two_loads_of_one_key_take_turns_and_those_of_others_do_not_wait():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-25")
 def test_the_files_of_one_model_are_fetched_by_one_job_at_a_time():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
@@ -248,11 +243,10 @@ def test_the_files_of_one_model_are_fetched_by_one_job_at_a_time():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-26")
 @pytest.mark.parametrize("phase", list(HELD))
 @pytest.mark.parametrize("keeps_partial", [True, False])
 def test_a_load_that_is_cancelled_in_any_phase_leaves_no_process_and_keeps_what_is_verified(
-    phase: Phase, *, keeps_partial: bool
+    phase: JobPhase, *, keeps_partial: bool
 ):
     async def story(scene: JobScene) -> None:
         hold(scene, phase)
@@ -262,10 +256,10 @@ def test_a_load_that_is_cancelled_in_any_phase_leaves_no_process_and_keeps_what_
         end = await scene.end_of("j1", limit_s=20)
         assert end.state == ("paused" if keeps_partial else "cancelled")
         assert scene.processes.table == {}
-        assert (scene.files.fetched == 8 * MIB) == (phase is Phase.LOADING)
+        assert (scene.files.fetched == 8 * MIB) == (phase is JobPhase.LOADING)
         # The next one goes on from there.
         scene.processes.gates = scene.files.gates = type(scene.files.gates)()
-        if phase is Phase.DOWNLOADING:
+        if phase is JobPhase.DOWNLOADING:
             let(scene, phase)
         await scene.load("j2")
         assert (await scene.end_of("j2")).state == "done"
@@ -274,17 +268,16 @@ def test_a_load_that_is_cancelled_in_any_phase_leaves_no_process_and_keeps_what_
     play(story)
 
 
-@pytest.mark.behaviour("JOB-26")
 def test_a_load_that_is_cancelled_while_it_waits_leaves_the_other_process_alone():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
-        hold(scene, Phase.LOADING)
+        hold(scene, JobPhase.LOADING)
         await scene.load("j1")
         await scene.load("j2")
-        await reach(scene, Phase.LOADING)
+        await reach(scene, JobPhase.LOADING)
         await scene.cancel("j2")
         assert (await scene.end_of("j2", limit_s=20)).state == "cancelled"
-        let(scene, Phase.LOADING)
+        let(scene, JobPhase.LOADING)
         assert (await scene.end_of("j1")).state == "done"
         assert process_of(scene).job_id == "j1"
         # After the end there is nothing to cancel.
@@ -294,16 +287,15 @@ def test_a_load_that_is_cancelled_while_it_waits_leaves_the_other_process_alone(
     play(story)
 
 
-@pytest.mark.behaviour("JOB-26")
 def test_a_cancellation_that_a_kill_interrupted_ends_the_process_that_the_next_worker_has_adopted():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
-        hold(scene, Phase.LOADING)
+        hold(scene, JobPhase.LOADING)
         await scene.load("j1")
-        await reach(scene, Phase.LOADING)
+        await reach(scene, JobPhase.LOADING)
         record = scene.disk.jobs["j1"]
         await scene.kill()
-        scene.disk.jobs["j1"] = replace(record, stop=Stop.CANCEL)
+        scene.disk.jobs["j1"] = replace(record, stop=JobStopReason.CANCEL)
         await scene.start(on_bus=False)
         made = scene.processes.run(KEY, CPU, state="starting")
         scene.processes.table[KEY] = replace(made, revision="r1", job_id="j1")
@@ -316,37 +308,35 @@ def test_a_cancellation_that_a_kill_interrupted_ends_the_process_that_the_next_w
     play(story)
 
 
-@pytest.mark.behaviour("JOB-27")
 @pytest.mark.parametrize("phase", list(HELD))
-def test_a_worker_that_is_killed_in_any_phase_goes_on_with_the_load(phase: Phase):
+def test_a_worker_that_is_killed_in_any_phase_goes_on_with_the_load(phase: JobPhase):
     async def story(scene: JobScene) -> None:
         hold(scene, phase)
         await scene.load("j1")
         await reach(scene, phase)
-        await scene.until(lambda: scene.heard("j1")[-1:] != [])
-        heard = scene.heard("j1")[-1]
+        await scene.until(lambda: scene.list_events("j1")[-1:] != [])
+        last_before = scene.list_events("j1")[-1]
         await scene.kill()
         await scene.start()
         end = await scene.end_of("j1")
         assert (end.state, end.percent) == ("done", 100.0)
-        assert end.seq > heard.seq
+        assert end.seq > last_before.seq
         assert process_of(scene).job_id == "j1"
-        told = scene.heard("j1")
-        assert [event.percent for event in told] == sorted(event.percent for event in told)
+        job_events = scene.list_events("j1")
+        assert [event.percent for event in job_events] == sorted(event.percent for event in job_events)
         # Sent once more it is the same job.
         assert (await scene.load("j1")).job == end
-        assert len(scene.processes.wishes) == 1
+        assert len(scene.processes.commands) == 1
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-27")
 def test_a_load_whose_process_was_adopted_is_done_at_once():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
-        hold(scene, Phase.LOADING)
+        hold(scene, JobPhase.LOADING)
         await scene.load("j1")
-        await reach(scene, Phase.LOADING)
+        await reach(scene, JobPhase.LOADING)
         await scene.kill()
         await scene.start(on_bus=False)
         # As the supervisor does, which starts before the jobs.
@@ -354,13 +344,12 @@ def test_a_load_whose_process_was_adopted_is_done_at_once():
         scene.processes.table[KEY] = replace(made, revision="r1", job_id="j1")
         await scene.join()
         assert (await scene.end_of("j1")).result["address"] == made.address
-        assert scene.processes.wishes == []
+        assert scene.processes.commands == []
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-28")
-def test_a_failure_in_any_phase_is_told_with_its_code_and_ends_that_job_only():
+def test_failure_in_any_phase_is_reported_with_its_code_and_ends_that_job_only():
     async def story(scene: JobScene) -> None:
         running = scene.processes.run("other#0", CUDA)
         for phase, part in HELD.items():
@@ -369,8 +358,8 @@ def test_a_failure_in_any_phase_is_told_with_its_code_and_ends_that_job_only():
             getattr(scene, part).gates.fail(NAMES[phase], phase, error)
             await scene.load(name)
             end = await scene.end_of(name)
-            told = (end.state, end.error_code, end.error_text)
-            assert told == ("failed", "engine_failed", f"trouble while {phase}")
+            reported = (end.state, end.error_code, end.error_text)
+            assert reported == ("failed", "engine_failed", f"trouble while {phase}")
         assert list(scene.processes.table.values()) == [running]
         await scene.load("at last")
         assert (await scene.end_of("at last")).state == "done"
@@ -378,13 +367,12 @@ def test_a_failure_in_any_phase_is_told_with_its_code_and_ends_that_job_only():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-29")
 def test_a_load_that_takes_too_long_names_the_budget_the_size_and_the_setting():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         words = "qwen#0 was not ready after 340 s.\n    loading tensors"
-        scene.processes.gates.fail(KEY, Phase.LOADING, Unprocessable(words, code="load_timeout"))
-        await scene.load("j1", files=(FileItem(path="m", sha256="c" * 64, size_bytes=2048 * MIB),))
+        scene.processes.gates.fail(KEY, JobPhase.LOADING, Unprocessable(words, code="load_timeout"))
+        await scene.load("j1", files=(ModelFileItem(path="m", sha256="c" * 64, size_bytes=2048 * MIB),))
         end = await scene.end_of("j1")
         assert (end.state, end.error_code) == ("failed", "load_timeout")
         assert end.error_text == (
@@ -395,32 +383,32 @@ def test_a_load_that_takes_too_long_names_the_budget_the_size_and_the_setting():
     play(story)
 
 
-@pytest.mark.behaviour("JOB-30")
 def test_the_bar_of_a_load_moves_with_the_bytes_of_the_engine_and_of_the_files():
     async def story(scene: JobScene) -> None:
         scene.files.bytes_per_s = scene.installer.bytes_per_s = MIB
-        big = (FileItem(path="m", sha256="d" * 64, size_bytes=24 * MIB),)
+        big = (ModelFileItem(path="m", sha256="d" * 64, size_bytes=24 * MIB),)
         await scene.load("j1", files=big, build=wire_build(CPU, size_bytes=8 * MIB))
         await scene.end_of("j1")
-        told = scene.heard("j1")
-        percents = [event.percent for event in told]
+        job_events = scene.list_events("j1")
+        percents = [event.percent for event in job_events]
         assert percents == sorted(percents)
-        fetched = max(event.percent for event in told if event.phase == Phase.DOWNLOADING)
-        staged = max(event.percent for event in told if event.phase == Phase.STAGING)
+        fetched = max(event.percent for event in job_events if event.phase == JobPhase.DOWNLOADING)
+        staged = max(event.percent for event in job_events if event.phase == JobPhase.STAGING)
         # A quarter of ninety, then the rest of it.
         assert 18 <= fetched <= 22.5
         assert 85 <= staged <= 90
-        half = [event.percent for event in told if event.current_bytes == 12 * MIB and event.phase == Phase.STAGING]
+        half = [
+            event.percent for event in job_events if event.current_bytes == 12 * MIB and event.phase == JobPhase.STAGING
+        ]
         assert half
         assert 50 <= half[0] <= 60
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-30")
 def test_a_load_that_fetches_nothing_has_the_whole_bar_for_the_start():
-    assert load_windows(0, 0).starting == (0.0, 100.0)
-    windows = load_windows(0, 10)
+    assert compute_load_windows(0, 0).starting == (0.0, 100.0)
+    windows = compute_load_windows(0, 10)
     assert (windows.installing, windows.staging, windows.starting) == ((0.0, 0.0), (0.0, 90.0), (90.0, 100.0))
 
 
@@ -450,12 +438,12 @@ def test_a_load_that_makes_no_sense_is_refused(changes: dict[str, object], code:
 def test_a_build_that_is_only_there_for_a_load_is_found_under_its_other_names():
     async def story(scene: JobScene) -> None:
         made = wire_build(CPU, alias="llama-cpp")
-        hold(scene, Phase.DOWNLOADING)
+        hold(scene, JobPhase.DOWNLOADING)
         await scene.load("j1", build=made)
-        await reach(scene, Phase.DOWNLOADING)
+        await reach(scene, JobPhase.DOWNLOADING)
         start = StartBackend(job_id="s1", backend="llama-cpp", model="by hand")
         await scene.ask(subjects.BACKEND_START, start)
-        let(scene, Phase.DOWNLOADING)
+        let(scene, JobPhase.DOWNLOADING)
         assert (await scene.end_of("s1")).result["backend"] == CPU
 
     play(story)
@@ -463,29 +451,28 @@ def test_a_build_that_is_only_there_for_a_load_is_found_under_its_other_names():
 
 def test_a_newer_change_of_the_backend_does_not_take_the_place_of_a_load():
     async def story(scene: JobScene) -> None:
-        hold(scene, Phase.STAGING)
+        hold(scene, JobPhase.STAGING)
         await scene.load("j1")
-        await reach(scene, Phase.STAGING)
+        await reach(scene, JobPhase.STAGING)
         await scene.upgrade("j2", 9)
         assert (await scene.end_of("j2")).state == "done"
-        let(scene, Phase.STAGING)
+        let(scene, JobPhase.STAGING)
         end = await scene.end_of("j1")
         assert (end.state, end.result["backend"]) == ("done", CPU)
 
     play(story)
 
 
-@pytest.mark.behaviour("JOB-27")
 def test_load_of_an_earlier_process_goes_on_only_after_the_node_is_registered():
     async def story(scene: JobScene) -> None:
-        hold(scene, Phase.STAGING)
+        hold(scene, JobPhase.STAGING)
         await scene.load("j1")
-        await reach(scene, Phase.STAGING)
+        await reach(scene, JobPhase.STAGING)
         await scene.kill()
         await scene.start(is_registered=False)
         await scene.clock.sleep(60.0)
         assert scene.files.gates.reached == []
-        await scene.runner.serve(NODE)
+        await scene.runner.serve_node(NODE)
         assert (await scene.end_of("j1")).state == "done"
 
     play(story)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from corral.domain.errors import NotFound
-from corral.domain.prefetch import PrefetchEntry, PrefetchKind
+from corral.domain.model import PrefetchEntry, PrefetchKind
 from corral.wire.holdings import PrefetchEntryOut
 from corral.worker.prefetch import EVERY_S, PrefetchRequester
 from tests.simulation.chance import chance
@@ -15,8 +15,8 @@ from tests.simulation.clock import SimClock
 from tests.simulation.run import simulate
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import join_token
-from tests.support.waiting import eventually
+from tests.support.nodes import create_join_token
+from tests.support.polling import eventually
 from tests.worker.conftest import StartWorker
 from tests.worker.standin import PretendFrontend, PretendNode
 
@@ -44,7 +44,7 @@ def test_requester_asks_once_for_each_entry_when_it_gets_its_place():
     async def story(frontend: PretendFrontend, requester: PrefetchRequester, clock: SimClock) -> None:
         await clock.sleep(600)
         assert frontend.prefetches == []
-        requester.place = lambda: NODE_ID
+        requester.get_node_id = lambda: NODE_ID
         requester.wake()
         await clock.sleep(3600)
         assert [(body.backends, body.models) for body in frontend.prefetches] == [(["solo"], ["chat"])]
@@ -56,15 +56,15 @@ def test_requester_asks_again_for_what_was_refused_and_for_nothing_else():
     async def story(frontend: PretendFrontend, requester: PrefetchRequester, clock: SimClock) -> None:
         refused = PrefetchEntryOut(kind="model", name="chat", state="refused", message="There is no model chat.")
         frontend.prefetch_answers[("model", "chat")] = refused
-        requester.place = lambda: NODE_ID
+        requester.get_node_id = lambda: NODE_ID
         requester.wake()
         await clock.sleep(3 * EVERY_S)
         del frontend.prefetch_answers[("model", "chat")]
         await clock.sleep(20 * EVERY_S)
-        asked = [(body.backends, body.models) for body in frontend.prefetches]
-        assert asked[0] == (["solo"], ["chat"])
-        assert set(map(str, asked[1:])) == {str(([], ["chat"]))}
-        assert requester.list_open(NODE_ID) == []
+        requested = [(body.backends, body.models) for body in frontend.prefetches]
+        assert requested[0] == (["solo"], ["chat"])
+        assert set(map(str, requested[1:])) == {str(([], ["chat"]))}
+        assert requester.list_open_entries(NODE_ID) == []
 
     play(story)
 
@@ -73,7 +73,7 @@ def test_requester_goes_on_when_frontends_are_away_or_too_old():
     async def story(frontend: PretendFrontend, requester: PrefetchRequester, clock: SimClock) -> None:
         frontend.is_away = True
         frontend.refusals["prefetch"] = [NotFound("There is no such route.")]
-        requester.place = lambda: NODE_ID
+        requester.get_node_id = lambda: NODE_ID
         requester.wake()
         await clock.sleep(600)
         assert frontend.prefetches == []
@@ -86,11 +86,11 @@ def test_requester_goes_on_when_frontends_are_away_or_too_old():
 
 def test_requester_asks_anew_when_the_node_has_joined_again():
     async def story(frontend: PretendFrontend, requester: PrefetchRequester, clock: SimClock) -> None:
-        requester.place = lambda: NODE_ID
+        requester.get_node_id = lambda: NODE_ID
         requester.wake()
         await clock.sleep(2 * EVERY_S)
         frontend.nodes["a"].id = "node-2"
-        requester.place = lambda: "node-2"
+        requester.get_node_id = lambda: "node-2"
         await clock.sleep(3 * EVERY_S)
         assert [body.backends for body in frontend.prefetches] == [["solo"], ["solo"]]
 
@@ -100,8 +100,8 @@ def test_requester_asks_anew_when_the_node_has_joined_again():
 async def test_worker_has_its_prefetch_list_once_it_is_approved_and_asks_no_more_after_a_restart(
     cluster: RunningFrontend, start_worker: StartWorker
 ):
-    wanted = {"prefetch_backends": "fake", "prefetch_models": "nobody"}
-    worker = await start_worker(token=await join_token(cluster, approves=True), **wanted)
+    options = {"prefetch_backends": "fake", "prefetch_models": "nobody"}
+    worker = await start_worker(token=await create_join_token(cluster, approves=True), **options)
 
     async def is_installed() -> bool:
         _, page = await cluster.call("GET", "/api/operations/history")
@@ -110,11 +110,11 @@ async def test_worker_has_its_prefetch_list_once_it_is_approved_and_asks_no_more
     await eventually(is_installed)
     await worker.services.stop()
     await cluster.call("DELETE", "/api/operations/history")
-    again = await start_worker(**wanted)
+    again = await start_worker(**options)
 
     async def is_settled() -> bool:
         assert again.prefetch is not None
-        names = [entry.name for entry in again.prefetch.list_open(again.agent.node_id or "")]
+        names = [entry.name for entry in again.prefetch.list_open_entries(again.membership.node_id or "")]
         return names == ["nobody"]
 
     await eventually(is_settled)

@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.bus.nats_server import free_port
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import join_token
-from tests.support.waiting import eventually
+from tests.support.nodes import create_join_token
+from tests.support.polling import eventually
+from tests.support.ports import find_free_port
 from tests.worker.conftest import StartProcess
 from tests.worker.process import WorkerProcess
 
@@ -50,7 +50,7 @@ async def _get(node: Any, path: str) -> int:
 async def test_a_signal_ends_the_worker_well_and_the_node_has_left(
     cluster: RunningFrontend, start_process: StartProcess
 ):
-    worker = await start_process(token=await join_token(cluster, approves=True))
+    worker = await start_process(token=await create_join_token(cluster, approves=True))
     node = await _until_on_bus(cluster)
     assert await _get(node, "/readyz") == 200
     worker.send(signal.SIGTERM)
@@ -65,7 +65,7 @@ async def test_a_signal_ends_the_worker_well_and_the_node_has_left(
 async def test_a_killed_worker_comes_back_as_the_same_node_in_a_new_life(
     cluster: RunningFrontend, start_process: StartProcess
 ):
-    first = await start_process(token=await join_token(cluster, approves=True))
+    first = await start_process(token=await create_join_token(cluster, approves=True))
     before = await _until_on_bus(cluster)
     first.send(signal.SIGKILL)
     await first.ended()
@@ -76,9 +76,8 @@ async def test_a_killed_worker_comes_back_as_the_same_node_in_a_new_life(
     assert len((await cluster.call("GET", "/api/nodes"))[1]) == 1
 
 
-@pytest.mark.behaviour("WRK-3")
 async def test_a_second_worker_on_one_home_is_refused(cluster: RunningFrontend, start_process: StartProcess):
-    first = await start_process(token=await join_token(cluster, approves=True))
+    first = await start_process(token=await create_join_token(cluster, approves=True))
     await _until_on_bus(cluster)
     second = await start_process(name="gpu-b")
     assert await second.ended() == 1
@@ -94,11 +93,10 @@ def _is_alive(node: Any) -> bool:
     return bool(_facts(node)["alive"])
 
 
-@pytest.mark.behaviour("WRK-8")
 async def test_a_copied_home_ends_the_first_process_with_a_sentence(
     cluster: RunningFrontend, start_process: StartProcess, tmp_path: Path
 ):
-    first = await start_process(token=await join_token(cluster, approves=True))
+    first = await start_process(token=await create_join_token(cluster, approves=True))
     before = await _until_on_bus(cluster)
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -114,7 +112,7 @@ async def test_a_copied_home_ends_the_first_process_with_a_sentence(
 async def test_a_taken_name_is_an_error_with_a_hint_and_exit_code_one(
     cluster: RunningFrontend, start_process: StartProcess, tmp_path: Path
 ):
-    token = await join_token(cluster, max_uses=5)
+    token = await create_join_token(cluster, max_uses=5)
     await start_process(token=token)
     await eventually(lambda: _node(cluster), within_s=60)
     second = await start_process(token=token, worker_home=str(tmp_path / "other"))
@@ -123,7 +121,6 @@ async def test_a_taken_name_is_an_error_with_a_hint_and_exit_code_one(
     assert "hint: Choose another --name" in second.output
 
 
-@pytest.mark.behaviour("WRK-12")
 async def test_a_damaged_identity_is_an_error_and_stays_as_it_is(start_process: StartProcess, tmp_path: Path):
     home = tmp_path / "damaged"
     home.mkdir()
@@ -135,21 +132,20 @@ async def test_a_damaged_identity_is_an_error_and_stays_as_it_is(start_process: 
 
 
 @pytest.mark.behaviour("WRK-6")
-async def test_a_worker_without_a_frontend_goes_on_trying_until_it_is_told_to_stop(start_process: StartProcess):
-    worker = await start_process(join=f"http://127.0.0.1:{free_port()}")
+async def test_worker_without_a_frontend_goes_on_trying_until_it_is_stopped(start_process: StartProcess):
+    worker = await start_process(join=f"http://127.0.0.1:{find_free_port()}")
 
-    async def is_told() -> bool:
+    async def is_logged() -> bool:
         return bool(worker.logged("failed"))
 
-    await eventually(is_told)
+    await eventually(is_logged)
     assert worker.process.returncode is None
     worker.send(signal.SIGINT)
     assert await worker.ended() == 0
 
 
-@pytest.mark.behaviour("WRK-11")
 async def test_no_secret_is_in_the_logs_or_on_the_command_line(cluster: RunningFrontend, start_process: StartProcess):
-    token = await join_token(cluster, approves=True)
+    token = await create_join_token(cluster, approves=True)
     worker = await start_process(token=token, log_level="debug")
     await _until_on_bus(cluster)
     identity = json.loads(Path(_home(worker), "identity.json").read_text())
@@ -163,7 +159,6 @@ async def test_no_secret_is_in_the_logs_or_on_the_command_line(cluster: RunningF
     assert Path(_home(worker), "identity.json").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.behaviour("WRK-15")
 def test_a_worker_needs_no_library_of_the_registry_or_the_api():
     code = f"import sys, corral.app.worker; print([name for name in {FORBIDDEN!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""`calls.md`: what clients can call, which engines speak it themselves, and what happens otherwise."""
+"""Renders `calls.md`: the calls of clients, which engines speak them themselves, and what happens otherwise."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from collections.abc import Iterator
 
 from starlette.routing import Route
 
-from corral.api.dialects import ROUTES
-from corral.api.dialects.envelopes import ANTHROPIC, OLLAMA
-from corral.api.dialects.routes import CallRoute, Told
-from corral.api.openai.asked import CALLS
+from corral.api.application import DIALECT_ROUTES
+from corral.api.dialects.error_envelopes import ANTHROPIC, OLLAMA
+from corral.api.dialects.routes import CallRoute, MemoryRoute
 from corral.backends.catalog import read_built_in
-from tools.markdown import code, page, table
+from corral.gateway.request.request_builder import CALLS
+from tools.markdown import format_code, format_page, format_table
 
 _INTRODUCTION = """\
-How models can be asked. A call that the engine of a model speaks itself is passed on: body and answer are between
-the client and the engine, but for the model's name and its defaults. What an engine speaks stands in the manifest of
-its backend (`serves`); an engine of which nobody knows that is called all the same. How to point clients here is told
-in [Clients](../how-to/clients.md). Who sends `anthropic-version` is Anthropic's client, also where OpenAI has the same
-path."""
+The calls of clients to models. A call that the engine of a model speaks itself is passed on: body and response are
+between the client and the engine, but for the model's name and its defaults. The manifest of a backend lists the calls
+that its engine speaks (`serves`); an engine without that list is called all the same.
+[Clients](../how-to/clients.md) says how to point clients here. A request with the header `anthropic-version` counts as
+one of Anthropic's clients, also where OpenAI has the same path."""
 _APIS = {id(ANTHROPIC): "Anthropic's", id(OLLAMA): "Ollama's"}
 
 
 def render() -> str:
     head = ["call", "API", "engines of the built-in gallery that speak it", "otherwise"]
-    return page("Calls", _INTRODUCTION, table(head, _rows()))
+    return format_page("Calls", _INTRODUCTION, format_table(head, _rows()))
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
     for path, call in CALLS.items():
-        yield code(f"POST {path}"), "OpenAI's", _engines(call), "the engine's own refusal"
+        yield format_code(f"POST {path}"), "OpenAI's", _engines(call), "the engine's own refusal"
     for path in ("/v1/models", "/v1/models/{model}"):
-        yield code(f"GET {path}"), "OpenAI's", "", Told.otherwise
-    for route in ROUTES:
+        yield format_code(f"GET {path}"), "OpenAI's", "", MemoryRoute.fallback
+    for route in DIALECT_ROUTES:
         yield _row(route)
 
 
@@ -41,7 +41,7 @@ def _row(route: Route) -> tuple[str, ...]:
     assert isinstance(made, CallRoute), route.path
     api = _APIS.get(id(made.envelope), "OpenAI's")
     method = next(iter(sorted((route.methods or set()) - {"HEAD"})))
-    return code(f"{method} {made.path}"), api, _engines(made.call) if api != "Ollama's" else "", made.otherwise
+    return format_code(f"{method} {made.path}"), api, _engines(made.call) if api != "Ollama's" else "", made.fallback
 
 
 def _engines(call: str) -> str:
@@ -51,4 +51,4 @@ def _engines(call: str) -> str:
         for version in entry.versions
         if call in version.manifest.serves
     }
-    return ", ".join(code(name) for name in sorted(names))
+    return ", ".join(format_code(name) for name in sorted(names))

@@ -1,4 +1,4 @@
-"""`cli.md`: every command with its arguments and options, by walking the command tree."""
+"""Renders `cli.md`: every command with its arguments and options, by walking the command tree."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import typer.main
 
-from tools.markdown import anchor, code, page, table
-from tools.source import Problem
+from tools.markdown import format_code, format_page, format_table, make_anchor
+from tools.source import DocsProblem
 
 _INTRODUCTION = """\
-What was asked for goes to standard output, everything else to standard error. Exit codes: 0 all is well, 1 refused or
-failed, 2 a mistake in the command line or inside Corral, 130 interrupted. `NO_COLOR` is respected. An error is one
+Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 refused or failed,
+2 a mistake in the command line or a bug in Corral, 130 interrupted. `NO_COLOR` is respected. An error is one
 sentence after `error:`, and what to do about it after `hint:`. With `--json` it is one line of JSON on standard error:
-`{"error": {"code": …, "message": …, "hint": …, "details": {…}}}`; that is the last line there."""
-# Typer's own; they are the same in every program.
+`{"error": {"code": …, "message": …, "hint": …, "details": {…}}}`, the last line there."""
+# Options of Typer, which are the same in every program.
 _COMPLETION = frozenset({"--install-completion", "--show-completion", "--help"})
 _REQUIRED = "**required**"
 _NOTE = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
@@ -25,22 +25,22 @@ _NOTE = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 
 def render() -> str:
     if importlib.util.find_spec("corral.cli.main") is None:
-        raise Problem("corral.cli.main does not exist.")
+        raise DocsProblem("corral.cli.main does not exist.")
     from corral.cli.main import app  # noqa: PLC0415 - the page of the other tools is written without it
 
     commands = list(_walk(typer.main.get_command(app), "corral"))
-    rows = [(f"[`{name}`]({anchor(name)})", _first_line(command)) for name, command in commands]
-    blocks = [table(["command", "what it does"], rows)]
+    rows = [(f"[`{name}`]({make_anchor(name)})", _first_line(command)) for name, command in commands]
+    blocks = [format_table(["command", "what it does"], rows)]
     for name, command in commands:
         blocks += [f"## {name}", _help(command), _usage(name, command)]
         options = [_option(item) for item in command.params if _is_shown(item)]
         if options:
-            blocks.append(table(["argument or option", "variable", "default", "what it does"], options))
-    return page("Command line", _INTRODUCTION, *blocks)
+            blocks.append(format_table(["argument or option", "variable", "default", "what it does"], options))
+    return format_page("Command line", _INTRODUCTION, *blocks)
 
 
 def _walk(command: Any, name: str) -> list[tuple[str, Any]]:
-    """The commands that do something; a group is only a name before them, unless it does something itself."""
+    """Return the commands that do something; a group is only a name before them, unless it does something itself."""
     children = getattr(command, "commands", None)
     if not children:
         return [(name, command)]
@@ -78,18 +78,18 @@ def _is_shown(item: Any) -> bool:
 def _option(item: Any) -> tuple[str, str, str, str]:
     is_argument = item.param_type_name == "argument"
     names = [_argument(item)] if is_argument else [*item.opts, *item.secondary_opts]
-    notes = _Notes(item.help or "")
+    notes = _HelpText(item.help or "")
     variables = [item.envvar] if isinstance(item.envvar, str) else list(item.envvar or notes.variables)
     return (
-        ", ".join(code(name) for name in names),
-        ", ".join(code(name) for name in variables) or "-",
+        ", ".join(format_code(name) for name in names),
+        ", ".join(format_code(name) for name in variables) or "-",
         _default(item) or notes.default or "-",
         notes.sentence,
     )
 
 
-class _Notes:
-    """A help text without what stands in brackets at its end: `[env: NAME]`, `[default: 1]`, `[required]`, `[1]`."""
+class _HelpText:
+    """Splits a help text into its sentence and the notes in brackets at its end."""
 
     def __init__(self, text: str) -> None:
         self.variables: list[str] = []

@@ -1,7 +1,7 @@
-"""`grafana/corral.json`: a dashboard for Grafana, made from a list of panels so that all of them look alike.
+"""Renders `grafana/corral.json`: a dashboard for Grafana, from a list of panels so that all of them look alike.
 
-It asks for nothing but a Prometheus that reads `/metrics` of every frontend. A test holds every query to the metrics
-and labels that there are.
+The dashboard needs only a Prometheus that reads `/metrics` of every frontend. A test compares every query with the
+existing metrics and labels.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ _MODEL = f'{_WHERE},model=~"$model"'
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PanelQuery:
+    """A Prometheus query of a panel, with its legend."""
+
     expression: str
     legend: str
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class DashboardPanel:
+    """Describes a panel of the Grafana dashboard."""
+
     title: str
-    # What a reader should make of it.
+    # What a reader should conclude from the panel.
     sentence: str
-    # As Grafana names it: s, reqps, short.
+    # The unit as Grafana names it: s, reqps, short.
     unit: str
-    queries: tuple[Query, ...]
+    queries: tuple[PanelQuery, ...]
     is_stacked: bool = False
 
 
@@ -42,11 +46,11 @@ def _sum_rate(metric: str, by: str, where: str = _MODEL) -> str:
     return f"sum by ({by}) (rate({metric}{{{where}}}{_RATE}))"
 
 
-def _quantiles(metric: str) -> tuple[Query, ...]:
-    """Half and nineteen of twenty, by model."""
+def _quantiles(metric: str) -> tuple[PanelQuery, ...]:
+    """Return the queries for p50 and p95, by model."""
     rate = f"sum by (le, model) (rate({metric}_bucket{{{_MODEL}}}{_RATE}))"
     return tuple(
-        Query(f"histogram_quantile({share}, {rate})", f"{{{{model}}}} p{share * 100:.0f}") for share in (0.5, 0.95)
+        PanelQuery(f"histogram_quantile({share}, {rate})", f"{{{{model}}}} p{share * 100:.0f}") for share in (0.5, 0.95)
     )
 
 
@@ -55,123 +59,123 @@ def _gauge(metric: str, by: str = "", where: str = _WHERE) -> str:
 
 
 REQUESTS = (
-    Panel(
+    DashboardPanel(
         "Requests",
-        "What is asked, by model. A model that is missing here is asked for nothing.",
+        "Requests by model. A model that is missing here gets none.",
         "reqps",
-        (Query(_sum_rate("corral_requests_total", "model"), "{{model}}"),),
+        (PanelQuery(_sum_rate("corral_requests_total", "model"), "{{model}}"),),
         is_stacked=True,
     ),
-    Panel(
+    DashboardPanel(
         "Errors",
-        "By who is to blame and why. `engine` and `gateway` are yours to look at, `client` is not.",
+        "By origin and reason. Look into `engine` and `gateway`; `client` errors are made by callers.",
         "reqps",
-        (Query(_sum_rate("corral_errors_total", "origin, code", _WHERE), "{{origin}}: {{code}}"),),
+        (PanelQuery(_sum_rate("corral_errors_total", "origin, code", _WHERE), "{{origin}}: {{code}}"),),
         is_stacked=True,
     ),
-    Panel(
-        "Under way",
+    DashboardPanel(
+        "In flight",
         "Requests and streams now, over all frontends shown.",
         "short",
         (
-            Query(_gauge("corral_requests_open"), "requests"),
-            Query(_gauge("corral_streams_open"), "streams"),
+            PanelQuery(_gauge("corral_requests_open"), "requests"),
+            PanelQuery(_gauge("corral_streams_open"), "streams"),
         ),
     ),
-    Panel(
+    DashboardPanel(
         "Time to the first byte",
-        "What people feel as speed. It grows with long prompts and with full replicas.",
+        "The delay that people notice. It grows with long prompts and with full replicas.",
         "s",
         _quantiles("corral_first_byte_seconds"),
     ),
-    Panel(
+    DashboardPanel(
         "Time between tokens",
         "The mean of each stream. Above 0.1 s people read faster than the model writes.",
         "s",
         _quantiles("corral_inter_token_seconds"),
     ),
-    Panel("Time of whole answers", "Until the last byte.", "s", _quantiles("corral_request_seconds")),
-    Panel(
+    DashboardPanel("Time of whole responses", "Until the last byte.", "s", _quantiles("corral_request_seconds")),
+    DashboardPanel(
         "Time in the queue",
-        "Until a replica was picked. More than nothing for long means that replicas are missing.",
+        "Until a replica was picked. If it stays above zero, add replicas.",
         "s",
         _quantiles("corral_queue_seconds"),
     ),
-    Panel(
+    DashboardPanel(
         "Waiting",
         "Requests without a replica: the model is being loaded, or all replicas are full.",
         "short",
-        (Query(_gauge("corral_queue_waiting", "model", _MODEL), "{{model}}"),),
+        (PanelQuery(_gauge("corral_queue_waiting", "model", _MODEL), "{{model}}"),),
         is_stacked=True,
     ),
-    Panel(
+    DashboardPanel(
         "Tokens",
-        "Read and written in a second; cached ones are among those of prompts.",
+        "Prompt and completion tokens per second; cached tokens are part of the prompt tokens.",
         "short",
-        (Query(_sum_rate("corral_tokens_total", "kind"), "{{kind}}"),),
+        (PanelQuery(_sum_rate("corral_tokens_total", "kind"), "{{kind}}"),),
     ),
-    Panel(
-        "Answers by status",
-        "The first digit of the status that clients got.",
+    DashboardPanel(
+        "Responses by status",
+        "By the class of the HTTP status: 2xx, 4xx, 5xx.",
         "reqps",
-        (Query(_sum_rate("corral_requests_total", "status"), "{{status}}"),),
+        (PanelQuery(_sum_rate("corral_requests_total", "status"), "{{status}}"),),
         is_stacked=True,
     ),
-    Panel(
+    DashboardPanel(
         "Replicas left out",
-        "Their calls failed; they are tried again now and then.",
+        "Replicas that get no requests because their calls failed; they are retried from time to time.",
         "short",
-        (Query(_gauge("corral_breaker_open", "model", _MODEL), "{{model}}"),),
+        (PanelQuery(_gauge("corral_breaker_open", "model", _MODEL), "{{model}}"),),
         is_stacked=True,
     ),
-    Panel(
-        "Answers written by model",
-        "Tokens of answers in a second.",
+    DashboardPanel(
+        "Completion tokens by model",
+        "Completion tokens per second.",
         "short",
-        (Query(_sum_rate("corral_tokens_total", "model", f'{_MODEL},kind="completion"'), "{{model}}"),),
+        (PanelQuery(_sum_rate("corral_tokens_total", "model", f'{_MODEL},kind="completion"'), "{{model}}"),),
         is_stacked=True,
     ),
 )
 CLUSTER = (
-    Panel(
+    DashboardPanel(
         "Bus and leader",
         "Each frontend should be on the bus; exactly one leads.",
         "short",
         (
-            Query(_gauge("corral_bus_connected", "instance"), "{{instance}} on the bus"),
-            Query(_gauge("corral_leader"), "leaders"),
+            PanelQuery(_gauge("corral_bus_connected", "instance"), "{{instance}} on the bus"),
+            PanelQuery(_gauge("corral_leader"), "leaders"),
         ),
     ),
-    Panel(
+    DashboardPanel(
         "Nodes",
-        "By status, as of the last time that somebody looked at the cluster.",
+        "By status, as of the last request for the cluster's state.",
         "short",
-        (Query(f"max by (status) (corral_nodes{{{_WHERE}}})", "{{status}}"),),
+        (PanelQuery(f"max by (status) (corral_nodes{{{_WHERE}}})", "{{status}}"),),
         is_stacked=True,
     ),
-    Panel(
+    DashboardPanel(
         "Usage not in PostgreSQL yet",
-        "Falls to nothing every few seconds, unless PostgreSQL is away.",
+        "Falls to zero every few seconds, unless PostgreSQL is unreachable.",
         "short",
-        (Query(_gauge("corral_usage_spool_lines", "instance"), "{{instance}}"),),
+        (PanelQuery(_gauge("corral_usage_spool_lines", "instance"), "{{instance}}"),),
     ),
-    Panel(
+    DashboardPanel(
         "Operations",
-        "What is under way in the whole cluster, and what has failed.",
+        "Running and failed operations of the whole cluster.",
         "short",
-        (Query(f"max by (state) (corral_operations{{{_WHERE}}})", "{{state}}"),),
+        (PanelQuery(f"max by (state) (corral_operations{{{_WHERE}}})", "{{state}}"),),
     ),
-    Panel(
+    DashboardPanel(
         "Failed passes of loops",
-        "Grows while something that a frontend does in the background does not work.",
+        "Grows while a background task of a frontend keeps failing.",
         "short",
-        (Query(f"sum by (loop) (increase(corral_loop_failures{{{_WHERE}}}{_RATE}))", "{{loop}}"),),
+        (PanelQuery(f"sum by (loop) (increase(corral_loop_failures{{{_WHERE}}}{_RATE}))", "{{loop}}"),),
     ),
-    Panel(
+    DashboardPanel(
         "Traces",
-        "Requests whose spans were sent in a second, and those that no collector took.",
+        "Spans sent per second, and spans that no collector accepted.",
         "reqps",
-        (Query(_sum_rate("corral_traces_total", "outcome", _WHERE), "{{outcome}}"),),
+        (PanelQuery(_sum_rate("corral_traces_total", "outcome", _WHERE), "{{outcome}}"),),
     ),
 )
 
@@ -237,7 +241,7 @@ def _section(title: str, number: int, top: int) -> dict[str, Any]:
     return {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}
 
 
-def _panel(panel: Panel, number: int, position: int, top: int) -> dict[str, Any]:
+def _panel(panel: DashboardPanel, number: int, position: int, top: int) -> dict[str, Any]:
     width = WIDTH // PER_ROW
     line, column = divmod(position, PER_ROW)
     stacking = {"mode": "normal" if panel.is_stacked else "none", "group": "A"}

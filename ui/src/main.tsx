@@ -4,10 +4,10 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Problem } from "@/api/client";
 import { me } from "@/api/queries";
-import { Toasts } from "@/kit/toasts";
+import { ToastProvider } from "@/kit/toasts";
 import { pollWhenLost } from "@/live/connection";
 import { router } from "@/router";
-import { Door } from "@/shell/Door";
+import { SignInGate } from "@/shell/SignInGate";
 import { applyTheme } from "@/shell/theme";
 import "@fontsource-variable/instrument-sans/wght.css";
 import "@fontsource-variable/bricolage-grotesque/wght.css";
@@ -44,11 +44,11 @@ if (element) {
   createRoot(element).render(
     <StrictMode>
       <QueryClientProvider client={queries}>
-        <Toasts>
-          <Door>
+        <ToastProvider>
+          <SignInGate>
             <RouterProvider router={router} />
-          </Door>
-        </Toasts>
+          </SignInGate>
+        </ToastProvider>
       </QueryClientProvider>
     </StrictMode>,
   );

@@ -1,4 +1,5 @@
-"""Who may do what: join tokens, API keys, node credentials, and the in-memory directory that checks them.
+"""Authentication and authorisation: join tokens, API keys, node credentials, users, sessions, and the in-memory
+directory that checks them.
 
 May import store, runtime, policy, ports, domain.
 """

@@ -1,6 +1,6 @@
-"""Secrets: how they look, and the only form in which they are kept.
+"""Formats of secrets, and their hashes, which are all that is stored.
 
-Each has 256 random bits, so a plain SHA-256 cannot be searched; a slow hash would only slow every request.
+Each secret has 256 random bits, so a plain SHA-256 cannot be searched; a slow hash would only slow every request.
 """
 
 from __future__ import annotations
@@ -8,23 +8,23 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from corral.ports.runtime import Ids
+from corral.ports.runtime import IdGenerator
 
-# Enough to tell secrets apart in a list, too little to guess the rest from.
+# Enough to tell secrets apart in a list, too few to guess the rest.
 SHOWN_CHARACTERS = 8
 
 
-def make_secret(prefix: str, ids: Ids) -> str:
-    return prefix + ids.secret()
+def make_secret(prefix: str, ids: IdGenerator) -> str:
+    return prefix + ids.new_secret()
 
 
 def hash_secret(secret: str | bytes) -> str:
     return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()
 
 
-def shown_prefix(secret: str) -> str:
+def make_shown_prefix(secret: str) -> str:
     return secret[:SHOWN_CHARACTERS]
 
 
-def is_secret(secret: str, expected_hash: str) -> bool:
+def is_matching_secret(secret: str, expected_hash: str) -> bool:
     return hmac.compare_digest(hash_secret(secret), expected_hash)

@@ -1,1 +1,1 @@
-"""Ports made real. Only `app`, `cli` and tests import this."""
+"""Implementations of the ports. Only `app`, `cli` and tests import this package."""

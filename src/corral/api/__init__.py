@@ -1,1 +1,1 @@
-"""The HTTP edge: parse, authorise, call one flow, render. No decisions are taken here."""
+"""The HTTP API: routes parse and authorise a request, call one service and render its result. They decide nothing."""

@@ -1,4 +1,4 @@
-"""The one place where an error becomes an answer: one envelope for every route."""
+"""Turns errors into responses, with one envelope for every route."""
 
 from __future__ import annotations
 
@@ -12,40 +12,33 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from corral.domain.errors import CorralError, InvalidRequest, TooLarge, Unavailable
+from corral.gateway.errors import RETRY_AFTER_S, make_envelope
 
 log = structlog.get_logger(__name__)
 
-# Seconds after which it makes sense to ask again when a part is away.
-RETRY_AFTER_S = 2
-_PLAIN = {404: "not_found", 405: "method_not_allowed"}
+_CODES_BY_STATUS = {404: "not_found", 405: "method_not_allowed"}
 # How the paths of OpenAI's and Anthropic's APIs begin behind /v1.
-_OF_V1 = frozenset(
+_V1_SEGMENTS = frozenset(
     {"chat", "completions", "embeddings", "responses", "models", "messages", "audio", "images", "rerank"}
 )
-TOO_LARGE_HINT = "No call of this API needs that much; model files travel another way."
+TOO_LARGE_HINT = "No call of this API needs that much. Upload model files with PUT /api/files."
 _NOT_JSON = "The body is not valid JSON."
 _NOT_JSON_HINT = "JSON is UTF-8 text; `python -m json.tool < body.json` shows where it breaks."
 
 
-def envelope(request_path: str, code: str, message: str, **more: Any) -> dict[str, Any]:
-    kind = "node_error" if request_path.startswith(("/api/node/", "/api/nodes")) else "corral_error"
-    body: dict[str, Any] = {"code": code, "message": message, "type": kind}
-    return {"error": body | {"hint": None, "details": {}, "request_id": None} | more}
-
-
-def answer(request: Request, error: CorralError) -> JSONResponse:
-    body = envelope(
+def make_error_response(request: Request, error: CorralError) -> JSONResponse:
+    body = make_envelope(
         request.url.path,
         error.slug,
         error.message,
         hint=error.hint,
         details=error.details,
-        request_id=request_id_of(request),
+        request_id=get_request_id(request),
     )
-    return JSONResponse(body, status_code=error.status, headers=_headers(error))
+    return JSONResponse(body, status_code=error.status, headers=_make_headers(error))
 
 
-def _headers(error: CorralError) -> dict[str, str] | None:
+def _make_headers(error: CorralError) -> dict[str, str] | None:
     if isinstance(after_s := error.details.get("retry_after_s"), int | float):
         return {"Retry-After": str(math.ceil(after_s))}
     if isinstance(error, Unavailable):
@@ -53,71 +46,71 @@ def _headers(error: CorralError) -> dict[str, str] | None:
     return {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
 
 
-def request_id_of(request: Request) -> str | None:
+def get_request_id(request: Request) -> str | None:
     return getattr(request.state, "request_id", None)
 
 
-async def _corral_error(request: Request, error: Exception) -> JSONResponse:
+async def _on_corral_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, CorralError)
-    return answer(request, error)
+    return make_error_response(request, error)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """Name the first wrong field in a sentence; the others stand in the details."""
+async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
+    """Name the first invalid field in a sentence; the others are in the details."""
     assert isinstance(error, RequestValidationError)
-    problems = [{"field": _field(item), "problem": item["msg"]} for item in error.errors()]
+    problems = [{"field": _format_field(item), "problem": item["msg"]} for item in error.errors()]
     first = problems[0]
     if any(item["type"] == "json_invalid" for item in error.errors()):
-        return answer(request, _malformed())
+        return make_error_response(request, _make_malformed_error())
     message = f"{first['field'] or 'The body'}: {first['problem']}."
-    return answer(request, InvalidRequest(message, details={"problems": problems}))
+    return make_error_response(request, InvalidRequest(message, details={"problems": problems}))
 
 
-def _malformed() -> InvalidRequest:
+def _make_malformed_error() -> InvalidRequest:
     return InvalidRequest(_NOT_JSON, hint=_NOT_JSON_HINT, code="malformed_json")
 
 
-def _field(item: dict[str, Any]) -> str:
+def _format_field(item: dict[str, Any]) -> str:
     return ".".join(str(part) for part in item["loc"] if part not in ("body", "query", "path", "header"))
 
 
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == 400:
         # The framework's word for a body that is no text at all, or nested without end.
-        return answer(request, _malformed())
+        return make_error_response(request, _make_malformed_error())
     if error.status_code == 413:
-        return answer(request, TooLarge(error.detail, hint=TOO_LARGE_HINT))
-    code = _PLAIN.get(error.status_code, "http_error")
-    message = f"There is nothing at {request.url.path[:200]}." if error.status_code == 404 else f"{error.detail}."
-    hint = _route_hint(request.url.path) if error.status_code in _PLAIN else None
-    body = envelope(request.url.path, code, message, hint=hint, request_id=request_id_of(request))
+        return make_error_response(request, TooLarge(error.detail, hint=TOO_LARGE_HINT))
+    code = _CODES_BY_STATUS.get(error.status_code, "http_error")
+    message = f"There is no route {request.url.path[:200]}." if error.status_code == 404 else f"{error.detail}."
+    hint = _suggest_route(request.url.path) if error.status_code in _CODES_BY_STATUS else None
+    body = make_envelope(request.url.path, code, message, hint=hint, request_id=get_request_id(request))
     return JSONResponse(body, status_code=error.status_code, headers=error.headers)
 
 
-def _route_hint(path: str) -> str:
-    """Return what was probably meant by a path that does not exist: clients are often given a wrong base address."""
+def _suggest_route(path: str) -> str:
+    """Return a hint for a path that does not exist: clients often have a wrong base address."""
     if path.startswith("/v1/v1/"):
-        return "The base address ends with /v1 and the client adds /v1 itself, as Anthropic's do: leave it out."
+        return "The base address ends with /v1, and the client adds /v1 itself, as Anthropic clients do. Remove it."
     first = path.removeprefix("/").partition("/")[0]
-    if first in _OF_V1:
-        return f"The base address of OpenAI's clients ends with /v1: this is /v1{path[:200]}."
+    if first in _V1_SEGMENTS:
+        return f"The base address of OpenAI clients ends with /v1: use /v1{path[:200]}."
     return "GET /openapi.json lists the routes."
 
 
-async def _bug(request: Request, error: Exception) -> JSONResponse:
+async def _on_unexpected_error(request: Request, error: Exception) -> JSONResponse:
     log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
-    body = envelope(
+    body = make_envelope(
         request.url.path,
         "internal",
-        "Corral made a mistake; the log of this frontend says more.",
-        request_id=request_id_of(request),
+        "This is a bug in Corral. The log of this frontend has the details.",
+        request_id=get_request_id(request),
     )
     return JSONResponse(body, status_code=500)
 
 
-def install(app: FastAPI) -> None:
-    app.add_exception_handler(CorralError, _corral_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _bug)
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(CorralError, _on_corral_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_unexpected_error)

@@ -1,4 +1,4 @@
-"""Files of models: what nodes read (`/api/node/{node_id}/blobs`), and what admins send and see (`/api/files`)."""
+"""Routes for model files: reading by nodes (`/api/node/{node_id}/blobs`), uploads and lists (`/api/files`)."""
 
 from __future__ import annotations
 
@@ -8,41 +8,42 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from corral.api.errors import envelope, request_id_of
-from corral.api.parts import OperateIn, Parts, PartsIn, bearer
+from corral.api.deps import ApiDeps, DepsIn, OperatorIn, get_bearer_secret
+from corral.api.errors import get_request_id
 from corral.domain.errors import NotAllowed, NotFound
 from corral.domain.model import Blob
-from corral.ports.credentials import FRONTENDS, READS_BLOBS
+from corral.gateway.errors import make_envelope
+from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE
+from corral.store import holdings
 from corral.store import nodes as node_store
-from corral.store import staged
-from corral.store.files import Held
-from corral.transfer.inbox import Answer, Inbox, Upload
+from corral.store.files import HeldContent
+from corral.transfer.inbox import Inbox, InboxResponse, InboxUpload
 from corral.transfer.tickets import verify_ticket
-from corral.wire.errors import ErrorOut
+from corral.wire.base import ErrorOut
 from corral.wire.files import (
-    CollectedFileOut,
     CopyCheckOut,
+    FileGarbageOut,
+    FileHolderOut,
     FileOut,
-    FilesCollectedOut,
     FilesOut,
-    FileTakenOut,
-    HolderOut,
+    GarbageFileOut,
+    UploadedFileOut,
 )
 
 router = APIRouter(tags=["files"])
 Sha256 = Annotated[str, Path(pattern="^[0-9a-fA-F]{64}$", description="64 hexadecimal digits.")]
 _BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_CONTENT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "All of it.", "content": _BYTES},
-    206: {"description": "The bytes that were asked for.", "content": _BYTES},
-    416: {"model": ErrorOut, "description": "There are no such bytes."},
+_CONTENT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The whole content.", "content": _BYTES},
+    206: {"description": "The requested bytes.", "content": _BYTES},
+    416: {"model": ErrorOut, "description": "The range is outside the content."},
 }
-_SENT: dict[int | str, dict[str, Any]] = {
-    200: {"model": FileTakenOut, "description": "All of it is here, and is right."},
-    308: {"description": "So far good; `X-File-Size` says how much is here."},
+_UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"model": UploadedFileOut, "description": "The whole file has arrived and is intact."},
+    308: {"description": "The piece was stored; `X-File-Size` says how much has arrived."},
     416: {
         "model": ErrorOut,
-        "description": "The piece does not begin where the file ends; `X-File-Size` says where that is.",
+        "description": "The piece does not begin at the end of the stored part; `X-File-Size` says where that is.",
     },
 }
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
@@ -53,28 +54,31 @@ _PAGE_MAX = 1000
 
 
 @router.get(
-    "/api/node/{node_id}/blobs/{sha256}", response_class=Response, responses=_CONTENT, tags=["node self-service"]
+    "/api/node/{node_id}/blobs/{sha256}",
+    response_class=Response,
+    responses=_CONTENT_RESPONSES,
+    tags=["node self-service"],
 )
 async def read_blob(
     request: Request,
-    parts: PartsIn,
+    deps: DepsIn,
     node_id: str,
     sha256: Sha256,
-    range: Annotated[str, Header(description="One range of bytes; several are answered with all of it.")] = "",  # noqa: A002 - the header's name
+    range: Annotated[str, Header(description="One range of bytes; several get the whole content.")] = "",  # noqa: A002 - the header's name
 ) -> Response:
-    """A content that this frontend holds, all of it or a range; HEAD tells its size. Who else has it stands in the
-    details of a 404."""
-    blob = await _held(request, parts, node_id, sha256)
-    headers = _headers(blob)
-    span = _span(range, blob.size_bytes)
+    """Read a content of this frontend, whole or a range; HEAD returns its size. The details of a 404 name other
+    holders."""
+    blob = await _get_held_blob(request, deps, node_id, sha256)
+    headers = _make_blob_headers(blob)
+    span = _parse_range(range, blob.size_bytes)
     if span is None:
-        return _out_of_range(request, blob)
+        return _make_range_error(request, blob)
     start, length = span
     is_part = length < blob.size_bytes
     if is_part:
         headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{blob.size_bytes}"
     return StreamingResponse(
-        parts.library.read(blob.sha256, start, length),
+        deps.library.read(blob.sha256, start, length),
         status_code=206 if is_part else 200,
         headers=headers | {"Content-Length": str(length)},
         media_type="application/octet-stream",
@@ -82,10 +86,10 @@ async def read_blob(
 
 
 @router.head("/api/node/{node_id}/blobs/{sha256}", include_in_schema=False)
-async def probe_blob(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> Response:
-    """Whether this frontend holds a content, and how large it is; described with GET."""
-    blob = await _held(request, parts, node_id, sha256)
-    headers = _headers(blob) | {"Content-Length": str(blob.size_bytes)}
+async def probe_blob(request: Request, deps: DepsIn, node_id: str, sha256: Sha256) -> Response:
+    """Return whether this frontend holds a content, and its size; described with GET."""
+    blob = await _get_held_blob(request, deps, node_id, sha256)
+    headers = _make_blob_headers(blob) | {"Content-Length": str(blob.size_bytes)}
     return Response(headers=headers, media_type="application/octet-stream")
 
 
@@ -95,63 +99,68 @@ async def probe_blob(request: Request, parts: PartsIn, node_id: str, sha256: Sha
     responses={200: {"description": "32 bytes for each chunk, one after the other.", "content": _BYTES}},
     tags=["node self-service"],
 )
-async def read_chunks(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> Response:
-    """The sha256 of each chunk of a content that the cluster knows; `X-File-Size` is the size of the content."""
-    await _approved(request, parts, node_id)
-    blob = await parts.library.blob(sha256.lower())
-    return Response(blob.chunks, headers=_headers(blob), media_type="application/octet-stream")
+async def read_chunks(request: Request, deps: DepsIn, node_id: str, sha256: Sha256) -> Response:
+    """Read the SHA-256 of each chunk of a content; `X-File-Size` is the size of the content."""
+    await _require_approved_reader(request, deps, node_id)
+    blob = await deps.library.get_blob(sha256.lower())
+    return Response(blob.chunks, headers=_make_blob_headers(blob), media_type="application/octet-stream")
 
 
 @router.post("/api/node/{node_id}/blobs/{sha256}/damage", tags=["node self-service"])
-async def report_damage(request: Request, parts: PartsIn, node_id: str, sha256: Sha256) -> CopyCheckOut:
+async def report_damage(request: Request, deps: DepsIn, node_id: str, sha256: Sha256) -> CopyCheckOut:
     """Reports that bytes of a content which this frontend gave were wrong. It hashes its copy, at most once in
     ten minutes; a damaged one is thrown away and fetched again from its source."""
-    await _approved(request, parts, node_id)
-    blob = await parts.library.blob(sha256.lower())
-    return CopyCheckOut(is_right=parts.library.report_damage(blob.sha256))
+    await _require_approved_reader(request, deps, node_id)
+    blob = await deps.library.get_blob(sha256.lower())
+    return CopyCheckOut(is_right=deps.library.report_damage(blob.sha256))
 
 
-async def _approved(request: Request, parts: Parts, node_id: str) -> None:
-    """A node that was approved; or a peer of this frontend, in the place of a node, with a ticket of theirs."""
-    if node_id == FRONTENDS:
-        key, now = parts.credentials.ticket_key(), parts.clock.wall()
-        verify_ticket(bearer(request) or "", key, audience=FRONTENDS, scopes=(READS_BLOBS,), now=now)
+async def _require_approved_reader(request: Request, deps: ApiDeps, node_id: str) -> None:
+    """Raise unless the caller is an approved node, or another frontend with a valid ticket in place of a node."""
+    if node_id == FRONTENDS_AUDIENCE:
+        key, now = deps.credentials.get_ticket_key(), deps.clock.wall()
+        verify_ticket(
+            get_bearer_secret(request) or "", key, audience=FRONTENDS_AUDIENCE, scopes=(BLOB_READ_SCOPE,), now=now
+        )
         return
-    node = await parts.directory.node(node_id, bearer(request))
+    node = await deps.directory.authenticate_node(node_id, get_bearer_secret(request))
     if node.is_approved:
         return
-    # The approval may be on its way to this frontend's memory.
-    async with parts.database.transaction() as tx:
+    # The event about the approval may not have reached this frontend yet.
+    async with deps.database.transaction() as tx:
         found = await node_store.get_node(tx, node.id)
     if found.approved_at is None:
-        raise NotAllowed("A pending node gets no files.", hint="Wait for approval.", code="node_pending")
+        raise NotAllowed("A node that is not approved gets no files.", hint="Wait for approval.", code="node_pending")
 
 
-async def _held(request: Request, parts: Parts, node_id: str, sha256: str) -> Blob:
-    """What is here and known. Otherwise the 404 names those who have it, and the storage with an address."""
-    await _approved(request, parts, node_id)
-    wanted = sha256.lower()
-    blob = await parts.library.blob(wanted)
-    if parts.library.can_serve(blob):
+async def _get_held_blob(request: Request, deps: ApiDeps, node_id: str, sha256: str) -> Blob:
+    """Return a content that this library holds and the registry knows. Otherwise raise a 404 that names the other
+    holders, and the shared storage with an address."""
+    await _require_approved_reader(request, deps, node_id)
+    key = sha256.lower()
+    blob = await deps.library.get_blob(key)
+    if deps.library.can_serve(blob):
         return blob
-    holders = [holder.name for holder in await parts.library.missed(wanted)]
-    places = await parts.library.places_for((wanted,))
+    holders = [holder.name for holder in await deps.library.report_missing(key)]
+    sources = await deps.library.list_blob_sources((key,))
     raise NotFound(
         "This frontend does not hold that content.",
-        hint="Ask one of those that hold it." if holders else "It has to be fetched from its source again.",
+        hint="Request it from one of the holders in the details."
+        if holders
+        else "It has to be downloaded from its source again.",
         code="blob_not_here",
-        details={"holders": holders, "urls": [place.url for place in places if place.kind == "storage"]},
+        details={"holders": holders, "urls": [source.url for source in sources if source.kind == "storage"]},
     )
 
 
-def _out_of_range(request: Request, blob: Blob) -> Response:
-    sentence = f"The content has {blob.size_bytes} bytes, and others were asked for."
-    body = envelope(request.url.path, "wrong_range", sentence, request_id=request_id_of(request))
-    headers = _headers(blob) | {"Content-Range": f"bytes */{blob.size_bytes}"}
+def _make_range_error(request: Request, blob: Blob) -> Response:
+    sentence = f"The content has {blob.size_bytes} bytes; the requested range is outside."
+    body = make_envelope(request.url.path, "wrong_range", sentence, request_id=get_request_id(request))
+    headers = _make_blob_headers(blob) | {"Content-Range": f"bytes */{blob.size_bytes}"}
     return JSONResponse(body, status_code=416, headers=headers)
 
 
-def _headers(blob: Blob) -> dict[str, str]:
+def _make_blob_headers(blob: Blob) -> dict[str, str]:
     return {
         "Accept-Ranges": "bytes",
         "ETag": f'"{blob.sha256}"',
@@ -160,8 +169,9 @@ def _headers(blob: Blob) -> dict[str, str]:
     }
 
 
-def _span(header: str, size_bytes: int) -> tuple[int, int] | None:
-    """Where to begin and how much; None if there are no such bytes. What is not understood is no range, says HTTP."""
+def _parse_range(header: str, size_bytes: int) -> tuple[int, int] | None:
+    """Return the start and length of a range; None if it is outside. A range that cannot be parsed is ignored, as HTTP
+    requires."""
     found = _RANGE.fullmatch(header.replace(" ", ""))
     if found is None or found.groups() == ("", ""):
         return 0, size_bytes
@@ -181,99 +191,101 @@ def _span(header: str, size_bytes: int) -> tuple[int, int] | None:
 
 @router.get("/api/files")
 async def list_files(
-    parts: PartsIn,
-    _operator: OperateIn,
+    deps: DepsIn,
+    _operator: OperatorIn,
     model: Annotated[str | None, Query(max_length=255, description="Only the files of this model.")] = None,
     after: Annotated[str, Query(pattern="^[0-9a-f]{0,64}$")] = "",
     limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_MAX,
 ) -> FilesOut:
-    """Every content that the cluster knows: its size, the models that are made of it, and who holds it."""
-    found = await parts.library.list_held(model=model, after=after, limit=limit)
-    async with parts.database.transaction() as tx:
-        nodes = await staged.list_whole_at(tx, [held.sha256 for held in found])
-    files = [_out(held, nodes.get(held.sha256, [])) for held in found]
+    """List the contents of the cluster with their sizes, models and holders."""
+    found = await deps.library.list_contents(model=model, after=after, limit=limit)
+    async with deps.database.transaction() as tx:
+        nodes = await holdings.list_whole_at(tx, [held.sha256 for held in found])
+    files = [_to_wire(held, nodes.get(held.sha256, [])) for held in found]
     return FilesOut(files=files, next=found[-1].sha256 if len(found) == limit else None)
 
 
 @router.post("/api/files/collect")
 async def collect_files(
-    parts: PartsIn,
-    _operator: OperateIn,
-    dry_run: Annotated[bool, Query(description="Only tell.")] = False,  # noqa: FBT002 - the framework calls it by name
-) -> FilesCollectedOut:
-    """Throws away what the library of this frontend, or the storage, has held for no model for an hour."""
-    collected = await parts.library.collect(dry_run=dry_run)
-    return FilesCollectedOut(
+    deps: DepsIn,
+    _operator: OperatorIn,
+    dry_run: Annotated[bool, Query(description="Dry run: only return what would be removed.")] = False,  # noqa: FBT002 - the framework calls it by name
+) -> FileGarbageOut:
+    """Delete contents that no model has used for an hour from the library of this frontend or the storage."""
+    collected = await deps.library.collect(dry_run=dry_run)
+    return FileGarbageOut(
         dry_run=dry_run,
         freed_bytes=collected.freed_bytes,
-        files=[CollectedFileOut(sha256=file.sha256, size_bytes=file.size_bytes) for file in collected.files],
+        files=[GarbageFileOut(sha256=file.sha256, size_bytes=file.size_bytes) for file in collected.files],
     )
 
 
 @router.head("/api/files/{sha256}", include_in_schema=False)
-async def probe_file(request: Request, parts: PartsIn, _operator: OperateIn, sha256: Sha256) -> Response:
-    """How much of a file has arrived; described with PUT."""
-    wanted = sha256.lower()
-    if await parts.library.has(wanted):
-        return Response(headers=_headers(await parts.library.blob(wanted)))
-    answer = await _inbox(parts).probe(wanted, wanted)
+async def probe_file(request: Request, deps: DepsIn, _operator: OperatorIn, sha256: Sha256) -> Response:
+    """Return how much of a file has arrived; described with PUT."""
+    key = sha256.lower()
+    if await deps.library.has(key):
+        return Response(headers=_make_blob_headers(await deps.library.get_blob(key)))
+    answer = await _ensure_inbox(deps).probe(key, key)
     if answer.status == 200 and "X-Content-SHA256" in answer.headers:
-        # It was all here when the process before us died.
-        return Response(headers=_headers(await parts.library.take(_inbox(parts).path(wanted), wanted)))
-    return _rendered(request, answer)
+        # All bytes had arrived when an earlier process of this frontend died.
+        return Response(
+            headers=_make_blob_headers(await deps.library.take_upload(_ensure_inbox(deps).find_file(key), key))
+        )
+    return _render_inbox_response(request, answer)
 
 
-@router.put("/api/files/{sha256}", response_model=FileTakenOut, responses=_SENT)
+@router.put("/api/files/{sha256}", response_model=UploadedFileOut, responses=_UPLOAD_RESPONSES)
 async def send_file(
     request: Request,
-    parts: PartsIn,
-    _operator: OperateIn,
+    deps: DepsIn,
+    _operator: OperatorIn,
     sha256: Sha256,
     content_range: Annotated[
         str, Header(description="bytes first-last/total: a piece, which the next ones follow.")
     ] = "",
 ) -> Response:
-    """Sends a file under its sha256, at once or piece by piece; a model names it as `upload:<sha256>`. Sending again
-    what is here already is a success. HEAD tells how much has arrived: `X-Target-SHA256` with `X-File-Size`, or
+    """Upload a file by its SHA-256, whole or in pieces; a model names it as `upload:<sha256>`. Uploading an existing
+    file again is a success. HEAD returns how much has arrived: `X-Target-SHA256` with `X-File-Size`, or
     `X-Content-SHA256` when it is all here."""
-    wanted = sha256.lower()
-    if await parts.library.has(wanted):
-        return _taken(await parts.library.blob(wanted))
-    inbox = _inbox(parts)
-    answer = await inbox.receive(wanted, Upload(body=request.stream(), sha256=wanted, content_range=content_range))
+    key = sha256.lower()
+    if await deps.library.has(key):
+        return _make_uploaded_response(await deps.library.get_blob(key))
+    inbox = _ensure_inbox(deps)
+    answer = await inbox.receive(key, InboxUpload(body=request.stream(), sha256=key, content_range=content_range))
     if answer.status != 200:
-        return _rendered(request, answer)
-    return _taken(await parts.library.take(inbox.path(wanted), wanted))
+        return _render_inbox_response(request, answer)
+    return _make_uploaded_response(await deps.library.take_upload(inbox.find_file(key), key))
 
 
-def _inbox(parts: Parts) -> Inbox:
-    """Where pieces gather; one for each frontend, because it knows who is sending what."""
-    if parts.inbox is None:
-        parts.inbox = Inbox(parts.library.shelf.uploads)
-    return parts.inbox
+def _ensure_inbox(deps: ApiDeps) -> Inbox:
+    """Return the inbox of uploads. Each frontend has only one, because it tracks which uploads are in progress."""
+    if deps.inbox is None:
+        deps.inbox = Inbox(deps.library.content_store.uploads)
+    return deps.inbox
 
 
-def _taken(blob: Blob) -> Response:
-    body = FileTakenOut(sha256=blob.sha256, size_bytes=blob.size_bytes)
-    return JSONResponse(body.model_dump(), headers=_headers(blob))
+def _make_uploaded_response(blob: Blob) -> Response:
+    body = UploadedFileOut(sha256=blob.sha256, size_bytes=blob.size_bytes)
+    return JSONResponse(body.model_dump(), headers=_make_blob_headers(blob))
 
 
-def _rendered(request: Request, answer: Answer) -> Response:
-    """What the inbox says, in the form of every other answer."""
-    headers = dict(answer.headers)
-    told = (answer.body or {}).get("error")
-    if told is None:
-        return Response(status_code=answer.status, headers=headers)
-    body = envelope(request.url.path, told["code"], told["message"], request_id=request_id_of(request))
-    return JSONResponse(body, status_code=answer.status, headers=headers)
+def _render_inbox_response(request: Request, inbox_response: InboxResponse) -> Response:
+    """Convert the inbox's response to one in the form of all other routes."""
+    headers = dict(inbox_response.headers)
+    error = (inbox_response.body or {}).get("error")
+    if error is None:
+        return Response(status_code=inbox_response.status, headers=headers)
+    body = make_envelope(request.url.path, error["code"], error["message"], request_id=get_request_id(request))
+    return JSONResponse(body, status_code=inbox_response.status, headers=headers)
 
 
-def _out(held: Held, nodes: list[str]) -> FileOut:
+def _to_wire(held: HeldContent, nodes: list[str]) -> FileOut:
     return FileOut(
         sha256=held.sha256,
         size_bytes=held.size_bytes,
         models=list(held.models),
-        holders=[HolderOut(name=holder.name, is_shared=holder.is_shared) for holder in held.holders],
+        holders=[FileHolderOut(name=holder.name, is_shared=holder.is_shared) for holder in held.holders],
         nodes=nodes,
         created_at=held.created_at,
     )

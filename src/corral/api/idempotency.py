@@ -1,7 +1,7 @@
-"""Creating calls with an `Idempotency-Key` happen once, however often they are sent.
+"""Runs creating calls with an `Idempotency-Key` once, however often they are sent.
 
-The answer is remembered for a day in the transaction that did the work. It may hold a secret that is told once, so it
-is sealed with the idempotency key itself, of which only a hash is stored.
+The response is stored for a day in the transaction that did the work. It may hold a secret that is shown once, so it
+is encrypted with the idempotency key itself, of which only a hash is stored.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from corral.store.database import Database, Transaction
 KEY_LENGTH_MAX = 255
 
 
-async def once(
+async def create_once(
     request: Request, database: Database, principal: Principal, work: Callable[[Transaction], Awaitable[BaseModel]]
 ) -> Response:
-    """Do the work in a transaction and answer 201, or give the answer of the first time."""
+    """Do the work in a transaction and respond with 201, or repeat the response of the first time."""
 
-    async def made(tx: Transaction) -> tuple[int, bytes]:
+    async def make_response(tx: Transaction) -> tuple[int, bytes]:
         return 201, (await work(tx)).model_dump_json().encode()
 
-    return await once_as(request, database, principal, made)
+    return await run_once(request, database, principal, make_response)
 
 
-async def once_as(
+async def run_once(
     request: Request,
     database: Database,
     principal: Principal,
     work: Callable[[Transaction], Awaitable[tuple[int, bytes]]],
 ) -> Response:
-    """As `once`; the work says the status and writes its own JSON."""
+    """Like `create_once`, but `work` chooses the status and renders its own JSON."""
     key = request.headers.get("idempotency-key")
     if key is None:
         async with database.transaction() as tx:
             status, body = await work(tx)
-        return _answer(status, body, replayed=False)
+        return _make_response(status, body, replayed=False)
     if not 1 <= len(key) <= KEY_LENGTH_MAX:
         raise InvalidRequest(f"Idempotency-Key must have 1 to {KEY_LENGTH_MAX} characters.")
     scope = f"{principal.key_id} {request.url.path} {key}"
     key_hash = hashlib.sha256(scope.encode()).hexdigest()
-    # Some calls say in their address what is wanted.
+    # The query is included, because some calls have parameters there.
     request_hash = hashlib.sha256(request.url.query.encode() + await request.body()).hexdigest()
     box = SecretBox(hashlib.sha256(b"answer " + scope.encode()).digest())
     async with database.transaction() as tx:
@@ -62,12 +62,12 @@ async def once_as(
                     hint="Use a new key for a new request.",
                     code="idempotency_key_reused",
                 )
-            return _answer(known[1], box.decrypt(known[2]), replayed=True)
+            return _make_response(known[1], box.decrypt(known[2]), replayed=True)
         status, body = await work(tx)
         await store.insert_answer(tx, key_hash, request_hash, status, box.encrypt(body))
-    return _answer(status, body, replayed=False)
+    return _make_response(status, body, replayed=False)
 
 
-def _answer(status: int, body: bytes, *, replayed: bool) -> Response:
+def _make_response(status: int, body: bytes, *, replayed: bool) -> Response:
     headers = {"Idempotency-Replayed": "true"} if replayed else None
     return Response(body, status_code=status, media_type="application/json", headers=headers)

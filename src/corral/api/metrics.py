@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: aggregates only, no names of nodes or people, so that `/metrics` needs no key."""
+"""Metrics for Prometheus: aggregates only, no names of nodes or people, so that `/metrics` needs no key."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from corral.api.insight.families import RequestMetrics
+from corral.api.metric_families import RequestMetrics
 from corral.domain.backend import AssignmentState
 from corral.domain.operation import OperationState
-from corral.operations.numbers import CommandOutcome, EventOutcome, StepOutcome
+from corral.operations.command_sender import CommandOutcome, JobEventOutcome, StepOutcome
 
 
-class Siblings(Protocol):
-    """The other processes on this one's port."""
+class MetricsPageCollector(Protocol):
+    """Collects the metrics pages of all frontend processes on one port."""
 
-    async def together(self) -> bytes:
-        """The page of all of them."""
+    async def collect_pages(self) -> bytes:
+        """Return the metrics of all processes on this port as one page."""
         ...
 
 
-class Metrics:
-    """One registry per frontend: several may live in one process in tests."""
+class FrontendMetrics:
+    """Holds the Prometheus metrics of one frontend in a registry of its own. Implements `DispatchMetrics`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        # What is told of requests to models; a page without them knows only the rest.
-        self.requests: RequestMetrics | None = None
-        # None: alone on its port.
-        self.siblings: Siblings | None = None
+        # Metrics of inference requests; None: the page has only the others.
+        self.request_metrics: RequestMetrics | None = None
+        # Collects the pages of the other processes on this port; None: there are no others.
+        self.page_collector: MetricsPageCollector | None = None
         self._requests = Counter(
             "corral_http_requests_total",
-            "Answers by route and status.",
+            "Responses by route and status.",
             ["method", "route", "status"],
             registry=self.registry,
         )
         self._seconds = Histogram(
-            "corral_http_request_seconds", "Time to the end of the answer.", ["route"], registry=self.registry
+            "corral_http_request_seconds", "Time until the end of the response.", ["route"], registry=self.registry
         )
         self.heartbeats = Counter("corral_heartbeats_total", "Heartbeats received.", registry=self.registry)
-        self.flushed = Counter(
+        self.heartbeats_flushed = Counter(
             "corral_heartbeats_flushed_total", "Node rows written by flushes.", registry=self.registry
         )
-        self.waiting = Gauge(
+        self.heartbeats_waiting = Gauge(
             "corral_heartbeats_waiting", "Nodes with a heartbeat not yet written.", registry=self.registry
         )
-        self.leader = Gauge("corral_leader", "1 on the frontend that leads.", registry=self.registry)
+        self.leader = Gauge("corral_leader", "1 on the leader.", registry=self.registry)
         self.bus = Gauge("corral_bus_connected", "1 while this frontend is on the bus.", registry=self.registry)
         self.nodes = Gauge("corral_nodes", "Nodes by status.", ["status"], registry=self.registry)
-        self.lost = Counter("corral_nodes_lost_total", "Nodes found lost by this frontend.", registry=self.registry)
+        self.nodes_lost = Counter(
+            "corral_nodes_lost_total", "Nodes found lost by this frontend.", registry=self.registry
+        )
         self.loop_failures = Gauge("corral_loop_failures", "Failed passes by loop.", ["loop"], registry=self.registry)
 
         self.operations = Gauge(
@@ -57,11 +59,13 @@ class Metrics:
         )
         self.assignments = Gauge(
             "corral_assignments",
-            "What nodes owe, in the whole cluster: open, or dead after too many failures.",
+            "Pending changes of nodes in the whole cluster: open, or dead after too many failures.",
             ["state"],
             registry=self.registry,
         )
-        self.held = Gauge("corral_operations_held", "Operations that this frontend drives.", registry=self.registry)
+        self.held_operations = Gauge(
+            "corral_operations_held", "Operations that this frontend drives.", registry=self.registry
+        )
         self._steps = Counter(
             "corral_operation_steps_total", "Steps of operations by outcome.", ["outcome"], registry=self.registry
         )
@@ -70,38 +74,38 @@ class Metrics:
         )
         self._commands = Counter(
             "corral_node_commands_total",
-            "What was told to workers for operations, by outcome.",
+            "Commands sent to workers for operations, by outcome.",
             ["command", "outcome"],
             registry=self.registry,
         )
         self._job_events = Counter(
             "corral_job_events_total",
-            "Events of jobs that were heard: taken, dropped because too many waited, or odd.",
+            "Job reports received: taken, dropped because too many were queued, or odd.",
             ["outcome"],
             registry=self.registry,
         )
 
-    def stepped(self, outcome: StepOutcome, seconds: float) -> None:
+    def count_step(self, outcome: StepOutcome, seconds: float) -> None:
         self._steps.labels(outcome).inc()
         self._step_seconds.observe(seconds)
 
-    def commanded(self, command: str, outcome: CommandOutcome) -> None:
+    def count_command(self, command: str, outcome: CommandOutcome) -> None:
         self._commands.labels(command, outcome).inc()
 
-    def heard(self, outcome: EventOutcome) -> None:
+    def count_job_event(self, outcome: JobEventOutcome) -> None:
         self._job_events.labels(outcome).inc()
 
-    def counted(self, operations: Mapping[str, int], assignments: Mapping[str, int]) -> None:
-        """Rows by state; a state without any is 0."""
+    def set_counts(self, operations: Mapping[str, int], assignments: Mapping[str, int]) -> None:
+        """Set the number of rows by state; a state without rows is set to 0."""
         for state in OperationState:
             self.operations.labels(state).set(operations.get(state, 0))
-        for owed in AssignmentState:
-            self.assignments.labels(owed).set(assignments.get(owed, 0))
+        for assignment_state in AssignmentState:
+            self.assignments.labels(assignment_state).set(assignments.get(assignment_state, 0))
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_response(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
-        requests = self.requests.render() if self.requests is not None else b""
+        requests = self.request_metrics.render() if self.request_metrics is not None else b""
         return generate_latest(self.registry) + requests

@@ -1,48 +1,49 @@
-"""From the domain's values to JSON."""
+"""Converts values of the domain to JSON bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from corral.domain.cluster import Event
+from corral.domain.cluster import OutboxEvent
 from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.budget import budget_or_no_cap
-from corral.policy.node_identity import address_note
-from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
+from corral.policy.budget import parse_stored_budget
+from corral.policy.node_identity import describe_address
+from corral.policy.status import compute_status, describe_status, is_schedulable, list_conditions
 from corral.wire.events import EventOut
-from corral.wire.live import NodeLive
-from corral.wire.nodes import Condition, NodeOut, ReplicaOut
+from corral.wire.live import LiveNodeOut
+from corral.wire.nodes import NodeConditionOut, NodeOut, ReplicaOut
 
-_ON_THEIR_WAY = (ReplicaState.STAGING, ReplicaState.LOADING)
+_LOADING_STATES = (ReplicaState.STAGING, ReplicaState.LOADING)
 
 
-def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
-    """`busy`: the requests in flight at each node, if they are known better than by the leases."""
+def node_to_wire(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
+    """Convert a node. `busy` maps nodes to their requests in flight, if they are known more exactly than by the
+    leases."""
     hardware = asdict(node.hardware)
     reported = hardware["available_vram"]
-    budget = budget_or_no_cap(node.budget)
+    budget = parse_stored_budget(node.budget)
     hardware["available_vram"] = budget.cap(reported, hardware["total_vram"], node.held_vram)
     return NodeOut(
         **hardware,
         id=node.id,
         name=node.name,
         node_type=node.type,
-        status=status_of(node),
-        status_reason=reason_of(node),
+        status=compute_status(node),
+        status_reason=describe_status(node),
         schedulable=is_schedulable(node),
-        conditions=[Condition(**asdict(fact)) for fact in conditions_of(node)],
+        conditions=[NodeConditionOut(**asdict(fact)) for fact in list_conditions(node)],
         address=node.address,
         http_address=node.http_address,
         seen_address=node.seen_address,
-        address_note=address_note(node),
+        address_note=describe_address(node),
         reported_available_vram=reported,
         reserved_vram=node.reserved_vram,
         max_replicas_per_model=node.slots,
         max_replicas_per_model_manually_set=node.slots_override is not None,
         vram_budget=node.budget,
-        vram_budget_bytes=budget.ceiling(node.hardware.total_vram),
+        vram_budget_bytes=budget.compute_ceiling(node.hardware.total_vram),
         vram_budget_manually_set=node.budget_override is not None,
         labels=node.label_map,
         label_sources={label.key: label.source for label in node.labels},
@@ -58,14 +59,16 @@ def node_out(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOut:
     )
 
 
-def node_live(node: Node, in_flight: int) -> NodeLive:
+def live_node_to_wire(node: Node, in_flight: int) -> LiveNodeOut:
     hardware = node.hardware
-    return NodeLive(
+    return LiveNodeOut(
         id=node.id,
-        status=status_of(node),
-        status_reason=reason_of(node),
+        status=compute_status(node),
+        status_reason=describe_status(node),
         schedulable=is_schedulable(node),
-        available_vram=budget_or_no_cap(node.budget).cap(hardware.available_vram, hardware.total_vram, node.held_vram),
+        available_vram=parse_stored_budget(node.budget).cap(
+            hardware.available_vram, hardware.total_vram, node.held_vram
+        ),
         reported_available_vram=hardware.available_vram,
         reserved_vram=node.reserved_vram,
         available_ram=hardware.available_ram,
@@ -76,7 +79,7 @@ def node_live(node: Node, in_flight: int) -> NodeLive:
     )
 
 
-def replica_out(replica: Replica) -> ReplicaOut:
+def replica_to_wire(replica: Replica) -> ReplicaOut:
     return ReplicaOut(
         id=replica.id,
         node_id=replica.node_id,
@@ -88,11 +91,11 @@ def replica_out(replica: Replica) -> ReplicaOut:
         last_used=replica.last_used_at,
         config_revision=replica.revision,
         backend_type=replica.backend,
-        loading_by=(replica.operation_id or "") if replica.state in _ON_THEIR_WAY else "",
+        loading_by=(replica.operation_id or "") if replica.state in _LOADING_STATES else "",
         created_at=replica.created_at,
         updated_at=replica.updated_at,
     )
 
 
-def event_out(event: Event) -> EventOut:
+def event_to_wire(event: OutboxEvent) -> EventOut:
     return EventOut(id=str(event.position), kind=event.kind, key=event.key, at=event.at, data=event.data)

@@ -1,1 +1,1 @@
-"""Composition: settings, logging and the processes that are put together from the parts below."""
+"""The composition root: settings, logging, and the wiring of the frontend, worker and `corral up` processes."""

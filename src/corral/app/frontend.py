@@ -1,4 +1,4 @@
-"""`corral serve`: one frontend process on a PostgreSQL and a NATS. Any number of them run side by side."""
+"""`corral serve`: one frontend process, which uses PostgreSQL and NATS. Any number of them run side by side."""
 
 from __future__ import annotations
 
@@ -16,73 +16,69 @@ from urllib.parse import urlsplit
 import structlog
 
 from corral.access.oidc import OidcOptions
-from corral.adapters.engines import HttpEngines
+from corral.adapters.engines import HttpEngineClient
 from corral.adapters.http import HttpFetcher
 from corral.adapters.nats.client import NatsBus
-from corral.adapters.nats.connection import Endpoint
-from corral.adapters.nats.credentials import UserMinter
-from corral.adapters.nats.revocation import RevocationKeys, Revoker
-from corral.adapters.nats.tls import client_tls
-from corral.adapters.system import SystemClock, SystemIds
-from corral.api.application import create_app, with_edge
-from corral.api.cluster import metrics_page
+from corral.adapters.nats.connection import NatsEndpoint, make_client_tls
+from corral.adapters.nats.credentials import UserTokenIssuer
+from corral.adapters.nats.revocation import CredentialRevoker, RevocationKeys
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.api.application import create_app, wrap_with_edge
+from corral.api.cluster import render_metrics_page
 from corral.api.join.address import JoinOptions
-from corral.app.core import Core, CoreOptions, World
-from corral.app.credentials import NodeCredentials
-from corral.app.insight import open_spans
-from corral.app.listening.leaving import Leaving
-from corral.app.listening.port import PARENT_VARIABLE, listen
-from corral.app.listening.server import HttpServer
-from corral.app.listening.siblings import FOLDER_VARIABLE, Siblings
+from corral.app.core import CoreDeps, CoreOptions, FrontendCore
+from corral.app.credentials import NodeCredentialIssuer
+from corral.app.http_server import GracefulShutdown, HttpServer
+from corral.app.insight import open_span_exporter
 from corral.app.logs import configure_access_log, configure_logging, set_log_level
-from corral.app.model_origins import ModelOrigins
-from corral.app.model_storage import open_storage
-from corral.app.settings import FrontendSettings, Loaded, redacted
+from corral.app.port_providers import LazyModelFileOrigins, open_storage
+from corral.app.process_group import FOLDER_VARIABLE, PARENT_VARIABLE, MetricsPeers, listen
+from corral.app.settings import FrontendSettings, LoadedSettings, redact_settings
 from corral.app.settings.identity import parse_scopes
 from corral.app.settings.values import parse_networks, parse_origins
-from corral.bus.subjects import Role
+from corral.bus.subjects import BusRole
 from corral.domain.replica import Rule
-from corral.gateway.connection_limits import ConnectionLimits
-from corral.gateway.protocol import Switchboard
-from corral.insight.insight import InsightOptions
+from corral.gateway.connection.connection_limits import ConnectionLimits
+from corral.gateway.connection.protocol import ConnectionRegistry
+from corral.gateway.exchange.gateway import ExchangeTimeouts
+from corral.gateway.routing.replica_pool import ReplicaPoolOptions
+from corral.gateway.routing.saved_state import SavedStateFile, compute_cluster_key
+from corral.insight.request_monitor import RequestMonitorOptions
 from corral.models.rules import read_seed
-from corral.policy.loading import Hold
-from corral.policy.serving.origins import OriginPolicy
-from corral.ports.runtime import Clock, Ids
+from corral.policy.loads import LoadTimeouts
+from corral.policy.serving.cors import CorsPolicy
+from corral.ports.runtime import Clock, IdGenerator
 from corral.runtime.byte_budget import ByteLimits
-from corral.runtime.intake import Intake
-from corral.runtime.services import Services
-from corral.runtime.tasks import Tasks
-from corral.serving.gateway import Timeouts
-from corral.serving.kept import KeptFile, cluster_key
-from corral.serving.seats import SeatOptions
+from corral.runtime.read_batcher import ReadBatcher
+from corral.runtime.services import ServiceGroup
+from corral.runtime.tasks import TaskSet
 from corral.store.database import Database
-from corral.wire.settings import SettingOut
-from corral.worker.address import outward_host
+from corral.wire.cluster import SettingOut
+from corral.worker.address import find_outward_host
 
 log = structlog.get_logger(__name__)
 
-# Garbage is looked for when so many more objects were made than let go of. The usual 700 are those of sixty requests at
-# a time: these would be looked through again and again, for a tenth of a request's time, and none of them is garbage.
-YOUNG_OBJECTS = 10_000
-# How often one of several processes looks whether their parent is there.
-PARENT_LOOK_S = 1.0
-# Of a network that no machine is in (RFC 5737): the way there is the way out.
+# Net number of new objects after which the garbage collector runs. The default of 700 is reached by about sixty
+# concurrent requests, so that the collector would scan live objects all the time, at a tenth of a request's time.
+GC_THRESHOLD = 10_000
+# Interval at which a process of a group checks whether its parent is alive.
+PARENT_POLL_S = 1.0
+# An address of a documentation network (RFC 5737), which no machine has: its route is the default route.
 _DOCUMENTATION_ADDRESS = "192.0.2.1"
 
 
-def run_frontend(loaded: Loaded[FrontendSettings]) -> int:
+def run_frontend(loaded: LoadedSettings[FrontendSettings]) -> int:
     """Serve until SIGINT or SIGTERM; the exit code."""
     settings = loaded.settings
     parent = os.environ.get(PARENT_VARIABLE)
     configure_logging(settings.log_format, settings.log_level, frontend=settings.instance_id if parent else None)
     configure_access_log(settings.access_log)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=_pick_loop_factory()) as runner:
         runner.run(_serve(loaded, int(parent) if parent else None))
     return 0
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _pick_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     if sys.platform == "win32":
         return None
     import uvloop  # noqa: PLC0415 - not there on Windows
@@ -90,66 +86,72 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(loaded: Loaded[FrontendSettings], parent_pid: int | None) -> None:
-    """`parent_pid`: this is one of several on the same port, and does not outlive their parent."""
+async def _serve(loaded: LoadedSettings[FrontendSettings], parent_pid: int | None) -> None:
+    """Serve until stopped. `parent_pid` is set in a process of a group (`corral serve --processes`), which ends when
+    its parent does."""
     settings = loaded.settings
-    clock, ids = SystemClock(), SystemIds()
+    clock, ids = SystemClock(), SystemIdGenerator()
     listener = listen(settings.host, settings.port, shares_port=parent_pid is not None)
     port = listener.getsockname()[1]
     frontend_id = settings.instance_id or ids.new_id()
     database = Database(settings.database_url.get_secret_value())
-    world = _world(settings, database, frontend_id, clock, ids)
-    services = Services()
-    options = replace(_options(settings, frontend_id, port), settings=shown_settings(loaded))
-    core = Core(options, world, on_crash=services.end)
+    deps = _make_core_deps(settings, database, frontend_id, clock, ids)
+    services = ServiceGroup()
+    options = replace(_make_core_options(settings, frontend_id, port), settings=list_shown_settings(loaded))
+    core = FrontendCore(options, deps, on_crash=services.request_stop)
     http = HttpServer(
-        with_edge(create_app(core.parts, core.metrics), core.parts, core.metrics),
+        wrap_with_edge(create_app(core.api_deps, core.metrics), core.api_deps, core.metrics),
         listener,
-        protocol=Switchboard(core.parts, _connection_limits(settings)).protocol_class(),
+        protocol=ConnectionRegistry(core.api_deps, _make_connection_limits(settings)).make_protocol_class(),
         trusted_proxies=[str(network) for network in parse_networks(settings.trusted_proxies)],
         grace_s=settings.stop_grace_s,
-        on_crash=services.end,
+        on_crash=services.request_stop,
     )
-    assert isinstance(world.credentials, NodeCredentials)
-    assert isinstance(world.fetcher, HttpFetcher)
-    assert isinstance(world.engines, HttpEngines)
-    assert isinstance(world.origins, ModelOrigins)
-    announcement = _Announcement(core, settings, port)
-    # Before the first request and after the last: what was used is counted.
-    services.add(_Closing(database), core.metering, http, world.credentials, world.bus)
+    assert isinstance(deps.credentials, NodeCredentialIssuer)
+    assert isinstance(deps.fetcher, HttpFetcher)
+    assert isinstance(deps.engines, HttpEngineClient)
+    assert isinstance(deps.origins, LazyModelFileOrigins)
+    announcement = _ReadyAnnouncer(core, settings, port)
+    # Started before the first request and stopped after the last one, so that all usage is counted.
+    services.add(_DatabaseCloser(database), core.usage_shipper, http, deps.credentials, deps.bus)
     if parent_pid is not None:
-        services.add(_Orphanage(parent_pid, services.end, clock), *_siblings(core, frontend_id, parent_pid))
-    services.add(world.fetcher, world.engines, world.origins, core, announcement)
-    leaving = Leaving(core, http, settings.stop_grace_s)
-    services.before_stop(leaving.leave)
+        services.add(
+            _ParentWatcher(parent_pid, services.request_stop, clock),
+            *_make_process_group(core, frontend_id, parent_pid),
+        )
+    services.add(deps.fetcher, deps.engines, deps.origins, core, announcement)
+    shutdown = GracefulShutdown(core, http, settings.stop_grace_s)
+    services.set_before_stop(shutdown.shut_down)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _on_signal, services, leaving)
+        loop.add_signal_handler(number, _on_signal, services, shutdown)
     await services.run()
     log.info("frontend stopped", frontend=frontend_id)
 
 
-def _siblings(core: Core, frontend_id: str, parent_pid: int) -> list[Siblings]:
-    """Those on the same port, if their parent has told where they meet."""
+def _make_process_group(core: FrontendCore, frontend_id: str, parent_pid: int) -> list[MetricsPeers]:
+    """Return the metrics peers of a process group, empty if the parent has named no folder for their sockets."""
     folder, number = os.environ.get(FOLDER_VARIABLE), frontend_id.rpartition("-")[2]
     if not folder or not number.isdecimal():
         return []
-    siblings = Siblings(Path(folder), int(number), lambda: metrics_page(core.parts, core.metrics), parent_pid)
-    core.metrics.siblings = siblings
-    return [siblings]
+    metrics_peers = MetricsPeers(
+        Path(folder), int(number), lambda: render_metrics_page(core.api_deps, core.metrics), parent_pid
+    )
+    core.metrics.page_collector = metrics_peers
+    return [metrics_peers]
 
 
-def _on_signal(services: Services, leaving: Leaving) -> None:
-    """The first one asks to stop, a second one not to wait."""
-    if leaving.has_begun:
-        leaving.hurry()
-    services.end()
+def _on_signal(services: ServiceGroup, shutdown: GracefulShutdown) -> None:
+    """Stop gracefully at the first signal; stop waiting for open responses at the second."""
+    if shutdown.has_begun:
+        shutdown.stop_waiting()
+    services.request_stop()
 
 
-def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOptions:
+def _make_core_options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOptions:
     return CoreOptions(
         frontend_id=frontend_id,
-        host=_reached_at(settings),
+        host=_find_advertised_host(settings),
         port=port,
         nats_public_url=settings.nats_public_url,
         node_lease_s=settings.node_lease_s,
@@ -163,14 +165,16 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         local_join_token=settings.local_join_token.get_secret_value() if settings.local_join_token else None,
         galleries=settings.backend_galleries,
         model_galleries=settings.model_galleries,
-        rules=_rules(settings),
+        rules=_read_rules(settings),
         gallery_interval_s=settings.gallery_interval_s,
         prefers_development=settings.prefer_development,
-        upgrades_by_itself=settings.auto_upgrade_backends,
+        upgrades_automatically=settings.auto_upgrade_backends,
         allows_private_sources=settings.allow_private_sources,
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
-        timeouts=Timeouts(first_byte_s=settings.first_byte_timeout_s, between_s=settings.between_bytes_timeout_s),
+        exchange_timeouts=ExchangeTimeouts(
+            first_byte_s=settings.first_byte_timeout_s, between_bytes_s=settings.between_bytes_timeout_s
+        ),
         has_response_headers=settings.response_headers,
         log_level=settings.log_level,
         body_limits=ByteLimits(total_bytes=settings.request_bytes_max, key_bytes=settings.request_key_bytes_max),
@@ -178,18 +182,20 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
         public_url=settings.public_url,
         join=JoinOptions(listen_host=settings.host, port=port, find_host=_find_network_host),
         metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
-        origins=OriginPolicy(parse_origins(settings.cors_origins)),
-        oidc=_oidc(settings),
-        kept_max_age_s=settings.kept_max_age_s,
-        usage_dir=settings.state_dir / "usage" / cluster_key(settings.database_url.get_secret_value()),
+        cors_policy=CorsPolicy(parse_origins(settings.cors_origins)),
+        oidc=_make_oidc_options(settings),
+        saved_state_max_age_s=settings.kept_max_age_s,
+        usage_dir=settings.state_dir / "usage" / compute_cluster_key(settings.database_url.get_secret_value()),
         usage_retention_s=settings.usage_retention_s,
-        insight=InsightOptions(access_log=settings.access_log, trace_share=settings.trace_share),
-        seats=SeatOptions(
+        request_monitor=RequestMonitorOptions(access_log=settings.access_log, trace_share=settings.trace_share),
+        replica_pool=ReplicaPoolOptions(
             concurrency=settings.replica_concurrency,
             queue_max=settings.queue_max,
             queue_wait_s=settings.queue_wait_s,
         ),
-        load_hold=Hold(base_s=settings.load_hold_s, stall_s=settings.load_stall_s, cap_s=settings.load_cap_s),
+        load_timeouts=LoadTimeouts(
+            base_s=settings.load_hold_s, stall_s=settings.load_stall_s, cap_s=settings.load_cap_s
+        ),
         unload_grace_s=settings.unload_grace_s,
         model_idle_s=settings.model_idle_s or None,
         checks_disk=settings.disk_check,
@@ -198,7 +204,7 @@ def _options(settings: FrontendSettings, frontend_id: str, port: int) -> CoreOpt
     )
 
 
-def _connection_limits(settings: FrontendSettings) -> ConnectionLimits:
+def _make_connection_limits(settings: FrontendSettings) -> ConnectionLimits:
     return ConnectionLimits(
         total=settings.connections_max,
         per_address=settings.connections_per_address_max,
@@ -206,20 +212,21 @@ def _connection_limits(settings: FrontendSettings) -> ConnectionLimits:
     )
 
 
-def _reached_at(settings: FrontendSettings) -> str:
-    """What others are told: of one that listens everywhere, this machine's address on the way to the database."""
+def _find_advertised_host(settings: FrontendSettings) -> str:
+    """Return the host that other machines use. If the frontend listens on all addresses: this machine's address on the
+    route to the database."""
     if settings.host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, not listened on
         return settings.host
-    # Only its host: an address of several databases has no port that could be read.
-    return outward_host([f"http://{urlsplit(settings.database_url.get_secret_value()).hostname or ''}"])
+    # Only the host is used: an address with several databases has no port that could be parsed.
+    return find_outward_host([f"http://{urlsplit(settings.database_url.get_secret_value()).hostname or ''}"])
 
 
 def _find_network_host() -> str:
-    """Return this machine's address on the way out of its network. Nothing is sent: the routing table is asked."""
-    return outward_host([f"http://{_DOCUMENTATION_ADDRESS}"])
+    """Return this machine's address on its default route. Reads the routing table and sends nothing."""
+    return find_outward_host([f"http://{_DOCUMENTATION_ADDRESS}"])
 
 
-def shown_settings(loaded: Loaded[FrontendSettings]) -> tuple[SettingOut, ...]:
+def list_shown_settings(loaded: LoadedSettings[FrontendSettings]) -> tuple[SettingOut, ...]:
     return tuple(
         SettingOut(
             name=one.key,
@@ -229,11 +236,11 @@ def shown_settings(loaded: Loaded[FrontendSettings]) -> tuple[SettingOut, ...]:
             sentence=one.sentence,
             is_secret=one.is_secret,
         )
-        for one in redacted(loaded)
+        for one in redact_settings(loaded)
     )
 
 
-def _oidc(settings: FrontendSettings) -> OidcOptions | None:
+def _make_oidc_options(settings: FrontendSettings) -> OidcOptions | None:
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
     secret = settings.oidc_client_secret
@@ -247,22 +254,24 @@ def _oidc(settings: FrontendSettings) -> OidcOptions | None:
     )
 
 
-def _rules(settings: FrontendSettings) -> tuple[Rule, ...]:
-    """Any wrong entry stops the start."""
+def _read_rules(settings: FrontendSettings) -> tuple[Rule, ...]:
+    """Return the rules of the settings. Raises for any invalid entry, which prevents the start."""
     text = settings.rules_file.read_text(encoding="utf-8") if settings.rules_file else ""
     return read_seed(settings.rules or "", text)
 
 
-def _world(settings: FrontendSettings, database: Database, frontend_id: str, clock: Clock, ids: Ids) -> World:
+def _make_core_deps(
+    settings: FrontendSettings, database: Database, frontend_id: str, clock: Clock, ids: IdGenerator
+) -> CoreDeps:
     rng = random.Random()  # noqa: S311 - jitter, not secrets
-    tls = client_tls(tls_ca=settings.nats_tls_ca, tls_cert=settings.nats_tls_cert, tls_key=settings.nats_tls_key)
+    tls = make_client_tls(tls_ca=settings.nats_tls_ca, tls_cert=settings.nats_tls_cert, tls_key=settings.nats_tls_key)
     urls = tuple(url.strip() for url in settings.nats_url.split(","))
-    endpoint = Endpoint(urls=urls, client_name=f"corral frontend {frontend_id}", tls=tls)
-    minter = UserMinter(settings.nats_account_seed.get_secret_value())
+    endpoint = NatsEndpoint(urls=urls, client_name=f"corral frontend {frontend_id}", tls=tls)
+    minter = UserTokenIssuer(settings.nats_account_seed.get_secret_value())
     ttl_s = settings.bus_credential_ttl_s
     bus = NatsBus(
         endpoint,
-        minter.provider(Role.FRONTEND, subject_id=frontend_id, name="frontend", ttl_s=ttl_s, clock=clock),
+        minter.make_provider(BusRole.FRONTEND, subject_id=frontend_id, name="frontend", ttl_s=ttl_s, clock=clock),
         clock=clock,
         rng=rng,
     )
@@ -271,9 +280,9 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         operator_seed=settings.nats_operator_seed.get_secret_value() if settings.nats_operator_seed else None,
         system_seed=settings.nats_system_seed.get_secret_value() if settings.nats_system_seed else None,
     )
-    credentials = NodeCredentials(minter, Revoker(endpoint, keys, clock=clock), ttl_s=ttl_s, clock=clock)
-    intake = Intake()
-    return World(
+    credentials = NodeCredentialIssuer(minter, CredentialRevoker(endpoint, keys, clock=clock), ttl_s=ttl_s, clock=clock)
+    intake = ReadBatcher()
+    return CoreDeps(
         database=database,
         bus=bus,
         credentials=credentials,
@@ -281,18 +290,22 @@ def _world(settings: FrontendSettings, database: Database, frontend_id: str, clo
         ids=ids,
         rng=rng,
         fetcher=HttpFetcher(),
-        engines=HttpEngines(intake),
-        intake=intake,
-        origins=ModelOrigins(settings, clock, rng, own=(settings.library_dir,), environment=os.environ),
+        engines=HttpEngineClient(intake),
+        read_batcher=intake,
+        origins=LazyModelFileOrigins(
+            settings, clock, rng, extra_folders=(settings.library_dir,), environment=os.environ
+        ),
         storage=open_storage(settings),
-        spans=open_spans(settings, frontend_id),
+        span_exporter=open_span_exporter(settings, frontend_id),
         set_log_level=set_log_level,
-        kept=KeptFile(settings.state_dir, cluster_key(settings.database_url.get_secret_value())),
+        saved_state_file=SavedStateFile(
+            settings.state_dir, compute_cluster_key(settings.database_url.get_secret_value())
+        ),
     )
 
 
-class _Closing:
-    """The pool is closed last, after everything that uses it."""
+class _DatabaseCloser:
+    """Closes the database pool as the last service, after everything that uses it."""
 
     name = "database"
 
@@ -306,8 +319,8 @@ class _Closing:
         await self._database.close()
 
 
-class _Orphanage:
-    """Ends this process when its parent is gone."""
+class _ParentWatcher:
+    """Ends this frontend process when its parent process is gone."""
 
     name = "orphanage"
 
@@ -315,7 +328,7 @@ class _Orphanage:
         self._parent_pid = parent_pid
         self._end = end
         self._clock = clock
-        self._tasks = Tasks("orphanage")
+        self._tasks = TaskSet("orphanage")
 
     async def start(self) -> None:
         self._tasks.start(self._watch(), name="watch")
@@ -325,30 +338,32 @@ class _Orphanage:
 
     async def _watch(self) -> None:
         while os.getppid() == self._parent_pid:
-            await self._clock.sleep(PARENT_LOOK_S)
+            await self._clock.sleep(PARENT_POLL_S)
         log.warning("the parent process is gone")
         self._end()
 
 
-class _Announcement:
-    """What an operator reads when the frontend is up."""
+class _ReadyAnnouncer:
+    """Prints the first admin key and logs that the frontend is ready, once all services have started."""
 
     name = "announcement"
 
-    def __init__(self, core: Core, settings: FrontendSettings, port: int) -> None:
+    def __init__(self, core: FrontendCore, settings: FrontendSettings, port: int) -> None:
         self._core = core
         self._settings = settings
         self._port = port
 
     async def start(self) -> None:
         if self._core.first_key is not None:
-            # To the terminal and not to the log: logs are kept and shipped.
+            # Written to the terminal and not to the log, because logs are kept and shipped.
             sys.stderr.write(f"\nAdmin key, shown this once: {self._core.first_key}\n\n")
             sys.stderr.flush()
-        # What the start has made stays as long as the process: it is looked through no more.
+        # Objects that the start has created live as long as the process, so the collector need not scan them again.
         gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS)
-        log.info("frontend is ready", url=f"http://{self._settings.host}:{self._port}", id=self._core.parts.frontend_id)
+        gc.set_threshold(GC_THRESHOLD)
+        log.info(
+            "frontend is ready", url=f"http://{self._settings.host}:{self._port}", id=self._core.api_deps.frontend_id
+        )
 
     async def stop(self) -> None:
         return

@@ -19,9 +19,9 @@ from corral.app.settings.models import LogFormat, LogLevel
 from corral.insight.access_log import LOGGER as ACCESS_LOGGER
 from corral.insight.access_log import AccessLogStyle
 
-# Chatty at the level that suits us; their warnings are still shown.
+# These loggers are too verbose at our level; their warnings are still shown.
 _QUIET_LOGGERS = ("aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic")
-# Never more than warnings: the first writes every row that passes, the second what our own lines say better.
+# At most warnings of these: the first logs every row it handles, and our own lines replace those of the second.
 _MUTED_LOGGERS = ("sqlalchemy", "uvicorn.error")
 _LOGGERS_WITH_HANDLERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "sqlalchemy", "asyncio", "alembic")
 
@@ -33,14 +33,14 @@ def configure_logging(
     stream: TextIO | None = None,
     frontend: str | None = None,
 ) -> None:
-    """Set up logging for this process; calling it again replaces what was there. `frontend`: named in every line,
-    because several write to the same place."""
+    """Set up logging for this process, replacing an earlier setup. `frontend` is added to every line, because several
+    processes may write to the same output."""
     output = sys.stderr if stream is None else stream
     is_terminal = output.isatty()
     chosen = log_format or (LogFormat.TEXT if is_terminal else LogFormat.JSON)
     handler = logging.StreamHandler(output)
     has_colours = is_terminal and not os.environ.get("NO_COLOR")
-    handler.setFormatter(_formatter(chosen, has_colours=has_colours, frontend=frontend))
+    handler.setFormatter(_make_formatter(chosen, has_colours=has_colours, frontend=frontend))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -50,7 +50,7 @@ def configure_logging(
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *_shared(),
+            *_make_shared_processors(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -61,18 +61,18 @@ def configure_logging(
 
 
 def set_log_level(level: LogLevel) -> None:
-    """Change what this process writes from now on; `configure_logging` has set up the rest."""
+    """Change the level of this process. `configure_logging` must have been called before."""
     logging.getLogger().setLevel(level.upper())
     _route_libraries(level)
 
 
 def mask_secrets(logger: WrappedLogger, method_name: str, event_dict: EventDict) -> EventDict:
-    """The processor that masks; the last one before the line is written."""
+    """Mask secrets in an event. The last processor before the line is written."""
     del logger, method_name
     return {key: redact(value, key) for key, value in event_dict.items()}
 
 
-def _shared() -> list[Processor]:
+def _make_shared_processors() -> list[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -82,7 +82,7 @@ def _shared() -> list[Processor]:
     ]
 
 
-def _formatter(log_format: LogFormat, *, has_colours: bool, frontend: str | None) -> logging.Formatter:
+def _make_formatter(log_format: LogFormat, *, has_colours: bool, frontend: str | None) -> logging.Formatter:
     renderer: Processor
     if log_format is LogFormat.JSON:
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
@@ -91,10 +91,10 @@ def _formatter(log_format: LogFormat, *, has_colours: bool, frontend: str | None
             colors=has_colours, pad_event_to=36, exception_formatter=structlog.dev.plain_traceback
         )
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_shared(),
+        foreign_pre_chain=_make_shared_processors(),
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            _named(frontend),
+            _make_frontend_processor(frontend),
             # Before masking: the text of a traceback may quote a secret.
             structlog.processors.format_exc_info,
             mask_secrets,
@@ -103,12 +103,12 @@ def _formatter(log_format: LogFormat, *, has_colours: bool, frontend: str | None
     )
 
 
-def _named(frontend: str | None) -> Processor:
-    def name(logger: WrappedLogger, method_name: str, event_dict: EventDict) -> EventDict:
+def _make_frontend_processor(frontend: str | None) -> Processor:
+    def add_frontend(logger: WrappedLogger, method_name: str, event_dict: EventDict) -> EventDict:
         del logger, method_name
         return event_dict if frontend is None else {"frontend": frontend, **event_dict}
 
-    return name
+    return add_frontend
 
 
 def _route_libraries(level: LogLevel) -> None:
@@ -125,8 +125,8 @@ def _route_libraries(level: LogLevel) -> None:
 
 
 def configure_access_log(style: AccessLogStyle, *, stream: TextIO | None = None) -> None:
-    """Where the lines of requests go: as they are, beside all others, and not through their formatter, which would
-    cost more than many a request. Nothing secret is in them (`insight/access_log.py`)."""
+    """Configure where the access log is written: raw lines on the same output, bypassing the formatter, which would
+    cost more than many requests do. The lines contain no secrets (`insight/access_log.py`)."""
     logger = logging.getLogger(ACCESS_LOGGER)
     logger.handlers.clear()
     logger.propagate = False

@@ -1,13 +1,13 @@
-"""A new admin key, made in the registry itself, for `corral keys recover`."""
+"""Creates a new admin key directly in the registry, for `corral keys recover`."""
 
 from __future__ import annotations
 
 import getpass
 import socket
 
-from corral.access.keys import KeyWish, create_key
+from corral.access.keys import KeySpec, create_key
 from corral.access.secrets import hash_secret
-from corral.adapters.system import SystemIds
+from corral.adapters.system import SystemIdGenerator
 from corral.domain.access import Scope
 from corral.domain.errors import Conflict
 from corral.store.access import find_principal
@@ -26,14 +26,16 @@ async def make_admin_key(database_url: str, current: str | None) -> str:
                     hint="`corral keys rotate` replaces it.",
                     code="key_works",
                 )
-            wish = KeyWish(name="admin", scope=Scope.ADMIN)
-            _, secret = await create_key(tx, SystemIds(), wish, f"recovery by {_user()} on {socket.gethostname()}")
+            spec = KeySpec(name="admin", scope=Scope.ADMIN)
+            _, secret = await create_key(
+                tx, SystemIdGenerator(), spec, f"recovery by {_find_user_name()} on {socket.gethostname()}"
+            )
         return secret
     finally:
         await database.close()
 
 
-def _user() -> str:
+def _find_user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # A user without a name, as in a container.

@@ -1,8 +1,8 @@
-"""Secrets are masked before text leaves the process: in logs, in `config show`, in errors about addresses.
+"""Masks secrets before text leaves the process: in logs, in `config show`, in errors about addresses.
 
-Masked are values under telling keys, passwords in addresses, our own credentials (`ck_`, `cj_`, `cn_`, `cs_`), NATS
-seeds and JWTs, wherever in a text they stand. A secret without any of these marks cannot be recognised: keep those in
-fields with a telling name.
+Masked are values under keys that name a secret, passwords in addresses, Corral's own credentials (`ck_`, `cj_`, `cn_`,
+`cs_`), NATS seeds and JWTs, anywhere in a text. A secret without any of these marks cannot be recognised: keep it in a
+field whose name says that it is one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ MASK = "••••"
 # Longer than any traceback that an operator reads.
 TEXT_MAX = 32_768
 
-_TELLING_KEY = re.compile(r"password|passwd|token|secret|seed|credential|authorization|api_?key|admin_?key|jwt", re.I)
-# Keys that only speak about a secret: how many, which one, when it ends.
+_SECRET_KEY = re.compile(r"password|passwd|token|secret|seed|credential|authorization|api_?key|admin_?key|jwt", re.I)
+# Keys that contain no secret but describe one: a count, an id, an expiry.
 _HARMLESS_KEY = re.compile(r"(_id|_ids|_name|_count|_ttl|_ttl_s|_at|_file|_path|_expires)$", re.I)
-# A password may hold a stray '/' or '#' although it should not; only in a web address those more likely end the host.
+# A password may contain an unescaped '/' or '#'; only in a web address these more likely end the host.
 _USERINFO = re.compile(
     r"(?P<scheme>(?:https?|wss?)://)(?P<user>[^\s:/?#@]{0,256})(?::(?P<password>[^\s/?#]{0,512}))?@"
     r"|(?<![a-z0-9+.-])(?!(?:https?|wss?)://)(?P<scheme2>[a-z][a-z0-9+.-]{0,31}://)(?P<user2>[^\s:/?#@]{0,256})(?::(?P<password2>\S{0,512}))?@",
@@ -32,7 +32,7 @@ _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
 def _mask_userinfo(match: re.Match[str]) -> str:
-    # A lone user name is how NATS carries a token, so it goes too.
+    # NATS carries a token as a lone user name, so it is masked too.
     scheme = match["scheme"] or match["scheme2"]
     user = match["user"] if match["password"] is not None else match["user2"]
     has_password = match["password"] is not None or match["password2"] is not None
@@ -40,9 +40,9 @@ def _mask_userinfo(match: re.Match[str]) -> str:
 
 
 def redact_text(text: str) -> str:
-    """The text with everything masked that looks like a secret; a very long one is cut first."""
+    """Return the text with everything masked that looks like a secret. A very long text is truncated first."""
     if len(text) > TEXT_MAX:
-        # What is cut off cannot leak, and a stranger's bad request must not keep the process busy with masking it.
+        # Truncated text cannot leak, and a client's bad request must not keep the process busy with masking it.
         text = f"{text[:TEXT_MAX]}… ({len(text) - TEXT_MAX} characters more)"
     text = _USERINFO.sub(_mask_userinfo, text)
     text = _PASSWORD_PARAMETER.sub(rf"\g<key>{MASK}", text)
@@ -52,17 +52,17 @@ def redact_text(text: str) -> str:
     return _SEED.sub(MASK, text)
 
 
-def is_telling(key: str) -> bool:
-    """Whether a value under this key is a secret whatever it looks like."""
-    return _TELLING_KEY.search(key) is not None and _HARMLESS_KEY.search(key) is None
+def is_secret_key(key: str) -> bool:
+    """Return whether a value under this key is a secret, regardless of its form."""
+    return _SECRET_KEY.search(key) is not None and _HARMLESS_KEY.search(key) is None
 
 
 def redact(value: object, key: str = "") -> object:
-    """A value as it may be shown; goes into mappings and sequences."""
+    """Return a value as it may be shown, with secrets masked. Descends into mappings and sequences."""
     is_number = isinstance(value, int | float)
     if value is None or isinstance(value, bool) or (is_number and key.endswith("tokens")):
         return value
-    if is_telling(key):
+    if is_secret_key(key):
         return MASK if value != "" else value
     if is_number:
         return value

@@ -1,6 +1,7 @@
-"""`corral worker`: the program on one machine. It needs neither PostgreSQL's nor the API's libraries.
+"""`corral worker`: the process on one machine. It needs neither PostgreSQL's nor the API's libraries.
 
-Told to stop, it takes no more jobs, keeps what it has fetched, ends its engines and says goodbye, in this order.
+On a stop request it accepts no more jobs, keeps the files that it has fetched, stops its engines and deregisters, in
+this order.
 """
 
 from __future__ import annotations
@@ -17,63 +18,62 @@ import structlog
 
 from corral import __version__
 from corral.adapters.nats.client import NatsBus
-from corral.adapters.nats.connection import Endpoint
-from corral.adapters.nats.credentials import credential, new_user_key
-from corral.adapters.nats.keys import KeyKind, key_from_seed
-from corral.adapters.nats.tls import client_tls
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.nats.connection import NatsEndpoint, make_client_tls
+from corral.adapters.nats.credentials import make_credential, new_user_key
+from corral.adapters.nats.keys import NatsKeyKind, key_from_seed
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings, parse_registry_credentials
 from corral.app.settings.values import parse_names
+from corral.domain.model import PrefetchEntry, PrefetchKind
 from corral.domain.node import NodeType
-from corral.domain.prefetch import PrefetchEntry, PrefetchKind
-from corral.ports.runtime import Clock, Ids
-from corral.runtime.services import Service, Services
-from corral.worker.address import Advertised, advertise
-from corral.worker.agent import Agent, Profile, Surroundings
-from corral.worker.backend_reports import BackendReports
+from corral.ports.runtime import Clock, IdGenerator
+from corral.runtime.services import Service, ServiceGroup
+from corral.worker.address import AdvertisedAddresses, choose_advertised_addresses
 from corral.worker.backends.installer import DiskInstaller
 from corral.worker.backends.options import InstallerOptions
-from corral.worker.commands import BackendCommands, CommandParts
-from corral.worker.files.node import FilesParts, compose_files
-from corral.worker.files.places import Library
-from corral.worker.files.pulling import PullOptions
-from corral.worker.files.server import Gate
-from corral.worker.hardware import RealMachine
-from corral.worker.health import HealthServer, Routes, listen
-from corral.worker.holdings import HoldingsReports
+from corral.worker.bus_link import BusFactory, BusGrant, CommandHandler, WorkerBus
+from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
+from corral.worker.control_reporter import BackendReporter, HoldingsReporter
+from corral.worker.files.chunk_client import LibraryAccess
+from corral.worker.files.content_puller import PullOptions
+from corral.worker.files.file_routes import TicketContext
+from corral.worker.files.node_files import NodeFilesDeps, compose_files
+from corral.worker.hardware import LocalHardware
+from corral.worker.hardware_reader import LocalHardwareReader
 from corral.worker.home import hold_home
-from corral.worker.http_control import HttpControl, frontend_urls
-from corral.worker.identity import BusKeys, IdentityFile
-from corral.worker.jobs.collecting import DailyCollection
-from corral.worker.jobs.journal import DiskJournal
-from corral.worker.jobs.runner import JobRunner, RunnerParts
-from corral.worker.link import Duties, Grant, OpenBus, WorkerBus
+from corral.worker.http_control_plane import HttpControlPlane, parse_frontend_urls
+from corral.worker.http_server import HttpRoutes, WorkerHttpServer, open_listener
+from corral.worker.identity import BusKeyFactory, WorkerIdentityFile
+from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
+from corral.worker.jobs.garbage_collector import DailyGarbageCollector
+from corral.worker.jobs.journal import DiskJobJournal
+from corral.worker.jobs.runner import JobRunner, JobRunnerDeps
+from corral.worker.membership import Membership, MembershipDeps, WorkerProfile
 from corral.worker.prefetch import PrefetchRequester
-from corral.worker.processes.options import SupervisorOptions
-from corral.worker.processes.supervisor import Parts, Supervisor
-from corral.worker.readings import MachineReadings
-from corral.worker.survivors import Survivors
-from corral.worker.work import Files, Installer, Processes
+from corral.worker.processes.options import EngineSupervisorOptions
+from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
+from corral.worker.survivor_reader import SurvivorReader
 
 log = structlog.get_logger(__name__)
 
-EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
-BUS_KEYS = BusKeys(
-    new=new_user_key,
-    public_of=lambda seed: key_from_seed(seed, KeyKind.USER).public,
+ANY_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
+BUS_KEYS = BusKeyFactory(
+    make_key_pair=new_user_key,
+    derive_public_key=lambda seed: key_from_seed(seed, NatsKeyKind.USER).public,
 )
 
 
 def run_worker(settings: WorkerSettings) -> int:
-    """Work until SIGINT, SIGTERM or a stop over the bus; the exit code. Raises what ends a worker for good."""
+    """Run until SIGINT, SIGTERM or a stop command over the bus, and return the exit code. Raises the error that ends a
+    worker for good."""
     configure_logging(settings.log_format, settings.log_level)
-    with hold_home(settings.worker_home), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_work(settings))
+    with hold_home(settings.worker_home), asyncio.Runner(loop_factory=_pick_loop_factory()) as runner:
+        runner.run(_run_worker(settings))
     return 0
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _pick_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     if sys.platform == "win32":
         return None
     import uvloop  # noqa: PLC0415 - not there on Windows
@@ -82,20 +82,20 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
-    """A worker that is put together and not started; the caller holds its folder."""
+class ComposedWorker:
+    """Holds the composed services of one worker that has not been started yet."""
 
-    services: Services
-    agent: Agent
-    health: HealthServer
-    # An agent node has neither.
+    services: ServiceGroup
+    membership: Membership
+    health: WorkerHttpServer
+    # Both are None on an agent node.
     runner: JobRunner | None = None
     prefetch: PrefetchRequester | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPlace:
-    """Where the control plane is, and what it has told this worker so far."""
+class ControlPlaneEndpoint:
+    """Holds the addresses of the frontends, and what they have sent so far: the node id and the key for tickets."""
 
     urls: tuple[str, ...]
     credential: str = field(repr=False)
@@ -104,81 +104,86 @@ class ClusterPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What everything here is made with."""
+class WorkerDeps:
+    """Holds what all parts of a worker are built with: settings, clock, ids and the control plane's endpoint."""
 
     settings: WorkerSettings
     clock: Clock
-    ids: Ids
+    ids: IdGenerator
     rng: random.Random
-    place: ClusterPlace
+    control_plane: ControlPlaneEndpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """What installs, what has files and what runs engines; `services` are started before the jobs and stopped after
-    them."""
+class WorkerTools:
+    """Holds the installer, the model files and the engine processes of a worker. `services` start before the jobs and
+    stop after them."""
 
-    installer: Installer
-    files: Files
-    processes: Processes
+    installer: BackendInstaller
+    files: ModelFiles
+    processes: ProcessSupervisor
     services: tuple[Service, ...] = ()
-    # What is served on the worker's port.
-    routes: tuple[Routes, ...] = ()
+    # Routes that are served on the worker's port.
+    routes: tuple[HttpRoutes, ...] = ()
 
 
-MakeTools = Callable[[World], Tools]
+WorkerToolsFactory = Callable[[WorkerDeps], WorkerTools]
 
 
-async def _work(settings: WorkerSettings) -> None:
+async def _run_worker(settings: WorkerSettings) -> None:
     worker = compose_worker(settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, worker.services.end)
+        loop.add_signal_handler(number, worker.services.request_stop)
     log.info("worker starts", node=settings.name, version=__version__, join=settings.join, port=worker.health.port)
     await worker.services.run()
     log.info("worker stopped", node=settings.name)
 
 
-def real_tools(world: World) -> Tools:
-    """Engines on this machine's disk, as this machine's processes."""
-    settings, environment = world.settings, dict(os.environ)
+def make_real_tools(deps: WorkerDeps) -> WorkerTools:
+    """Build the tools that install backends on this machine's disk and run engines as its processes."""
+    settings, environment = deps.settings, dict(os.environ)
     installer = DiskInstaller(
         settings.backends_dir,
-        world.clock,
-        world.ids,
-        world.rng,
+        deps.clock,
+        deps.ids,
+        deps.rng,
         InstallerOptions(
             headroom_bytes=settings.disk_headroom_bytes,
             require_integrity=settings.require_integrity,
             system_root=settings.system_backends_dir,
             environment=environment,
-            registry_credentials=_registry_credentials(settings),
+            registry_credentials=_read_registry_credentials(settings),
         ),
     )
-    options = SupervisorOptions(
+    options = EngineSupervisorOptions(
         root=settings.worker_home / "engines",
         environment=environment,
         host=settings.engine_host,
-        advertised_host=_engines_reached_at(settings),
+        advertised_host=_find_engine_host(settings),
         port_base=settings.engine_port,
         port_max=settings.engine_port_max,
         threads=os.cpu_count() or 1,
     )
-    supervisor = Supervisor(options, Parts(find=installer.runnable, clock=world.clock, ids=world.ids, rng=world.rng))
-    files, routes = compose_files(_files_parts(world, environment))
-    return Tools(installer=installer, files=files, processes=supervisor, services=(files, supervisor), routes=(routes,))
+    supervisor = EngineSupervisor(
+        options,
+        EngineSupervisorDeps(find_runnable=installer.find_runnable, clock=deps.clock, ids=deps.ids, rng=deps.rng),
+    )
+    files, routes = compose_files(_make_files_deps(deps, environment))
+    return WorkerTools(
+        installer=installer, files=files, processes=supervisor, services=(files, supervisor), routes=(routes,)
+    )
 
 
-def _files_parts(world: World, environment: Mapping[str, str]) -> FilesParts:
-    settings, place = world.settings, world.place
-    return FilesParts(
+def _make_files_deps(deps: WorkerDeps, environment: Mapping[str, str]) -> NodeFilesDeps:
+    settings, endpoint = deps.settings, deps.control_plane
+    return NodeFilesDeps(
         models_dir=settings.models_dir,
         inbox_dir=settings.worker_home / "inbox",
-        library=Library(urls=place.urls, credential=place.credential, node_id=place.node_id),
-        gate=Gate(ticket_key=place.ticket_key, node_id=place.node_id),
-        clock=world.clock,
-        pull=PullOptions(
+        library=LibraryAccess(urls=endpoint.urls, credential=endpoint.credential, get_node_id=endpoint.node_id),
+        tickets=TicketContext(get_ticket_key=endpoint.ticket_key, get_node_id=endpoint.node_id),
+        clock=deps.clock,
+        pull_options=PullOptions(
             parallel=settings.parallel_chunks,
             headroom_bytes=settings.disk_headroom_bytes,
             bandwidth_bytes_per_s=settings.bandwidth_limit_bytes,
@@ -188,123 +193,133 @@ def _files_parts(world: World, environment: Mapping[str, str]) -> FilesParts:
     )
 
 
-def _registry_credentials(settings: WorkerSettings) -> dict[str, str]:
+def _read_registry_credentials(settings: WorkerSettings) -> dict[str, str]:
     given = settings.registry_credentials
     return {} if given is None else parse_registry_credentials(given.get_secret_value())
 
 
-def compose_worker(settings: WorkerSettings, make_tools: MakeTools = real_tools) -> Worker:
-    clock, ids = SystemClock(), SystemIds()
+def compose_worker(settings: WorkerSettings, make_tools: WorkerToolsFactory = make_real_tools) -> ComposedWorker:
+    clock, ids = SystemClock(), SystemIdGenerator()
     boot_id = ids.new_id()
-    urls = frontend_urls(settings.join)
-    file = IdentityFile(settings.worker_home, BUS_KEYS)
+    urls = parse_frontend_urls(settings.join)
+    file = WorkerIdentityFile(settings.worker_home, BUS_KEYS)
     identity = file.load_or_create(ids)
-    services = Services()
-    control = HttpControl(urls, identity.credential, clock=clock, ids=ids)
+    services = ServiceGroup()
+    control = HttpControlPlane(urls, identity.credential, clock=clock, ids=ids)
     rng = random.Random()  # noqa: S311 - jitter, not secrets
-    open_bus = bus_opener(settings, clock, rng, on_crash=services.end)
-    listener = listen(settings.http_host, settings.http_port)
+    open_bus = make_bus_opener(settings, clock, rng, on_crash=services.request_stop)
+    listener = open_listener(settings.http_host, settings.http_port)
     port = listener.getsockname()[1]
-    # The tools ask the agent, which is made of them: only when they work.
-    place = ClusterPlace(
+    # Callbacks, because the membership is built from the tools, which read these values of the membership.
+    endpoint = ControlPlaneEndpoint(
         urls=urls,
         credential=identity.credential,
         node_id=lambda: agent.node_id,
         ticket_key=lambda: agent.ticket_key,
     )
-    world = World(settings=settings, clock=clock, ids=ids, rng=rng, place=place)
-    tools = make_tools(world) if settings.node_type is NodeType.BACKEND else None
+    deps = WorkerDeps(settings=settings, clock=clock, ids=ids, rng=rng, control_plane=endpoint)
+    tools = make_tools(deps) if settings.node_type is NodeType.BACKEND else None
     work = None
     if tools is not None:
-        work = _work_of(world, tools, control, boot_id, on_crash=services.end)
-    around = Surroundings(
+        work = _make_job_services(deps, tools, control, boot_id, on_crash=services.request_stop)
+    around = MembershipDeps(
         control=control,
         open_bus=open_bus,
-        readings=MachineReadings(
-            RealMachine(), models_dir=settings.models_dir, capability=settings.capability, clock=clock
+        hardware_reader=LocalHardwareReader(
+            LocalHardware(), models_dir=settings.models_dir, capability=settings.capability, clock=clock
         ),
-        addresses=lambda: asyncio.to_thread(_advertised, settings, port, urls),
+        find_addresses=lambda: asyncio.to_thread(_choose_addresses, settings, port, urls),
         save_identity=lambda changed: asyncio.to_thread(file.save, changed),
-        new_bus_key=BUS_KEYS.new,
+        new_bus_key=BUS_KEYS.make_key_pair,
         clock=clock,
         rng=rng,
-        duties=work.duties if work else None,
-        running=work.survivors.running if work else None,
+        command_handler=work.duties if work else None,
+        wait_for_processes=work.survivors.wait_for_processes if work else None,
     )
-    agent = Agent(_profile(settings, boot_id), identity, around, on_end=services.end)
-    health = HealthServer(listener, agent.not_ready, tools.routes if tools else ())
-    services.add(_Closing(control), health, agent)
+    agent = Membership(_make_profile(settings, boot_id), identity, around, on_end=services.request_stop)
+    health = WorkerHttpServer(listener, agent.find_not_ready_reason, tools.routes if tools else ())
+    services.add(_ControlCloser(control), health, agent)
     if work is None:
-        return Worker(services=services, agent=agent, health=health)
+        return ComposedWorker(services=services, membership=agent, health=health)
     for reports in work.reports:
-        reports.place = lambda: agent.node_id if agent.is_approved else None
+        reports.get_node_id = lambda: agent.node_id if agent.is_approved else None
     _connect_prefetch(work, agent)
-    # One that is not registered tries again at its own pace.
-    work.tell_figures(lambda: agent.wake() if agent.node_id is not None else None)
+    # A worker that is not registered yet retries at its own pace.
+    work.wake_on_process_change(lambda: agent.wake() if agent.node_id is not None else None)
     services.add(*work.services)
-    return Worker(services=services, agent=agent, health=health, runner=work.runner, prefetch=work.prefetch)
+    return ComposedWorker(
+        services=services, membership=agent, health=health, runner=work.runner, prefetch=work.prefetch
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    duties: Duties
+class _JobServices:
+    """Holds everything of a worker that runs jobs and reports about them."""
+
+    duties: CommandHandler
     runner: JobRunner
-    reports: tuple[BackendReports | HoldingsReports, ...]
-    survivors: Survivors
+    reports: tuple[BackendReporter | HoldingsReporter, ...]
+    survivors: SurvivorReader
     services: tuple[Service, ...]
-    processes: Processes
+    processes: ProcessSupervisor
     prefetch: PrefetchRequester
 
-    def tell_figures(self, wake: Callable[[], None]) -> None:
-        """What is free is told as soon as an engine has started or ended: decisions about room wait for it."""
-        told = self.processes.changed
+    def wake_on_process_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when an engine starts or ends, so that free memory is reported at once: placement decisions wait
+        for it."""
+        on_changed = self.processes.on_change
 
         def changed() -> None:
-            told()
+            on_changed()
             wake()
 
-        self.processes.changed = changed
+        self.processes.on_change = changed
 
 
-def _work_of(
-    world: World, tools: Tools, control: HttpControl, boot_id: str, *, on_crash: Callable[[BaseException], None]
-) -> _Work:
+def _make_job_services(
+    deps: WorkerDeps,
+    tools: WorkerTools,
+    control: HttpControlPlane,
+    boot_id: str,
+    *,
+    on_crash: Callable[[BaseException], None],
+) -> _JobServices:
     runner = JobRunner(
-        RunnerParts(
+        JobRunnerDeps(
             installer=tools.installer,
             files=tools.files,
             processes=tools.processes,
-            journal=DiskJournal(world.settings.worker_home),
-            clock=world.clock,
-            rng=world.rng,
+            journal=DiskJobJournal(deps.settings.worker_home),
+            clock=deps.clock,
+            rng=deps.rng,
             boot_id=boot_id,
-            max_parallel=world.settings.max_parallel_jobs,
+            max_parallel=deps.settings.max_parallel_jobs,
             on_crash=on_crash,
         )
     )
-    reports = BackendReports(control, runner.holdings, boot_id=boot_id, clock=world.clock, rng=world.rng)
-    holdings = HoldingsReports(control, tools.processes, tools.files, boot_id=boot_id, clock=world.clock, rng=world.rng)
+    reports = BackendReporter(control, runner.get_inventory, boot_id=boot_id, clock=deps.clock, rng=deps.rng)
+    holdings = HoldingsReporter(control, tools.processes, tools.files, boot_id=boot_id, clock=deps.clock, rng=deps.rng)
     for each in (reports, holdings):
         each.loop.on_crash = on_crash
-    runner.changed = reports.wake
-    duties = BackendCommands(
-        CommandParts(
+    runner.on_change = reports.wake
+    duties = BackendCommandHandler(
+        CommandHandlerDeps(
             runner=runner,
-            reports=reports,
-            holdings=holdings,
+            backend_reporter=reports,
+            holdings_reporter=holdings,
             installer=tools.installer,
             files=tools.files,
             processes=tools.processes,
             boot_id=boot_id,
         )
     )
-    collection = DailyCollection((tools.installer, tools.files), world.clock, world.rng, on_crash)
-    survivors = Survivors(tools.processes.running)
-    entries = _prefetch_entries(world.settings)
-    prefetch = PrefetchRequester(control, entries, boot_id=boot_id, clock=world.clock, rng=world.rng)
+    collection = DailyGarbageCollector((tools.installer, tools.files), deps.clock, deps.rng, on_crash)
+    survivors = SurvivorReader(tools.processes.list_running)
+    entries = _list_prefetch_entries(deps.settings)
+    prefetch = PrefetchRequester(control, entries, boot_id=boot_id, clock=deps.clock, rng=deps.rng)
     prefetch.loop.on_crash = on_crash
     services = (*tools.services, survivors, runner, reports, holdings, collection, *((prefetch,) if entries else ()))
-    return _Work(
+    return _JobServices(
         duties=duties,
         runner=runner,
         reports=(reports, holdings),
@@ -315,39 +330,39 @@ def _work_of(
     )
 
 
-def _prefetch_entries(settings: WorkerSettings) -> tuple[PrefetchEntry, ...]:
+def _list_prefetch_entries(settings: WorkerSettings) -> tuple[PrefetchEntry, ...]:
     backends = [PrefetchEntry(kind=PrefetchKind.BACKEND, name=name) for name in parse_names(settings.prefetch_backends)]
     models = [PrefetchEntry(kind=PrefetchKind.MODEL, name=name) for name in parse_names(settings.prefetch_models)]
     return (*backends, *models)
 
 
-def _connect_prefetch(work: _Work, agent: Agent) -> None:
-    """Have the prefetch list asked for as soon as a frontend knows what this approved node has."""
-    prefetch = work.prefetch
+def _connect_prefetch(job_services: _JobServices, membership: Membership) -> None:
+    """Request the prefetch list as soon as the node is approved and a frontend has its first report."""
+    prefetch = job_services.prefetch
 
-    def place() -> str | None:
-        node_id = agent.node_id if agent.is_approved else None
-        return node_id if all(reports.taken_for == node_id for reports in work.reports) else None
+    def find_approved_node_id() -> str | None:
+        node_id = membership.node_id if membership.is_approved else None
+        return node_id if all(reports.acknowledged_node_id == node_id for reports in job_services.reports) else None
 
     def on_taken() -> None:
-        if prefetch.taken_for != place():
+        if prefetch.acknowledged_node_id != find_approved_node_id():
             prefetch.wake()
 
-    prefetch.place = place
-    for reports in work.reports:
-        reports.on_taken = on_taken
+    prefetch.get_node_id = find_approved_node_id
+    for reports in job_services.reports:
+        reports.on_acknowledged = on_taken
 
 
-def _engines_reached_at(settings: WorkerSettings) -> str:
-    """The host under which others find what listens on `engine_host`."""
-    if settings.engine_host not in EVERYWHERE:
+def _find_engine_host(settings: WorkerSettings) -> str:
+    """Return the host under which other machines reach sockets that listen on `engine_host`."""
+    if settings.engine_host not in ANY_ADDRESSES:
         return settings.engine_host
-    advertised = _advertised(settings, 0, frontend_urls(settings.join))
+    advertised = _choose_addresses(settings, 0, parse_frontend_urls(settings.join))
     return advertised.address.rpartition(":")[0].strip("[]")
 
 
-def _profile(settings: WorkerSettings, boot_id: str) -> Profile:
-    return Profile(
+def _make_profile(settings: WorkerSettings, boot_id: str) -> WorkerProfile:
+    return WorkerProfile(
         name=settings.name,
         version=__version__,
         frontend=settings.join,
@@ -360,9 +375,9 @@ def _profile(settings: WorkerSettings, boot_id: str) -> Profile:
     )
 
 
-def _advertised(settings: WorkerSettings, port: int, urls: tuple[str, ...]) -> Advertised:
-    return advertise(
-        wanted=settings.address,
+def _choose_addresses(settings: WorkerSettings, port: int, urls: tuple[str, ...]) -> AdvertisedAddresses:
+    return choose_advertised_addresses(
+        configured=settings.address,
         engine_host=settings.engine_host,
         http_host=settings.http_host,
         http_port=port,
@@ -370,18 +385,19 @@ def _advertised(settings: WorkerSettings, port: int, urls: tuple[str, ...]) -> A
     )
 
 
-def bus_opener(
+def make_bus_opener(
     settings: WorkerSettings, clock: Clock, rng: random.Random, *, on_crash: Callable[[BaseException], None]
-) -> OpenBus:
-    """How a bus is made of what a frontend grants; a wrong certificate is told now, not at the first grant."""
-    tls = client_tls(tls_ca=settings.nats_tls_ca, tls_cert=settings.nats_tls_cert, tls_key=settings.nats_tls_key)
+) -> BusFactory:
+    """Return a factory that opens the bus with the credential from a frontend. An invalid certificate is reported now,
+    not at the first use."""
+    tls = make_client_tls(tls_ca=settings.nats_tls_ca, tls_cert=settings.nats_tls_cert, tls_key=settings.nats_tls_key)
 
-    def open_bus(grant: Grant, newest: Callable[[], Grant]) -> WorkerBus:
+    def open_bus(grant: BusGrant, newest: Callable[[], BusGrant]) -> WorkerBus:
         urls = tuple(url.strip() for url in (settings.nats_url or grant.url).split(","))
-        endpoint = Endpoint(urls=urls, client_name=f"corral worker {settings.name}", tls=tls)
+        endpoint = NatsEndpoint(urls=urls, client_name=f"corral worker {settings.name}", tls=tls)
         return NatsBus(
             endpoint,
-            lambda: credential(newest().token, newest().seed, subject_id=grant.node_id),
+            lambda: make_credential(newest().token, newest().seed, subject_id=grant.node_id),
             clock=clock,
             rng=rng,
             on_crash=on_crash,
@@ -390,12 +406,12 @@ def bus_opener(
     return open_bus
 
 
-class _Closing:
-    """Connections to the frontends are closed last: the goodbye needs them."""
+class _ControlCloser:
+    """Closes the connections to the frontends as the last service: deregistering needs them."""
 
     name = "control"
 
-    def __init__(self, control: HttpControl) -> None:
+    def __init__(self, control: HttpControlPlane) -> None:
         self._control = control
 
     async def start(self) -> None:

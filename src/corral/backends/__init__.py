@@ -1,1 +1,1 @@
-"""What can be installed: galleries, their copies, and which build fits which node."""
+"""Galleries of installable backends: their copies, and which build fits which node."""

@@ -1,9 +1,9 @@
 """The catalog: every gallery of this cluster in memory, the same on every frontend.
 
 The built-in gallery comes with the program and needs no network. Configured ones are read from their copies in
-PostgreSQL, which the leader keeps up to date (`refresh.py`); an index that cannot be read costs nobody the others.
-Asking the catalog waits for nothing. A plain name means the built-in gallery first and then the configured ones in
-their order, so that a gallery which is added later never changes what a name stands for.
+PostgreSQL, which the leader keeps up to date (`refresh.py`); an unreadable index does not affect the others. A query
+of the catalog waits for nothing. A plain name means the built-in gallery first and then the configured ones in their
+order, so that a gallery which is added later never changes what a name stands for.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from corral.backends.index import Index, is_name, parse_index, read_index
-from corral.backends.shelf import GalleryState, Shelf
-from corral.backends.sources import name_of, source_of
+from corral.backends.index import BackendIndex, is_valid_name, parse_index, read_index
+from corral.backends.index_cache import GalleryIndexCache, GalleryState
+from corral.backends.sources import derive_name, parse_source_uri
 from corral.domain.backend import (
     BUILT_IN_GALLERY,
     DEVELOPMENT_SUFFIX,
+    BackendVersion,
     Build,
     Gallery,
     GalleryEntry,
     Manifest,
     SourceKind,
-    Version,
 )
-from corral.domain.cluster import Event
+from corral.domain.cluster import OutboxEvent
 from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound, Unprocessable
-from corral.engines import gallery_files
-from corral.policy.catalog import alias_entry, choose, newest, runs_on, safe_name
+from corral.engines import list_gallery_files
+from corral.policy.catalog import can_run_on, check_safe_name, choose_concrete, find_newest, make_alias_entry
 from corral.store import galleries as store
 from corral.store.database import Database
 
@@ -37,95 +37,98 @@ _SUGGESTIONS = 3
 
 
 @cache
-def read_built_in() -> Index:
-    """The gallery that comes with Corral. Its files are ours: one that is wrong is a bug."""
-    found = [parse_index(path.read_text(encoding="utf-8"), BUILT_IN_GALLERY) for path in gallery_files()]
-    return Index(
+def read_built_in() -> BackendIndex:
+    """Return the gallery that comes with Corral. Its files are ours: an invalid one is a bug."""
+    found = [parse_index(path.read_text(encoding="utf-8"), BUILT_IN_GALLERY) for path in list_gallery_files()]
+    return BackendIndex(
         entries=tuple(entry for index in found for entry in index.entries),
         warnings=tuple(warning for index in found for warning in index.warnings),
     )
 
 
-class Catalog:
+class BackendCatalog:
+    """Holds every backend gallery in memory, and resolves names to builds for a node's hardware."""
+
     def __init__(
         self,
         database: Database,
         galleries: Sequence[Gallery] = (),
         *,
         prefers_development: bool = False,
-        built_in: Index | None = None,
+        built_in: BackendIndex | None = None,
     ) -> None:
         self._database = database
         self.prefers_development = prefers_development
         own = read_built_in() if built_in is None else built_in
-        self._shelf = Shelf(store.BACKENDS, galleries, own, read_index)
+        self._indexes = GalleryIndexCache(store.BACKENDS, galleries, own, read_index)
         self._entries: tuple[GalleryEntry, ...] = ()
         self._by_id: dict[str, GalleryEntry] = {}
         self._by_name: dict[str, GalleryEntry] = {}
-        # What backends of galleries answer that are not read yet, as of the last time that they were.
+        # The calls of backends in galleries that are not read yet, as of the last time that they were.
         self._kept_serves: dict[str, tuple[str, ...]] = {}
-        self._take()
+        self._rebuild_entries()
 
     @property
     def states(self) -> tuple[GalleryState, ...]:
-        return self._shelf.states
+        return self._indexes.states
 
-    def unread(self) -> tuple[str, ...]:
+    def list_unread(self) -> tuple[str, ...]:
         """Return the galleries that have neither been fetched yet nor failed to be."""
-        return self._shelf.unread()
+        return self._indexes.list_unread()
 
-    def entries(self) -> tuple[GalleryEntry, ...]:
-        """Everything, whatever hardware this frontend or any node has."""
+    def list_entries(self) -> tuple[GalleryEntry, ...]:
+        """Return all entries, whatever hardware this frontend or any node has."""
         return self._entries
 
-    def come_with(self, built_in: Index) -> None:
-        """Another built-in gallery than the program's own."""
-        self._shelf.built_in = built_in
-        self._take()
+    def set_built_in(self, built_in: BackendIndex) -> None:
+        """Replace the built-in gallery of the program."""
+        self._indexes.built_in = built_in
+        self._rebuild_entries()
 
     async def load(self) -> None:
-        """Read the stored copies anew."""
-        await self._shelf.load(self._database)
-        self._take()
+        """Read the stored copies of all galleries again."""
+        await self._indexes.load(self._database)
+        self._rebuild_entries()
         self._kept_serves = {}
 
-    async def follow(self, events: Iterable[Event]) -> None:
+    async def follow(self, events: Iterable[OutboxEvent]) -> None:
         if any(event.kind == "gallery.changed" for event in events):
             await self.load()
 
     def find(self, name: str) -> GalleryEntry:
-        """By name, by gallery@name, or by an alias that no entry has for its name."""
+        """Return the entry by name, by gallery@name, or by an alias that is no entry's name."""
         found = self.get(name)
         if found is None:
-            raise self._unknown(name)
+            raise self._make_unknown_error(name)
         return found
 
     def get(self, name: str) -> GalleryEntry | None:
         gallery, at, plain = name.strip().rpartition("@")
-        wanted = safe_name(plain).lower()
+        key = check_safe_name(plain).lower()
         if at:
-            return self._by_id.get(f"{gallery.lower()}@{wanted}")
-        return self._by_name.get(wanted) or self._alias(wanted)
+            return self._by_id.get(f"{gallery.lower()}@{key}")
+        return self._by_name.get(key) or self._find_alias(key)
 
     def resolve(self, name: str, capability: str, *, version: str = "", ignores_capability: bool = False) -> Build:
-        """What a node with this capability is to install."""
+        """Return the build that a node with this capability is to install."""
         entry = self.find(name)
         if entry.is_meta:
-            concrete = self._concrete_of(entry, capability)
-            return _build(concrete, self._version_of(concrete, version), meta=entry.name)
-        chosen = self._version_of(entry, version)
-        if not ignores_capability and not runs_on(entry.name, _address_of(chosen), capability):
-            meta = self.meta_for(entry.name)
+            concrete = self._find_concrete(entry, capability)
+            return _make_build(concrete, self._find_version(concrete, version), meta=entry.name)
+        chosen = self._find_version(entry, version)
+        if not ignores_capability and not can_run_on(entry.name, _find_address(chosen), capability):
+            meta = self.find_meta(entry.name)
             raise Unprocessable(
                 f"{entry.name} does not run on a node of the kind {capability}.",
                 code="no_build_for_node",
                 hint=f"Install {meta}: each node gets the build that fits." if meta else "Choose another build.",
                 details={"backend": entry.name, "capability": capability, "meta_alternative": meta},
             )
-        return _build(entry, chosen, meta=self.meta_for(entry.name) or "")
+        return _make_build(entry, chosen, meta=self.find_meta(entry.name) or "")
 
-    def manifest_of(self, name: str) -> Manifest | None:
-        """Of whichever build there is first: they differ in their hardware, not in what they answer."""
+    def find_manifest(self, name: str) -> Manifest | None:
+        """Return the manifest of the first build: builds differ in their hardware, not in the calls that they
+        answer."""
         entry = self.get(name)
         if entry is None:
             return None
@@ -136,22 +139,23 @@ class Catalog:
                 continue
         return None
 
-    def serves(self, name: str) -> tuple[str, ...]:
-        """Which calls a backend answers; nothing, if nobody knows it."""
-        manifest = self.manifest_of(name)
+    def list_calls(self, name: str) -> tuple[str, ...]:
+        """Return the calls that a backend answers; none, if no gallery lists it."""
+        manifest = self.find_manifest(name)
         return manifest.serves if manifest is not None else self._kept_serves.get(name.lower(), ())
 
-    def to_kept(self) -> dict[str, Any]:
-        """What requests need of the galleries that are read from PostgreSQL."""
+    def to_saved_state(self) -> dict[str, Any]:
+        """Return what requests need of the galleries that are read from PostgreSQL."""
         others = [entry for entry in self._entries if entry.gallery != BUILT_IN_GALLERY]
         names = {name.lower() for entry in others for name in (entry.name, entry.alias) if name}
-        return {"serves": {name: list(self.serves(name)) for name in sorted(names)}}
+        return {"serves": {name: list(self.list_calls(name)) for name in sorted(names)}}
 
-    def from_kept(self, kept: Mapping[str, Any]) -> None:
+    def from_saved_state(self, kept: Mapping[str, Any]) -> None:
         self._kept_serves = {name: tuple(calls) for name, calls in kept["serves"].items()}
 
-    def meta_for(self, concrete: str) -> str | None:
-        """The meta that names this concrete for some hardware; else the alias that it shares with others; else None."""
+    def find_meta(self, concrete: str) -> str | None:
+        """Return the meta that names this concrete for some hardware; else the alias that it shares with others;
+        else None."""
         entry = self.get(concrete)
         if entry is None or entry.is_meta:
             return None
@@ -159,25 +163,25 @@ class Catalog:
         for meta in own:
             if entry.name in meta.capabilities.values():
                 return meta.name
-        shared = self.get(f"{entry.gallery}@{entry.alias}") or self._alias(entry.alias.lower())
-        # An alias that leads to nothing but this one is only another name for it.
+        shared = self.get(f"{entry.gallery}@{entry.alias}") or self._find_alias(entry.alias.lower())
+        # An alias that leads only to this entry is just another name for it.
         if shared is None or not shared.is_meta or set(shared.capabilities.values()) == {entry.name}:
             return None
         return shared.name
 
-    def external(self, uri: str, name: str, alias: str, sha256: str) -> Build:
-        """A build from outside every gallery."""
+    def make_external_build(self, uri: str, name: str, alias: str, sha256: str) -> Build:
+        """Return a build from outside every gallery."""
         try:
-            source = source_of(uri, "uri", sha256=sha256.strip().lower())
+            source = parse_source_uri(uri, "uri", sha256=sha256.strip().lower())
         except InvalidRequest as error:
             raise InvalidRequest(error.message, code="bad_uri", hint=_URI_HINT) from error
-        called = safe_name(name) or safe_name(name_of(source))
+        called = check_safe_name(name) or check_safe_name(derive_name(source))
         if source.kind is SourceKind.OCI and not name.strip():
             raise InvalidRequest("An image of a registry needs a name to be installed under.", code="name_required")
         if not called or called.startswith("."):
-            raise InvalidRequest("A name is needed: the address does not tell one.", code="name_required")
-        for text in filter(None, (called, safe_name(alias))):
-            if self.get(text) is None and not is_name(text):
+            raise InvalidRequest("A name is needed: the address does not contain one.", code="name_required")
+        for text in filter(None, (called, check_safe_name(alias))):
+            if self.get(text) is None and not is_valid_name(text):
                 raise InvalidRequest(
                     "A name has letters, digits, dots, dashes and underscores, and at most 200 of them.",
                     code="bad_backend_name",
@@ -188,41 +192,41 @@ class Catalog:
                     code="name_in_gallery",
                     hint="Choose another name, or install it from the gallery.",
                 )
-        return Build(name=called, version="", source=source, manifest=Manifest(), alias=safe_name(alias))
+        return Build(name=called, version="", source=source, manifest=Manifest(), alias=check_safe_name(alias))
 
-    def _take(self) -> None:
-        self._entries = tuple(entry for index in self._shelf.indexes() for entry in index.entries)
+    def _rebuild_entries(self) -> None:
+        self._entries = tuple(entry for index in self._indexes.list_indexes() for entry in index.entries)
         self._by_id = {entry.id.lower(): entry for entry in self._entries}
         self._by_name = {entry.name.lower(): entry for entry in reversed(self._entries)}
 
-    def _alias(self, wanted: str) -> GalleryEntry | None:
-        sharing = [one for one in self._entries if wanted and one.versions and one.alias.lower() == wanted]
+    def _find_alias(self, name: str) -> GalleryEntry | None:
+        sharing = [one for one in self._entries if name and one.versions and one.alias.lower() == name]
         stable = [one for one in sharing if not one.is_development] or sharing
         same = [one for one in stable if one.gallery == stable[0].gallery]
-        return alias_entry(same[0].alias, same) if same else None
+        return make_alias_entry(same[0].alias, same) if same else None
 
-    def _concrete_of(self, meta: GalleryEntry, capability: str) -> GalleryEntry:
-        name = choose(meta.capabilities, capability)
-        concrete = self._sibling(meta, name) if name else None
+    def _find_concrete(self, meta: GalleryEntry, capability: str) -> GalleryEntry:
+        name = choose_concrete(meta.capabilities, capability)
+        concrete = self._find_sibling(meta, name) if name else None
         if concrete is None:
-            wanted = f" (it names {name}, which its gallery does not have)" if name else ""
+            detail = f" (it names {name}, which its gallery does not have)" if name else ""
             raise Unprocessable(
-                f"{meta.name} has no build for a node of the kind {capability}{wanted}.",
+                f"{meta.name} has no build for a node of the kind {capability}{detail}.",
                 code="no_build_for_node",
                 hint="It has builds for: " + (", ".join(sorted(meta.capabilities)) or "nothing") + ".",
                 details={"backend": meta.name, "capability": capability},
             )
-        twin = self._sibling(meta, concrete.name + DEVELOPMENT_SUFFIX)
+        twin = self._find_sibling(meta, concrete.name + DEVELOPMENT_SUFFIX)
         return twin if self.prefers_development and twin is not None else concrete
 
-    def _sibling(self, entry: GalleryEntry, name: str) -> GalleryEntry | None:
-        """Another concrete of the same gallery: identity never crosses galleries."""
+    def _find_sibling(self, entry: GalleryEntry, name: str) -> GalleryEntry | None:
+        """Return another concrete of the same gallery: identity never crosses galleries."""
         found = self._by_id.get(f"{entry.gallery}@{name}".lower())
         return found if found is not None and found.versions else None
 
-    def _version_of(self, entry: GalleryEntry, version: str) -> Version:
+    def _find_version(self, entry: GalleryEntry, version: str) -> BackendVersion:
         if not version:
-            chosen = newest(entry)
+            chosen = find_newest(entry)
             assert chosen is not None, "a concrete has at least one version"
             return chosen
         for candidate in entry.versions:
@@ -236,7 +240,7 @@ class Catalog:
             details={"backend": entry.name, "versions": known[:100]},
         )
 
-    def _unknown(self, name: str) -> NotFound:
+    def _make_unknown_error(self, name: str) -> NotFound:
         known = {entry.name.lower(): entry.name for entry in reversed(self._entries)}
         plain = name.strip().rpartition("@")[2].lower()
         near = [known[one] for one in get_close_matches(plain[:200], list(known), n=_SUGGESTIONS, cutoff=0.6)]
@@ -251,11 +255,11 @@ class Catalog:
 _URI_HINT = "Write oci://registry/repository:tag, https://host/file.tar.gz, or the absolute path of a folder."
 
 
-def _address_of(version: Version) -> str:
+def _find_address(version: BackendVersion) -> str:
     return "" if version.source.kind is SourceKind.DIRECTORY else version.source.uri
 
 
-def _build(entry: GalleryEntry, version: Version, *, meta: str) -> Build:
+def _make_build(entry: GalleryEntry, version: BackendVersion, *, meta: str) -> Build:
     return Build(
         name=entry.name,
         version=version.version,

@@ -1,7 +1,8 @@
-"""The catalog as a page: what there is, where it is installed, and which of the cluster's machines could run it.
+"""Lists the catalog as a page: entries, where they are installed, and which of the cluster's machines could run
+them.
 
-What can be run is the union over the healthy workers, never the hardware of the frontend that is asked. No healthy
-worker: nothing can be run, and everything is still listed.
+What can be run is the union over the healthy workers, never the hardware of the frontend that answers. Without a
+healthy worker nothing can be run, and everything is still listed.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from corral.backends.catalog import Catalog
+from corral.backends.catalog import BackendCatalog
 from corral.domain.backend import GalleryEntry, InstalledBackend
 from corral.domain.errors import InvalidRequest
 from corral.domain.node import Node, NodeId, NodeType
-from corral.policy.catalog import capability_of, choose, newest, runs_on, uri_of
+from corral.policy.catalog import can_run_on, choose_concrete, find_capability, find_newest, find_uri
 from corral.policy.status import is_schedulable
 
 ITEMS_DEFAULT = 9
@@ -25,8 +26,8 @@ InstalledByNode = Mapping[NodeId, Sequence[InstalledBackend]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """`term` is looked for in names, descriptions, tags and galleries; `tag` is one exact tag."""
+class BackendListingQuery:
+    """Filters, sorts and pages the listing of backend galleries."""
 
     term: str = ""
     tag: str = ""
@@ -34,28 +35,32 @@ class Query:
     items: int = ITEMS_DEFAULT
     sort: str = "name"
     is_descending: bool = False
-    # Only what a healthy worker can run.
+    # Only entries that a healthy worker can run.
     only_runnable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledOn:
+class BackendInstallation:
+    """Pairs a node with a backend that is installed on it."""
+
     node: Node
     installed: InstalledBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedBackend:
+    """Shows one gallery entry with its versions, the hardware that can run it and the nodes that have it."""
+
     entry: GalleryEntry
-    # The one that is installed when none is named; empty for a meta and for a gallery without versions.
+    # The version that is installed when none is named; empty for a meta and for a gallery without versions.
     version: str
     versions: tuple[str, ...]
-    # The name of an entry that other entries share as their alias.
+    # True for an alias that several entries share.
     is_alias: bool
     meta_for: str | None
-    # Which capabilities of healthy workers can run it.
+    # The capabilities of healthy workers that can run the entry.
     capabilities: tuple[str, ...]
-    nodes: tuple[InstalledOn, ...]
+    nodes: tuple[BackendInstallation, ...]
 
     @property
     def is_installed(self) -> bool:
@@ -63,29 +68,33 @@ class ListedBackend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class BackendListing:
+    """Holds one page of the backend galleries, with the totals and filter values for all of it."""
+
     items: tuple[ListedBackend, ...]
-    # Of the query, over all pages.
+    # Totals of the query, over all pages.
     total: int
     page: int
     pages: int
-    # Of the whole catalog, whatever was asked for.
+    # Values over the whole catalog, whatever the query.
     all_tags: tuple[str, ...]
     available: int
     installed: int
     capabilities: tuple[str, ...]
 
 
-def listing(catalog: Catalog, nodes: Sequence[Node], installed: InstalledByNode, query: Query) -> Listing:
-    """One page. `InvalidRequest` for a page, a number of items or an order that makes no sense."""
+def build_listing(
+    catalog: BackendCatalog, nodes: Sequence[Node], installed: InstalledByNode, query: BackendListingQuery
+) -> BackendListing:
+    """Build one page. Raises `InvalidRequest` for an invalid page, number of items or order."""
     _check(query)
-    words = healthy_capabilities(nodes)
-    everything = _rows(catalog, nodes, installed, words)
+    words = list_healthy_capabilities(nodes)
+    everything = _make_rows(catalog, nodes, installed, words)
     found = [row for row in everything if _matches(row, query)]
     found.sort(key=lambda row: _order(row, query.sort), reverse=query.is_descending)
     pages = max(1, -(-len(found) // query.items))
     start = (query.page - 1) * query.items
-    return Listing(
+    return BackendListing(
         items=tuple(found[start : start + query.items]),
         total=len(found),
         page=query.page,
@@ -97,60 +106,65 @@ def listing(catalog: Catalog, nodes: Sequence[Node], installed: InstalledByNode,
     )
 
 
-def healthy_capabilities(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """What the machines that may get work are, each word once."""
+def list_healthy_capabilities(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the capabilities of the machines that may get work, each once."""
     return tuple(
         sorted(
-            {capability_of(node.hardware) for node in nodes if node.type is NodeType.BACKEND and is_schedulable(node)}
+            {find_capability(node.hardware) for node in nodes if node.type is NodeType.BACKEND and is_schedulable(node)}
         )
     )
 
 
-def runnable_with(catalog: Catalog, entry: GalleryEntry, capabilities: Iterable[str]) -> tuple[str, ...]:
-    """Those of the capabilities with which an entry can be installed."""
+def filter_runnable_capabilities(
+    catalog: BackendCatalog, entry: GalleryEntry, capabilities: Iterable[str]
+) -> tuple[str, ...]:
+    """Return those of the capabilities for which an entry can be installed."""
     return tuple(word for word in capabilities if _can_run(catalog, entry, word))
 
 
-def _can_run(catalog: Catalog, entry: GalleryEntry, capability: str) -> bool:
+def _can_run(catalog: BackendCatalog, entry: GalleryEntry, capability: str) -> bool:
     if not entry.is_meta:
-        return runs_on(entry.name, uri_of(entry), capability)
-    concrete = choose(entry.capabilities, capability)
+        return can_run_on(entry.name, find_uri(entry), capability)
+    concrete = choose_concrete(entry.capabilities, capability)
     found = catalog.get(f"{entry.gallery}@{concrete}") if concrete else None
     return found is not None and bool(found.versions)
 
 
-def _rows(
-    catalog: Catalog, nodes: Sequence[Node], installed: InstalledByNode, words: Sequence[str]
+def _make_rows(
+    catalog: BackendCatalog, nodes: Sequence[Node], installed: InstalledByNode, words: Sequence[str]
 ) -> list[ListedBackend]:
-    entries = catalog.entries()
+    entries = catalog.list_entries()
     aliases = {(entry.gallery, entry.alias) for entry in entries if entry.alias and entry.alias != entry.name}
     metas = {(one.gallery, concrete): one.name for one in reversed(entries) for concrete in one.capabilities.values()}
-    places = _places(nodes, installed)
+    installations = _group_installations(nodes, installed)
     return [
         ListedBackend(
             entry=entry,
-            version=chosen.version if (chosen := newest(entry)) is not None else "",
+            version=chosen.version if (chosen := find_newest(entry)) is not None else "",
             versions=tuple(version.version for version in entry.versions if version.version),
             is_alias=(entry.gallery, entry.name) in aliases,
             meta_for=metas.get((entry.gallery, entry.name)),
-            capabilities=runnable_with(catalog, entry, words),
-            nodes=tuple(one for one in places.get(entry.name, ()) if one.installed.gallery in ("", entry.gallery)),
+            capabilities=filter_runnable_capabilities(catalog, entry, words),
+            nodes=tuple(
+                one for one in installations.get(entry.name, ()) if one.installed.gallery in ("", entry.gallery)
+            ),
         )
         for entry in entries
     ]
 
 
-def _places(nodes: Sequence[Node], installed: InstalledByNode) -> dict[str, list[InstalledOn]]:
-    """Where each name is: a concrete under its own name and under the meta that it was installed through."""
-    places: dict[str, list[InstalledOn]] = {}
+def _group_installations(nodes: Sequence[Node], installed: InstalledByNode) -> dict[str, list[BackendInstallation]]:
+    """Return the installations by name: a concrete under its own name and under the meta that it was installed
+    through."""
+    installations: dict[str, list[BackendInstallation]] = {}
     for node in sorted(nodes, key=lambda node: node.name):
         for item in installed.get(node.id, ()):
             for name in {item.name, item.meta} - {""}:
-                places.setdefault(name, []).append(InstalledOn(node=node, installed=item))
-    return places
+                installations.setdefault(name, []).append(BackendInstallation(node=node, installed=item))
+    return installations
 
 
-def _matches(row: ListedBackend, query: Query) -> bool:
+def _matches(row: ListedBackend, query: BackendListingQuery) -> bool:
     entry = row.entry
     if query.only_runnable and not row.capabilities:
         return False
@@ -172,7 +186,7 @@ def _order(row: ListedBackend, sort: str) -> tuple[str, str, str]:
     return (first.lower(), entry.name.lower(), entry.gallery)
 
 
-def _check(query: Query) -> None:
+def _check(query: BackendListingQuery) -> None:
     if query.sort not in SORTS:
         raise InvalidRequest(f"The order {query.sort!r} is not one of {', '.join(SORTS)}.")
     if query.page < 1 or not 1 <= query.items <= ITEMS_MAX:

@@ -1,1 +1,1 @@
-"""What travels on the bus: every subject, every message, and who may use which. No connection is made here."""
+"""The contract of the bus: every subject and message, and which role may use them. No connection is made here."""

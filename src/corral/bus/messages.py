@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
-    """Who are you?"""
+class DescribeNode:
+    """Command: asks a worker to describe itself and its machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDescription:
-    """What a worker says of itself and of its machine."""
+    """Describes a worker and its machine, in the worker's own words."""
 
     node_id: str
     boot_id: str
@@ -30,44 +30,45 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeNode:
-    """Something about you has changed: send a heartbeat now and read your state again."""
+    """Command: tells a worker that something about its node has changed, so it sends a heartbeat and reads its state
+    now."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopNode:
-    """Finish and end the worker process."""
+    """Command: tells a worker to finish and exit."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopAnswer:
-    """Whether the worker will stop, and which process of it has answered."""
+class StopNodeReply:
+    """Reply to `StopNode`: whether the worker will stop, and which process of it answered."""
 
     accepted: bool
     boot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
-    """A worker is on the bus, after a start or after a broken connection."""
+class WorkerHello:
+    """Event: a worker is on the bus, after a start or after a broken connection."""
 
     boot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeFrontends:
-    """The outbox has moved: read it now."""
+    """Event: the outbox has moved, so frontends read it now."""
 
 
-# --- jobs: a command is accepted within two seconds, and what becomes of it is told by events ---
+# --- jobs: a command is accepted within two seconds, and its fate is reported by events ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCommand:
-    """Install, replace, remove or roll back one backend.
+    """Command: installs, replaces, removes or rolls back one backend.
 
     The sender has chosen `job_id`: the same command sent twice is one job. A `generation` older than one that the
     worker has seen for this backend is refused (`stale_generation`). `build` is what to install
@@ -79,13 +80,13 @@ class BackendCommand:
     backend: str
     build: Mapping[str, object] | None = None
     operation_id: str = ""
-    # Only in an install: replace it even if it is there. Old workers know this, and no upgrade.
+    # Only in an install: replace an installed backend. Old workers know this, and no upgrade.
     force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartBackend:
-    """Run an engine as the process `model#replica`; without a model it is only tried out."""
+    """Command: runs an engine as the process `model#replica`; without a model it is only tried out."""
 
     job_id: str
     backend: str
@@ -94,17 +95,17 @@ class StartBackend:
     model_path: str = ""
     threads: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    # Of a replica; empty for a process that is only tried out.
+    # The run hash of a replica; empty for a process that is only tried out.
     revision: str = ""
     operation_id: str = ""
     ready_s: float | None = None
-    # The ticket of the load; told again with the process (`RunningProcess.ticket`).
+    # The ticket of the load; reported again with the process (`RunningProcess.ticket`).
     ticket: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileItem:
-    """A file of a model, as content; `path` is where it belongs in the model's folder."""
+class ModelFileItem:
+    """Names a file of a model by its content; `path` is where it belongs in the model's folder."""
 
     path: str
     sha256: str
@@ -112,8 +113,8 @@ class FileItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlobPlace:
-    """Where a content can be had. They are tried in order, and any of them may have only a part of it by now.
+class BlobSource:
+    """Says where a content can be fetched from: a node, a frontend's library or shared storage. Tried in order.
 
     `kind`: node (another worker; `url` is its port and `ticket` lets this one in), library (the frontends that this
     worker knows, or the one at `url`) or storage (an address that needs nothing more). Without a sha256 it is for all
@@ -129,19 +130,20 @@ class BlobPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageModel:
-    """Have the files of a model; a job. What is there already, and right, is not fetched again."""
+    """Command: brings the files of a model to the node; a job. Right files that exist already are not fetched again."""
 
     job_id: str
     model: str
     revision: str
-    files: tuple[FileItem, ...] = ()
-    places: tuple[BlobPlace, ...] = ()
+    files: tuple[ModelFileItem, ...] = ()
+    places: tuple[BlobSource, ...] = ()
     operation_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadModel:
-    """Run one replica: install the backend if it is missing, have the files, start the process, wait until it is ready.
+    """Command: runs one replica: install the backend if it is missing, get the files, start the process, wait until
+    it is ready.
 
     One job. Sent twice it is still one; after a worker's restart it goes on where it was. `revision` is the model's run
     hash: the process carries it, and a running one with another is ended first.
@@ -151,27 +153,27 @@ class LoadModel:
     model: str
     replica: int
     revision: str
-    # The concrete name, and what to install if it is not there.
+    # The concrete name, and the build to install if it is missing.
     backend: str
     build: Mapping[str, object] | None = None
-    files: tuple[FileItem, ...] = ()
-    places: tuple[BlobPlace, ...] = ()
-    # What the engine is given, relative to the model's folder; empty: the folder itself.
+    files: tuple[ModelFileItem, ...] = ()
+    places: tuple[BlobSource, ...] = ()
+    # The path that the engine is given, relative to the model's folder; empty: the folder itself.
     entry: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
-    # Options that count only if the engine knows them and `options` does not say otherwise.
+    # Options that count only if the engine knows them and `options` does not set them.
     defaults: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
-    # How long the engine may take until it is ready. None: what its manifest says.
+    # How long the engine may take until it is ready. None: as its manifest says.
     ready_s: float | None = None
     operation_id: str = ""
-    # Signed by the frontends: this node was asked to run this replica of this run hash.
+    # Signed by the frontends: this node was commanded to run this replica of this run hash.
     ticket: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent:
-    """Where a job is. `seq` grows by one with every event of a job; the last one has a final state.
+    """Event: the state of a job. `seq` grows by one with every event of a job; the last one has a final state.
 
     `state`: queued, running, done, failed, cancelled, paused (`domain.operation.JobState`). Bytes that are not known
     are absent. `stopped` are the keys of processes that the job has ended, also when it failed.
@@ -191,13 +193,13 @@ class JobEvent:
     error_code: str = ""
     error_text: str = ""
     stopped: tuple[str, ...] = ()
-    # What came out: version, digest and uri of an installation, the address of a started process.
+    # The result: version, digest and uri of an installation, the address of a started process.
     result: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobAccepted:
-    """The worker has the job, in its journal on disk. `job` is where it is now: it may have ended long ago."""
+class JobAcceptedReply:
+    """Reply to a command that is a job: the worker has written it to its journal. `job` is its current state."""
 
     boot_id: str
     job: JobEvent
@@ -205,15 +207,15 @@ class JobAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJob:
-    """Stop it and throw its partial files away, or keep them for when it goes on."""
+    """Command: stops a job and deletes its partial files, or keeps them for a resume."""
 
     job_id: str
     keeps_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobCancelled:
-    """`job` is absent if the worker knows no such job: then there is nothing to stop."""
+class CancelJobReply:
+    """Reply to `CancelJob`. `job` is absent if the worker knows no such job."""
 
     boot_id: str
     job: JobEvent | None = None
@@ -221,13 +223,15 @@ class JobCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetJobs:
-    """Where these jobs are, or without ids all that run and the last that ended."""
+    """Command: asks for the state of these jobs; without ids, of all that run and the last that ended."""
 
     job_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
+class GetJobsReply:
+    """Reply to `GetJobs`: the states of the jobs."""
+
     boot_id: str
     jobs: tuple[JobEvent, ...] = ()
 
@@ -237,12 +241,12 @@ class Jobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListBackends:
-    """What have you installed?"""
+    """Command: asks which backends are installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledItem:
-    """As `domain.backend.InstalledBackend`; `installed_at` is ISO 8601, for people's eyes."""
+class InstalledBackendItem:
+    """Describes one installed backend, as `domain.backend.InstalledBackend`; `installed_at` is ISO 8601."""
 
     name: str
     meta: str = ""
@@ -259,41 +263,41 @@ class InstalledItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backends:
-    """`removed`: backends that are not there any more, with the generation of their removal."""
+class ListBackendsReply:
+    """Reply to `ListBackends`. `removed`: backends that are gone, with the generation of their removal."""
 
     boot_id: str
-    backends: tuple[InstalledItem, ...] = ()
+    backends: tuple[InstalledBackendItem, ...] = ()
     removed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBackends:
-    """Throw away what takes room and is of no use, or only tell what that would be."""
+    """Command: deletes files that are of no use, or only lists them."""
 
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectedItem:
-    """A file or folder, as it is called below the worker's folder of backends."""
+class GarbageItem:
+    """Names a file or folder below the worker's folder of backends that is of no use."""
 
     name: str
     size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackendsCollected:
-    """`items` are the largest; `count` and `freed_bytes` are about all of them. After a dry run everything is there."""
+class CollectBackendsReply:
+    """Reply to `CollectBackends`. `items` are the largest; `count` and `freed_bytes` are about all of them."""
 
-    items: tuple[CollectedItem, ...] = ()
+    items: tuple[GarbageItem, ...] = ()
     count: int = 0
     freed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopBackend:
-    """End the processes of one backend, or all of them; an empty message ends nothing."""
+    """Command: ends the processes of one backend, or all of them; an empty message ends nothing."""
 
     backend: str = ""
     all: bool = False
@@ -301,8 +305,8 @@ class StopBackend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackendStopped:
-    """`survivors` could not be ended and go on running."""
+class StopBackendReply:
+    """Reply to `StopBackend`. `survivors` could not be ended and go on running."""
 
     stopped: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
@@ -310,7 +314,7 @@ class BackendStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopModel:
-    """End exactly this process. With another address than expected it is left alone."""
+    """Command: ends exactly this process. With another address than expected it is left alone."""
 
     process_key: str
     expected_address: str = ""
@@ -318,8 +322,8 @@ class StopModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelStopped:
-    """Told after the process has ended. A key that does not exist counts as terminated, and did not match."""
+class StopModelReply:
+    """Reply to `StopModel`, sent after the process has ended. An unknown key counts as terminated and not matched."""
 
     process_key: str
     matched: bool
@@ -330,13 +334,15 @@ class ModelStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModel:
-    """Remove a model's files. Contents that another model of the node uses stay."""
+    """Command: removes a model's files. Contents that another model of the node uses stay."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelDeleted:
+class DeleteModelReply:
+    """Reply to `DeleteModel`: how many files went, and the bytes that this freed."""
+
     model: str
     files: int = 0
     freed_bytes: int = 0
@@ -344,14 +350,16 @@ class ModelDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRunning:
-    """Which processes run?"""
+    """Command: asks which processes run."""
 
-    # Measure memory and processor of each now, which takes a fraction of a second.
+    # Measure memory and CPU of each process now, which takes a fraction of a second.
     measures: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningProcess:
+    """Describes one engine process on a node: model, backend, address, state and measured use."""
+
     key: str
     model: str
     replica: int
@@ -359,36 +367,39 @@ class RunningProcess:
     version: str
     address: str
     pid: int
-    # starting, ready, unhealthy (idle, and silent when asked) or backing_off after crashes; dead and stopping ones are
-    # not told.
+    # starting, ready, unhealthy (idle, and silent when probed) or backing_off after crashes; dead and stopping ones are
+    # not reported.
     state: str = "ready"
     restarts: int = 0
-    # The run hash that it was loaded with; empty: it was started by hand, and no request goes to it.
+    # The run hash that the process was loaded with; empty: it was started by hand, and no request goes to it.
     revision: str = ""
     operation_id: str = ""
-    # The job that has started it.
+    # The job that has started the process.
     job_id: str = ""
     threads: int = 1
-    # What it takes of the machine; absent if nobody has measured it.
+    # The measured memory; absent if nobody has measured it.
     vram_bytes: int | None = None
     ram_bytes: int | None = None
-    # How much of the processors it uses, 100 for each; absent unless it was asked for.
+    # The CPU use, 100 for each core; absent unless requested.
     cpu_percent: float | None = None
-    # What to show to it; empty if it checks nothing.
+    # The key to send to the engine; empty if it checks nothing.
     engine_key: str = field(default="", repr=False)
-    # The ticket that its load came with: without one, a process that no row knows is not adopted.
+    # The ticket of its load: without one, a process that no row knows is not adopted.
     ticket: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class ListRunningReply:
+    """Reply to `ListRunning`: the processes of one worker."""
+
     boot_id: str
     processes: tuple[RunningProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLog:
-    """Lines of a process after a number, waiting a little for the first. Without a key: which logs there are."""
+    """Command: reads lines of a process after a number, waiting a little for the first. Without a key: lists the
+    logs."""
 
     key: str = ""
     after: int = 0
@@ -398,6 +409,8 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
+    """Holds one line of a process's output."""
+
     number: int
     at: str
     stream: str
@@ -405,8 +418,8 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
-    """`next` is what to ask for afterwards. Lines that were rotated away are gone: `first` is the oldest there is."""
+class ReadLogReply:
+    """Reply to `ReadLog`. `next` is the number to ask for afterwards; `first` is the oldest line there is."""
 
     keys: tuple[str, ...] = ()
     lines: tuple[LogLine, ...] = ()
@@ -419,7 +432,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDelta:
-    """How far one node of an operation is."""
+    """Says how far one node of an operation is."""
 
     node: str
     node_name: str
@@ -434,7 +447,7 @@ class TargetDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationDelta:
-    """How far an operation is, for eyes that watch; the row has the same a moment later. Only targets that moved."""
+    """Event: the progress of an operation for its watchers, with the targets that moved."""
 
     operation_id: str
     rev: int
@@ -445,15 +458,15 @@ class OperationDelta:
     total_bytes: int | None = None
     message: str = ""
     targets: tuple[TargetDelta, ...] = ()
-    # The frontend that tells it: its own words come back to it, and are nothing new there.
+    # The frontend that publishes it: its own messages come back to it, and are nothing new there.
     origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceNumbers:
-    """What passes through a frontend for a model at a replica; without a replica, what has reached none.
+class ReplicaTraffic:
+    """Holds what one frontend sends to a model at one replica; without a replica, what has reached none.
 
-    `rates` are requests, errors, tokens of prompts and tokens, each in a second. Times are told as buckets of
+    `rates` are requests, errors, tokens of prompts and tokens, each in a second. Times are sent as buckets of
     `insight/histogram.py`: number of the bucket, how many, number, how many; empty ones are left out.
     """
 
@@ -468,13 +481,13 @@ class PlaceNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontendNumbers:
-    """What passes through a frontend, once a second; `places` only while somebody looks at any frontend."""
+class FrontendTraffic:
+    """Event: the traffic of one frontend, once a second. `places` is only sent while a client watches."""
 
     origin: str
     streams_open: int = 0
-    # Of all places together.
-    total: PlaceNumbers
-    places: tuple[PlaceNumbers, ...] = ()
-    # Somebody looks at this one.
+    # The sum over all places.
+    total: ReplicaTraffic
+    places: tuple[ReplicaTraffic, ...] = ()
+    # True while a client watches this frontend.
     is_watched: bool = False

@@ -1,7 +1,7 @@
-"""THE registry: every subject of the bus, who sends on it, who listens, what it carries and how long it may take.
+"""The registry of the bus: every subject, who sends on it, who listens, what it carries and how long it may take.
 
-The client, the permissions that are minted, the reference page and the tests are made from `SUBJECTS`. A subject that
-is not here cannot be used: no credential allows it. Node ids become one token by the same function everywhere.
+The client, the minted permissions, the reference page and the tests are made from `SUBJECTS`. A subject that is not
+listed here cannot be used: no credential allows it. Node ids become one token by the same function everywhere.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from typing import Any, Generic, TypeVar
 
 from corral.bus.messages import (
     BackendCommand,
-    Backends,
-    BackendsCollected,
-    BackendStopped,
     CancelJob,
+    CancelJobReply,
     CollectBackends,
+    CollectBackendsReply,
     DeleteModel,
-    Describe,
-    FrontendNumbers,
+    DeleteModelReply,
+    DescribeNode,
+    FrontendTraffic,
     GetJobs,
-    Hello,
-    JobAccepted,
-    JobCancelled,
+    GetJobsReply,
+    JobAcceptedReply,
     JobEvent,
-    Jobs,
     ListBackends,
+    ListBackendsReply,
     ListRunning,
+    ListRunningReply,
     LoadModel,
-    Log,
-    ModelDeleted,
-    ModelStopped,
     NodeDescription,
     OperationDelta,
     ReadLog,
-    Running,
+    ReadLogReply,
     StageModel,
     StartBackend,
-    StopAnswer,
     StopBackend,
+    StopBackendReply,
     StopModel,
+    StopModelReply,
     StopNode,
+    StopNodeReply,
     WakeFrontends,
     WakeNode,
+    WorkerHello,
 )
 from corral.domain.errors import InvalidRequest
 
@@ -55,27 +55,31 @@ INBOX = "_INBOX"
 NODE_FIELD = "{node}"
 
 
-class Role(StrEnum):
+class BusRole(StrEnum):
+    """Names who uses the bus: a frontend, a worker or an agent."""
+
     FRONTEND = "frontend"
     WORKER = "worker"
     AGENT = "agent"
 
     @property
     def is_node(self) -> bool:
-        """A node sees only its own subjects; a frontend sees those of every node."""
-        return self is not Role.FRONTEND
+        """Whether the role is that of a node, which sees only its own subjects; a frontend sees those of every node."""
+        return self is not BusRole.FRONTEND
 
 
-class Kind(StrEnum):
+class SubjectKind(StrEnum):
+    """Names whether a subject carries requests with replies or publications."""
+
     REQUEST = "request"
     PUBLISH = "publish"
 
 
-FRONTENDS = frozenset({Role.FRONTEND})
-NODES = frozenset({Role.WORKER, Role.AGENT})
-# An agent node never gets a backend or a model, so it does not even hear of them.
-WORKERS = frozenset({Role.WORKER})
-# "Accepted" is told within this time; it says nothing about how long the work takes.
+FRONTENDS = frozenset({BusRole.FRONTEND})
+NODES = frozenset({BusRole.WORKER, BusRole.AGENT})
+# An agent node never gets a backend or a model, so it does not subscribe to these.
+WORKERS = frozenset({BusRole.WORKER})
+# The reply "accepted" comes within this time; the work itself may take longer.
 ACCEPT_S = 2.0
 # Stopping and reading wait for processes and people; so many of them at a time are enough for one machine.
 SLOW_AT_A_TIME = 16
@@ -83,23 +87,23 @@ SLOW_AT_A_TIME = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectSpec(Generic[Q, R]):
-    """One subject. A request has a reply type and a timeout; a publication has neither."""
+    """Describes one subject. A request has a reply type and a timeout; a publication has neither."""
 
     name: str
     template: str
-    kind: Kind
-    senders: frozenset[Role]
-    receivers: frozenset[Role]
+    kind: SubjectKind
+    senders: frozenset[BusRole]
+    receivers: frozenset[BusRole]
     request: type[Q]
     reply: type[R] | None = None
     timeout_s: float | None = None
     # How many messages of one subscription are handled at a time. One keeps their order; more is for handlers that
-    # wait for something, so that one that waits does not make the others wait.
+    # wait, so that one that waits does not delay the others.
     parallel: int = 1
     doc: str
 
     def __post_init__(self) -> None:
-        is_request = self.kind is Kind.REQUEST
+        is_request = self.kind is SubjectKind.REQUEST
         assert (self.reply is not None) == is_request, f"{self.name}: only a request has a reply"
         assert (self.timeout_s is not None) == is_request, f"{self.name}: only a request has a timeout"
 
@@ -109,15 +113,15 @@ class SubjectSpec(Generic[Q, R]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
-    """What one credential may do. `allow_responses`: one reply to each request that it received."""
+class BusPermissions:
+    """Lists the subjects that one credential may publish and subscribe to."""
 
     publish_allow: tuple[str, ...]
     subscribe_allow: tuple[str, ...]
     allow_responses: bool
 
     def __post_init__(self) -> None:
-        # To NATS an empty list means "everything", which is the opposite of what it says.
+        # For NATS an empty list means "everything", which is the opposite of what it says.
         assert self.publish_allow, "a credential without a publish list may publish everything"
         assert self.subscribe_allow, "a credential without a subscribe list may subscribe to everything"
 
@@ -125,18 +129,18 @@ class Permissions:
 NODE_DESCRIBE = SubjectSpec(
     name="node.describe",
     template="nodes.{node}.describe",
-    kind=Kind.REQUEST,
+    kind=SubjectKind.REQUEST,
     senders=FRONTENDS,
     receivers=NODES,
-    request=Describe,
+    request=DescribeNode,
     reply=NodeDescription,
     timeout_s=2.0,
-    doc="Asks a worker who it is and what its machine has.",
+    doc="Asks a worker to describe itself and its machine.",
 )
 NODE_WAKE: SubjectSpec[WakeNode, None] = SubjectSpec(
     name="node.wake",
     template="nodes.{node}.wake",
-    kind=Kind.PUBLISH,
+    kind=SubjectKind.PUBLISH,
     senders=FRONTENDS,
     receivers=NODES,
     request=WakeNode,
@@ -145,27 +149,27 @@ NODE_WAKE: SubjectSpec[WakeNode, None] = SubjectSpec(
 NODE_STOP = SubjectSpec(
     name="node.stop",
     template="nodes.{node}.stop",
-    kind=Kind.REQUEST,
+    kind=SubjectKind.REQUEST,
     senders=FRONTENDS,
     receivers=NODES,
     request=StopNode,
-    reply=StopAnswer,
+    reply=StopNodeReply,
     timeout_s=2.0,
     doc="Asks a worker to finish and end.",
 )
-NODE_HELLO: SubjectSpec[Hello, None] = SubjectSpec(
+NODE_HELLO: SubjectSpec[WorkerHello, None] = SubjectSpec(
     name="node.hello",
     template="nodes.{node}.hello",
-    kind=Kind.PUBLISH,
+    kind=SubjectKind.PUBLISH,
     senders=NODES,
     receivers=FRONTENDS,
-    request=Hello,
+    request=WorkerHello,
     doc="Tells the frontends that a worker is on the bus; sent after every connect.",
 )
 FRONTENDS_WAKE: SubjectSpec[WakeFrontends, None] = SubjectSpec(
     name="frontends.wake",
     template="frontends.wake",
-    kind=Kind.PUBLISH,
+    kind=SubjectKind.PUBLISH,
     senders=FRONTENDS,
     receivers=FRONTENDS,
     request=WakeFrontends,
@@ -173,13 +177,13 @@ FRONTENDS_WAKE: SubjectSpec[WakeFrontends, None] = SubjectSpec(
 )
 
 
-def _command(
+def _make_command(
     name: str, request: type[Q], reply: type[R], doc: str, *, timeout_s: float = ACCEPT_S, parallel: int = 1
 ) -> SubjectSpec[Q, R]:
     return SubjectSpec(
         name=name,
         template=f"nodes.{{node}}.{name}",
-        kind=Kind.REQUEST,
+        kind=SubjectKind.REQUEST,
         senders=FRONTENDS,
         receivers=WORKERS,
         request=request,
@@ -190,75 +194,80 @@ def _command(
     )
 
 
-BACKEND_INSTALL = _command("backend.install", BackendCommand, JobAccepted, "Have a backend; a job.")
-BACKEND_UPGRADE = _command(
-    "backend.upgrade", BackendCommand, JobAccepted, "Put a build in place of what is there, also the same one; a job."
+BACKEND_INSTALL = _make_command("backend.install", BackendCommand, JobAcceptedReply, "Install a backend; a job.")
+BACKEND_UPGRADE = _make_command(
+    "backend.upgrade",
+    BackendCommand,
+    JobAcceptedReply,
+    "Replace the installed build, also by the same one; a job.",
 )
-BACKEND_ROLLBACK = _command("backend.rollback", BackendCommand, JobAccepted, "Go back to the version before; a job.")
-BACKEND_DELETE = _command("backend.delete", BackendCommand, JobAccepted, "Remove a backend; a job.")
-BACKEND_START = _command("backend.start", StartBackend, JobAccepted, "Run an engine as a process; a job.")
-BACKEND_LIST = _command("backend.list", ListBackends, Backends, "What is installed.")
-BACKEND_COLLECT = _command(
+BACKEND_ROLLBACK = _make_command(
+    "backend.rollback", BackendCommand, JobAcceptedReply, "Return to the previous version; a job."
+)
+BACKEND_DELETE = _make_command("backend.delete", BackendCommand, JobAcceptedReply, "Remove a backend; a job.")
+BACKEND_START = _make_command("backend.start", StartBackend, JobAcceptedReply, "Run an engine as a process; a job.")
+BACKEND_LIST = _make_command("backend.list", ListBackends, ListBackendsReply, "List the installed backends.")
+BACKEND_COLLECT = _make_command(
     "backend.collect",
     CollectBackends,
-    BackendsCollected,
-    "Throw away what no backend uses, or tell what that is.",
+    CollectBackendsReply,
+    "Delete files that no backend uses, or list them.",
     timeout_s=30.0,
     parallel=SLOW_AT_A_TIME,
 )
-BACKEND_STOP = _command(
+BACKEND_STOP = _make_command(
     "backend.stop",
     StopBackend,
-    BackendStopped,
-    "End the processes of a backend; told when they have.",
+    StopBackendReply,
+    "End the processes of a backend; replies when they have ended.",
     timeout_s=30.0,
     parallel=SLOW_AT_A_TIME,
 )
-BACKEND_LOGS = _command(
-    "backend.logs", ReadLog, Log, "Lines of a process's output.", timeout_s=10.0, parallel=SLOW_AT_A_TIME
+BACKEND_LOGS = _make_command(
+    "backend.logs", ReadLog, ReadLogReply, "Read lines of a process's output.", timeout_s=10.0, parallel=SLOW_AT_A_TIME
 )
-JOBS_GET = _command("jobs.get", GetJobs, Jobs, "Where jobs are, also those that have ended.")
-JOBS_CANCEL = _command("jobs.cancel", CancelJob, JobCancelled, "Stop a job, with or without its partial files.")
-MODEL_LOAD = _command("model.load", LoadModel, JobAccepted, "Run a replica: engine, files, process; a job.")
-MODEL_STAGE = _command("model.stage", StageModel, JobAccepted, "Have the files of a model; a job.")
-MODEL_STOP = _command(
+JOBS_GET = _make_command("jobs.get", GetJobs, GetJobsReply, "List the states of jobs, also of ended ones.")
+JOBS_CANCEL = _make_command("jobs.cancel", CancelJob, CancelJobReply, "Stop a job, with or without its partial files.")
+MODEL_LOAD = _make_command("model.load", LoadModel, JobAcceptedReply, "Run a replica: engine, files, process; a job.")
+MODEL_STAGE = _make_command("model.stage", StageModel, JobAcceptedReply, "Fetch the files of a model; a job.")
+MODEL_STOP = _make_command(
     "model.stop",
     StopModel,
-    ModelStopped,
-    "End exactly one process; told when it has.",
+    StopModelReply,
+    "End exactly one process; replies when it has ended.",
     timeout_s=30.0,
     parallel=SLOW_AT_A_TIME,
 )
-MODEL_DELETE = _command(
-    "model.delete", DeleteModel, ModelDeleted, "Remove a model's files.", timeout_s=30.0, parallel=SLOW_AT_A_TIME
+MODEL_DELETE = _make_command(
+    "model.delete", DeleteModel, DeleteModelReply, "Remove a model's files.", timeout_s=30.0, parallel=SLOW_AT_A_TIME
 )
-MODELS_RUNNING = _command("models.running", ListRunning, Running, "Which processes run.")
+MODELS_RUNNING = _make_command("models.running", ListRunning, ListRunningReply, "List the running processes.")
 JOB_EVENT: SubjectSpec[JobEvent, None] = SubjectSpec(
     name="jobs.event",
     template="nodes.{node}.jobs.event",
-    kind=Kind.PUBLISH,
+    kind=SubjectKind.PUBLISH,
     senders=WORKERS,
     receivers=FRONTENDS,
     request=JobEvent,
-    doc="Where a job is: at most four times a second for each, and always the last word.",
+    doc="The state of a job: at most four times a second, and always the final one.",
 )
 OPERATION_DELTA: SubjectSpec[OperationDelta, None] = SubjectSpec(
     name="frontends.operation",
     template="frontends.operation",
-    kind=Kind.PUBLISH,
+    kind=SubjectKind.PUBLISH,
     senders=FRONTENDS,
     receivers=FRONTENDS,
     request=OperationDelta,
-    doc="How far an operation is, for those who watch at another frontend.",
+    doc="The progress of an operation, for watchers at other frontends.",
 )
-FRONTEND_NUMBERS: SubjectSpec[FrontendNumbers, None] = SubjectSpec(
+FRONTEND_NUMBERS: SubjectSpec[FrontendTraffic, None] = SubjectSpec(
     name="frontends.numbers",
     template="frontends.numbers",
-    kind=Kind.PUBLISH,
+    kind=SubjectKind.PUBLISH,
     senders=FRONTENDS,
     receivers=FRONTENDS,
-    request=FrontendNumbers,
-    doc="What passes through a frontend, once a second, so that each can show the sum.",
+    request=FrontendTraffic,
+    doc="The traffic of a frontend, once a second, so that each can show the sum.",
 )
 
 SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
@@ -289,53 +298,53 @@ SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
 )
 
 
-def token(text: str) -> str:
-    """One token of a subject: what NATS gives a meaning to, and what cannot be seen, becomes `-`."""
+def sanitise_token(text: str) -> str:
+    """Return the text as one token of a subject: characters with a meaning in NATS, and invisible ones, become `-`."""
     if not text:
         raise InvalidRequest("A subject cannot be built from an empty id.")
     return "".join("-" if _is_reserved(character) else character for character in text)
 
 
-def subject(spec: SubjectSpec[Any, Any], *, node: str | None = None) -> str:
-    """The subject for one node, or the only one if the template names none."""
+def format_subject(spec: SubjectSpec[Any, Any], *, node: str | None = None) -> str:
+    """Return the subject for one node, or the only one if the template names none."""
     if spec.is_per_node != (node is not None):
-        wanted = "needs a node id" if spec.is_per_node else "does not belong to a node"
-        raise InvalidRequest(f"The subject {spec.name} {wanted}.")
-    return spec.template if node is None else spec.template.replace(NODE_FIELD, token(node))
+        problem = "needs a node id" if spec.is_per_node else "does not belong to a node"
+        raise InvalidRequest(f"The subject {spec.name} {problem}.")
+    return spec.template if node is None else spec.template.replace(NODE_FIELD, sanitise_token(node))
 
 
-def pattern(spec: SubjectSpec[Any, Any], *, node: str | None = None) -> str:
-    """What to subscribe to: the subject of one node or, without one, that of every node."""
-    return subject(spec, node=node) if node is not None else spec.template.replace(NODE_FIELD, "*")
+def format_pattern(spec: SubjectSpec[Any, Any], *, node: str | None = None) -> str:
+    """Return the pattern to subscribe to: the subject of one node or, without one, that of every node."""
+    return format_subject(spec, node=node) if node is not None else spec.template.replace(NODE_FIELD, "*")
 
 
-def node_in(spec: SubjectSpec[Any, Any], concrete: str) -> str | None:
-    """The node token of a received subject."""
+def parse_node(spec: SubjectSpec[Any, Any], concrete: str) -> str | None:
+    """Return the node token of a received subject."""
     if not spec.is_per_node:
         return None
     before, after = spec.template.split(NODE_FIELD)
     return concrete.removeprefix(before).removesuffix(after)
 
 
-def inbox_prefix(owner_id: str) -> str:
-    """Where replies for this credential arrive; nobody else may listen there."""
-    return f"{INBOX}.{token(owner_id)}"
+def make_inbox_prefix(owner_id: str) -> str:
+    """Return the prefix of the inbox for replies to this credential; nobody else may listen there."""
+    return f"{INBOX}.{sanitise_token(owner_id)}"
 
 
-def permissions(role: Role, owner_id: str) -> Permissions:
-    """What the registry gives to a role. `owner_id` is the node's id or the frontend's."""
+def make_permissions(role: BusRole, owner_id: str) -> BusPermissions:
+    """Return the permissions of a role. `owner_id` is the node's id or the frontend's."""
     node = owner_id if role.is_node else None
     sent = [spec for spec in SUBJECTS if role in spec.senders]
     received = [spec for spec in SUBJECTS if role in spec.receivers]
-    return Permissions(
-        publish_allow=tuple(_allowed(spec, node) for spec in sent),
-        subscribe_allow=(*(_allowed(spec, node) for spec in received), f"{inbox_prefix(owner_id)}.>"),
-        allow_responses=any(spec.kind is Kind.REQUEST for spec in received),
+    return BusPermissions(
+        publish_allow=tuple(_format_allowed(spec, node) for spec in sent),
+        subscribe_allow=(*(_format_allowed(spec, node) for spec in received), f"{make_inbox_prefix(owner_id)}.>"),
+        allow_responses=any(spec.kind is SubjectKind.REQUEST for spec in received),
     )
 
 
-def reference_markdown() -> str:
-    """The reference page: one row for each subject."""
+def render_reference() -> str:
+    """Render the reference page: one row for each subject."""
     rows = [
         "| subject | kind | from | to | carries | answer | timeout | what for |",
         "|---|---|---|---|---|---|---|---|",
@@ -355,8 +364,8 @@ def reference_markdown() -> str:
     return "\n".join(rows) + "\n"
 
 
-def _allowed(spec: SubjectSpec[Any, Any], node: str | None) -> str:
-    return pattern(spec, node=node if spec.is_per_node else None)
+def _format_allowed(spec: SubjectSpec[Any, Any], node: str | None) -> str:
+    return format_pattern(spec, node=node if spec.is_per_node else None)
 
 
 def _is_reserved(character: str) -> bool:

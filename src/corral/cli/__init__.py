@@ -1,5 +1,5 @@
-"""The command line: what people and their scripts type.
+"""The command line of Corral, for people and scripts.
 
-Standard output is data, standard error is talk. `main.py` lists the commands and loads only the one that was asked
-for; `render.py` makes every printed character; `command.py` gives each client command its connection.
+Data goes to standard output, messages to standard error. `main.py` lists the commands and imports only the one that
+is used; `render.py` makes every printed character; `command.py` gives each client command its connection.
 """

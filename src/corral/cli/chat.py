@@ -1,4 +1,4 @@
-"""`corral chat`: a conversation. Ctrl-C interrupts an answer, Ctrl-D leaves."""
+"""`corral chat`: a conversation with a model. Ctrl-C interrupts an answer, Ctrl-D quits."""
 
 from __future__ import annotations
 
@@ -9,98 +9,106 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 
 from corral.cli import render
-from corral.cli.command import Session, with_session
-from corral.cli.run import MaxTokens, Model, System, Temperature, answer, chosen, system_messages, write_piece
-from corral.cli.working import own_tasks
-from corral.runtime.guard import Failed, attempt
+from corral.cli.command import CommandSession, add_session, make_tasks
+from corral.cli.run import (
+    MaxTokensOption,
+    ModelArgument,
+    SystemOption,
+    TemperatureOption,
+    collect_options,
+    make_system_messages,
+    print_piece,
+    stream_answer,
+)
+from corral.runtime.attempt import AttemptFailure, attempt
 
 NEW = "/new"
-GREETING = f"Talk to {{model}}. Ctrl-C interrupts an answer, {NEW} begins anew, Ctrl-D leaves."
+GREETING = f"Talk to {{model}}. Ctrl-C interrupts an answer, {NEW} starts a new conversation, Ctrl-D quits."
 
 
 async def _chat(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     *,
-    system: System = "",
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
+    system: SystemOption = "",
+    max_tokens: MaxTokensOption = None,
+    temperature: TemperatureOption = None,
 ) -> None:
-    """Talk with a model. Without a terminal every line of standard input is a turn."""
-    options = chosen(max_tokens, temperature)
+    """Chat with a model. Without a terminal, each line of standard input is one turn."""
+    options = collect_options(max_tokens, temperature)
     is_terminal = sys.stdin.isatty()
-    # A wrong name is told before somebody has typed a question, and also if nobody types one.
-    await session.client.inference.model(model)
+    # Check the name first, so that an unknown model is reported before a question is typed.
+    await session.client.inference.get_model(model)
     if is_terminal:
-        render.say(render.clean(GREETING.format(model=model)))
-    messages = system_messages(system)
-    with _interruptible() as interrupted:
-        while (line := await _line(is_terminal=is_terminal)) is not None:
+        render.print_notice(render.clean_text(GREETING.format(model=model)))
+    messages = make_system_messages(system)
+    with _catch_interrupt() as interrupted:
+        while (line := await _read_turn(is_terminal=is_terminal)) is not None:
             interrupted.clear()
             if not line:
                 continue
             if line == NEW:
-                messages = system_messages(system)
+                messages = make_system_messages(system)
                 continue
             messages.append({"role": "user", "content": line})
-            said = await _answered(session, model, messages, options, interrupted)
-            messages.append({"role": "assistant", "content": said})
+            reply = await _print_answer(session, model, messages, options, interrupted)
+            messages.append({"role": "assistant", "content": reply})
     if is_terminal:
-        render.say("")
+        render.print_notice("")
 
 
-chat = with_session(_chat)
+chat = add_session(_chat)
 
 
-async def _line(*, is_terminal: bool) -> str | None:
-    """The next turn; None at the end."""
+async def _read_turn(*, is_terminal: bool) -> str | None:
+    """Read and return the next turn; None at the end of the input."""
     if is_terminal:
         import readline  # noqa: F401 - gives the prompt its line editing and history
 
     try:
-        # In a thread: the loop goes on, and a signal is not lost between two keys.
+        # Read in a thread, so that the event loop keeps running and no signal is lost between two keys.
         return (await asyncio.to_thread(input, "> " if is_terminal else "")).strip()
     except EOFError:
         return None
 
 
-async def _answered(
-    session: Session,
+async def _print_answer(
+    session: CommandSession,
     model: str,
     messages: list[dict[str, str]],
     options: dict[str, object],
     interrupted: asyncio.Event,
 ) -> str:
-    """What was said, also if it was interrupted."""
-    said: list[str] = []
+    """Print the answer and return its text, also if it was interrupted."""
+    texts: list[str] = []
 
-    async def speak() -> None:
-        async with aclosing(answer(session, model, messages, options)) as pieces:
+    async def print_pieces() -> None:
+        async with aclosing(stream_answer(session, model, messages, options)) as pieces:
             async for piece in pieces:
-                said.append(piece.text)
-                write_piece(piece.text)
+                texts.append(piece.text)
+                print_piece(piece.text)
 
-    work = own_tasks("chat")
-    speaking = work.start(attempt(speak), name="answer")
+    work = make_tasks("chat")
+    printing = work.start(attempt(print_pieces), name="answer")
     stopping = work.start(interrupted.wait(), name="interrupt")
     try:
-        await asyncio.wait({speaking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if speaking.done() and isinstance(outcome := speaking.result(), Failed):
+        await asyncio.wait({printing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if printing.done() and isinstance(outcome := printing.result(), AttemptFailure):
             raise outcome.error
     finally:
         await work.close()
-        render.write("")
-    return "".join(said)
+        render.print_data("")
+    return "".join(texts)
 
 
 @contextmanager
-def _interruptible() -> Iterator[asyncio.Event]:
-    """Ctrl-C sets the event instead of ending the program, where that is possible."""
+def _catch_interrupt() -> Iterator[asyncio.Event]:
+    """Have Ctrl-C set the event instead of ending the program, where signal handlers are supported."""
     interrupted, loop = asyncio.Event(), asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGINT, interrupted.set)
     except (NotImplementedError, RuntimeError, ValueError):
-        yield interrupted  # Windows, or not the main thread: Ctrl-C ends the program as everywhere.
+        yield interrupted  # On Windows, or outside the main thread, Ctrl-C ends the program.
         return
     try:
         yield interrupted

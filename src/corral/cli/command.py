@@ -1,7 +1,7 @@
-"""What all client commands share: the options that say whom to talk to, --json, the connection, the event loop.
+"""Gives all client commands the options --url, --key, --key-file and --json, a connection and an event loop.
 
-A command is an async function whose first parameter is a `Session`; the rest are its own options. Registered here,
-it gets --url, --key, --key-file and --json in addition, so that no command can forget or misspell one.
+A command is an async function whose first parameter is a `CommandSession`; the rest are its own options. Registered
+here, the command gets the shared options in addition, so that no command can forget or misspell one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,20 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from corral.domain.errors import Unavailable
 
 if TYPE_CHECKING:
     from corral.client import CorralClient
+    from corral.runtime.tasks import TaskSet
 
 UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="Address of a frontend. [env: CORRAL_URL]")]
-KeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Admin key. [env: CORRAL_KEY]")]
+KeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="API key. [env: CORRAL_KEY]")]
 KeyFileOption = Annotated[
-    Path | None, typer.Option("--key-file", metavar="PATH", help="File with the admin key. [env: CORRAL_KEY_FILE]")
+    Path | None, typer.Option("--key-file", metavar="PATH", help="File with the API key. [env: CORRAL_KEY_FILE]")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # Long names: a command's own `key` must not collide with these.
-_SHARED: dict[str, Any] = {
+_SHARED_OPTIONS: dict[str, Any] = {
     "target_url": UrlOption,
     "target_key": KeyOption,
     "target_key_file": KeyFileOption,
@@ -39,23 +42,35 @@ _SHARED: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """One command's connection."""
+class CommandSession:
+    """Holds the connection and the output form of one command that talks to a cluster."""
 
     client: CorralClient
     as_json: bool
 
-    def now(self) -> datetime:
+    def read_time(self) -> datetime:
         from corral.adapters.system import SystemClock
 
         return SystemClock().wall()
 
 
-def a_group(help_text: str) -> typer.Typer:
-    """A noun with its verbs, in our plain style."""
+class ListingGroup(TyperGroup):
+    """A command group that runs its command `list` when no command is named: `pending --json` lists as JSON."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        names_none = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        # While a shell completes, nothing is added: it offers the commands of the group.
+        if names_none and not ctx.resilient_parsing:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def make_group(help_text: str, *, lists_by_default: bool = False) -> typer.Typer:
+    """Make a command group for one noun. With `lists_by_default`, the group alone runs its command `list`."""
     return typer.Typer(
+        cls=ListingGroup if lists_by_default else None,
         help=help_text,
-        no_args_is_help=True,
+        no_args_is_help=not lists_by_default,
         add_completion=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -63,7 +78,7 @@ def a_group(help_text: str) -> typer.Typer:
 
 
 @contextmanager
-def pause_collection() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Keep the garbage collector from looking through the objects that imports make: they live as long as the process.
 
     Looking through them again and again is a sixth of the start, and later on a part of every collection.
@@ -77,11 +92,11 @@ def pause_collection() -> Iterator[None]:
 
 
 @contextmanager
-def skip_certificates() -> Iterator[None]:
+def skip_certificate_loading() -> Iterator[None]:
     """Keep aiohttp from reading the CA certificates while it is imported.
 
     It reads them twice, for two default contexts, also when the address is http://. That is an eighth of what a command
-    costs. `client/http.py` makes its own context for https://, afterwards and with the certificates of the system.
+    costs. `client/transport.py` makes its own context for https://, afterwards and with the certificates of the system.
     """
     previous = os.environ.get("SSL_CERT_FILE")
     os.environ["SSL_CERT_FILE"] = os.devnull
@@ -94,20 +109,20 @@ def skip_certificates() -> Iterator[None]:
             os.environ["SSL_CERT_FILE"] = previous
 
 
-def client_command(
-    app: typer.Typer, name: str
+def register_command(
+    app: typer.Typer, name: str, *, is_hidden: bool = False
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
-    """Register an async function as a command of `app`."""
+    """Register an async function as a command of `app`. A hidden one works and is in no help text."""
 
     def register(work: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        app.command(name)(with_session(work))
+        app.command(name, hidden=is_hidden)(add_session(work))
         return work
 
     return register
 
 
-def with_session(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """The same as a plain function with the shared options added."""
+def add_session(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Return a plain function for Typer that runs the command with a session and has the shared options added."""
 
     # The event loop is imported when a command runs: help and completion do without it.
     def command(**given: Any) -> None:
@@ -115,7 +130,7 @@ def with_session(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         as_json = given.pop("as_json")
         import asyncio
 
-        asyncio.run(_connected(work, flags, given, as_json=as_json))
+        asyncio.run(_run_with_session(work, flags, given, as_json=as_json))
 
     hints = get_type_hints(work, include_extras=True)
     own = [
@@ -129,7 +144,7 @@ def with_session(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
             annotation=annotation,
             default=False if name == "as_json" else None,
         )
-        for name, annotation in _SHARED.items()
+        for name, annotation in _SHARED_OPTIONS.items()
     ]
     command.__name__ = work.__name__
     command.__doc__ = work.__doc__
@@ -138,20 +153,37 @@ def with_session(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return command
 
 
-async def _connected(
+async def _run_with_session(
     work: Callable[..., Awaitable[None]], flags: dict[str, Any], given: dict[str, Any], *, as_json: bool
 ) -> None:
-    # Late: `corral --help` and a mistyped option must not wait for an HTTP library.
-    with pause_collection(), skip_certificates():
-        from corral.adapters.system import SystemClock, SystemIds
-        from corral.cli.target import advice, find_target
+    # Imported here, so that `corral --help` and a mistyped option do not wait for an HTTP library.
+    with pause_garbage_collection(), skip_certificate_loading():
+        from corral.adapters.system import SystemClock, SystemIdGenerator
+        from corral.cli.target import describe_advice, find_target
         from corral.client import CorralClient
 
     target = find_target(flags)
-    async with CorralClient(target.url, target.key, clock=SystemClock(), ids=SystemIds()) as client:
+    async with CorralClient(target.url, target.key, clock=SystemClock(), ids=SystemIdGenerator()) as client:
         try:
-            await work(Session(client=client, as_json=as_json), **given)
+            await work(CommandSession(client=client, as_json=as_json), **given)
         except Unavailable as error:
             if error.slug == "unreachable":
-                raise Unavailable(error.message, hint=advice(target), code=error.slug) from error
+                raise Unavailable(error.message, hint=describe_advice(target), code=error.slug) from error
             raise
+
+
+def make_tasks(owner: str) -> TaskSet:
+    """Return a task group that logs tasks that crash. A traceback has no values of variables in it: by default
+    structlog shows them, and among those of a command is its API key."""
+    import structlog
+
+    from corral.runtime.tasks import TaskSet
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ],
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+    return TaskSet(owner)

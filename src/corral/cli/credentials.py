@@ -1,4 +1,4 @@
-"""Where `corral login` keeps address and key: one file that only its owner can read."""
+"""Stores the address and the key of `corral login` in one file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from corral.domain.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class StoredLogin:
+    """Holds the address and the key that `corral login` stored."""
+
     url: str
     key: str
 
 
-def credentials_path() -> Path:
+def get_credentials_path() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(base).expanduser() / "corral" / "credentials.toml"
 
 
-def read_login() -> Login | None:
-    """What was stored, or None when nobody is logged in."""
-    path = credentials_path()
+def read_login() -> StoredLogin | None:
+    """Return the stored login; None if there is none."""
+    path = get_credentials_path()
     try:
         stored = tomllib.loads(path.read_text(encoding="utf-8"))
-        return Login(url=str(stored["url"]), key=str(stored["key"]))
+        return StoredLogin(url=str(stored["url"]), key=str(stored["key"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError) as error:
         raise InvalidRequest(
-            f"The login in {path} cannot be read ({error}).", hint="`corral logout` removes it; then log in again."
+            f"The login in {path} cannot be read ({error}).", hint="Remove it with `corral logout`, then log in again."
         ) from error
 
 
-def store_login(login: Login) -> Path:
-    """Written beside and then moved: a reader sees the old login or the new one, never half of one."""
-    path = credentials_path()
+def store_login(login: StoredLogin) -> Path:
+    """Store a login atomically: a reader sees the old login or the new one, never half of one."""
+    path = get_credentials_path()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # JSON strings of ASCII text are TOML strings too.
     text = f"url = {json.dumps(login.url)}\nkey = {json.dumps(login.key)}\n"
@@ -58,9 +60,9 @@ def store_login(login: Login) -> Path:
 
 
 def remove_login() -> bool:
-    """Whether there was one."""
+    """Delete the stored login; return whether there was one."""
     try:
-        credentials_path().unlink()
+        get_credentials_path().unlink()
     except FileNotFoundError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""A text in somebody's own editor. What was typed is kept in a file until it was taken."""
+"""Opens a text in the user's editor. The draft is kept in a file until it was saved."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from corral.domain.errors import InvalidRequest
 FALLBACK = "vi"
 
 
-class Draft:
-    """A file with the text. `discard` it when the text was taken; else it stays for its owner to find."""
+class DraftFile:
+    """A temporary file with a text that a person edits. `discard` it once the text was saved; else it stays for its
+    owner to find."""
 
     def __init__(self, text: str) -> None:
         handle, name = tempfile.mkstemp(prefix="corral-", suffix=".yaml")
@@ -23,16 +24,16 @@ class Draft:
             file.write(text)
 
     def edit(self) -> str:
-        """Open it, wait until the editor has ended, and read what there is."""
+        """Open the draft in the editor, wait until the editor has ended, and return the text."""
         words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or FALLBACK)
         try:
             done = subprocess.run([*words, str(self.path)], check=False)  # noqa: S603 - the person's own editor
         except OSError as error:
             raise InvalidRequest(
-                f"The editor {words[0]!r} cannot be started: {error.strerror}.", hint="Set EDITOR to another."
+                f"The editor {words[0]!r} cannot be started: {error.strerror}.", hint="Set EDITOR to another program."
             ) from error
         if done.returncode:
-            raise InvalidRequest(f"The editor ended with {done.returncode}; nothing was changed.")
+            raise InvalidRequest(f"The editor failed with exit code {done.returncode}; nothing was changed.")
         return self.path.read_text(encoding="utf-8")
 
     def discard(self) -> None:

@@ -1,6 +1,10 @@
-"""The list of commands, and the one place where errors become exit codes.
+"""Lists the commands, and maps errors to exit codes.
 
-0 done   1 refused or failed   2 wrong usage, or a fault of ours   130 interrupted
+0 success   1 refused or failed   2 wrong usage, or a bug in Corral   130 interrupted
+
+The root group knows its commands by name and imports only the one that is used: `corral --help` and `corral nodes list`
+must not wait for what only `corral serve` needs. The table therefore holds each command's sentence too; a test compares
+it with the command's own.
 """
 
 from __future__ import annotations
@@ -8,86 +12,189 @@ from __future__ import annotations
 import platform
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from itertools import takewhile
 from types import TracebackType
 from typing import Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from corral import __version__
 from corral.cli import render
-from corral.cli.command import JsonOption
-from corral.cli.lazy import Entry, LazyGroup
+from corral.cli.command import JsonOption, make_group, pause_garbage_collection
 from corral.domain.errors import CorralError, InvalidRequest
 
 DONE, REFUSED, WRONG, INTERRUPTED = 0, 1, 2, 130
 _LOCAL = "A cluster on this machine"
 _NOUNS = "A cluster, from anywhere"
-_PROCESSES = "Its processes"
+_PROCESSES = "Processes of a cluster"
 
 
-def _entry(section: str, module: str, attribute: str, sentence: str) -> Entry:
-    return Entry(section=section, module=f"corral.cli.{module}", attribute=attribute, sentence=sentence)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LazyCommand:
+    """Describes a command that is imported when it is used: its section, module, attribute and sentence."""
+
+    section: str
+    module: str
+    attribute: str
+    sentence: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "up": _entry(
+def load_command(name: str, entry: LazyCommand) -> Any:
+    """Import and return the command of an entry: a group of commands, or a single one."""
+    # Garbage collection was paused in `__main__`; it runs from here on.
+    with pause_garbage_collection():
+        found = getattr(import_module(entry.module), entry.attribute)
+    if isinstance(found, typer.Typer):
+        command = get_command(found)
+    else:
+        alone = make_group("")
+        alone.command(name, no_args_is_help=False)(found)
+        command = get_command(alone)
+    command.name = name
+    return command
+
+
+class LazyCommandTable(MutableMapping[str, Any]):
+    """Maps command names to commands, and imports a command when it is looked up. Stands in for click's dictionary."""
+
+    def __init__(self, entries: dict[str, LazyCommand]) -> None:
+        self.entries = entries
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = load_command(name, self.entries[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class LazyGroup(TyperGroup):
+    """A command group that lists its commands by section without importing any. A subclass sets `entries`."""
+
+    entries: ClassVar[dict[str, LazyCommand]]
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommandTable(self.entries)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self.entries)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        del ctx
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self.entries.items():
+            sections.setdefault(entry.section, []).append((name, entry.sentence))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def _make_entry(section: str, module: str, attribute: str, sentence: str) -> LazyCommand:
+    return LazyCommand(section=section, module=f"corral.cli.{module}", attribute=attribute, sentence=sentence)
+
+
+COMMANDS: dict[str, LazyCommand] = {
+    "up": _make_entry(
         _LOCAL, "cluster", "up", "Start everything on this machine: PostgreSQL, NATS, a frontend and a worker."
     ),
-    "status": _entry(_LOCAL, "cluster", "status", "Show what runs on this machine."),
-    "try": _entry(_LOCAL, "try_", "try_it", "Have a small model answer a question: the shortest way to see it work."),
-    "down": _entry(
-        _LOCAL, "cluster", "down", "Stop what `corral up` started on this machine, and wait until it has stopped."
+    "status": _make_entry(_LOCAL, "cluster", "status", "Show the state of the cluster on this machine."),
+    "try": _make_entry(_LOCAL, "run", "try_it", "Send a prompt to a small model, the quickest way to see Corral work."),
+    "down": _make_entry(
+        _LOCAL,
+        "cluster",
+        "down",
+        "Stop the cluster that `corral up` started on this machine, and wait until it has stopped.",
     ),
-    "open": _entry(_NOUNS, "open", "open_page", "Open the web page, already logged in."),
-    "run": _entry(_NOUNS, "run", "run", "Ask a model one thing."),
-    "chat": _entry(_NOUNS, "chat", "chat", "Talk with a model."),
-    "nodes": _entry(_NOUNS, "nodes", "app", "The machines of the cluster."),
-    "backends": _entry(_NOUNS, "backends", "app", "Engines: what there is, what is installed where, and changing it."),
-    "models": _entry(_NOUNS, "models", "app", "Models: what there is to run, what runs where, and changing it."),
-    "rules": _entry(_NOUNS, "rules", "app", "Rules: where a model may run, and how many replicas it is to have."),
-    "apply": _entry(
+    "open": _make_entry(_NOUNS, "open", "open_page", "Open the web page, already signed in."),
+    "run": _make_entry(_NOUNS, "run", "run", "Send one prompt to a model."),
+    "chat": _make_entry(_NOUNS, "chat", "chat", "Chat with a model."),
+    "nodes": _make_entry(
+        _NOUNS, "nodes", "app", "Nodes, the machines of the cluster: list, approve, drain, label and remove them."
+    ),
+    "backends": _make_entry(
+        _NOUNS, "backends", "app", "Backends, the engines that run models: search, install, upgrade and remove them."
+    ),
+    "models": _make_entry(_NOUNS, "models", "app", "Models: search, install, configure, load and unload them."),
+    "rules": _make_entry(_NOUNS, "rules", "app", "Rules: where a model may run, and how many replicas it has."),
+    "apply": _make_entry(
         _NOUNS,
         "fleet",
         "apply",
-        "Make the fleet what a file says: models, rules, nodes, galleries. All of it, or nothing.",
+        "Apply a file to the fleet: models, rules, nodes, galleries. All changes are made, or none.",
     ),
-    "export": _entry(
+    "export": _make_entry(
         _NOUNS,
         "fleet",
         "export",
-        "Write the fleet as a file: models, rules, nodes, galleries. Applying it changes nothing.",
+        "Export the fleet as a file: models, rules, nodes, galleries. Applying it changes nothing.",
     ),
-    "operations": _entry(_NOUNS, "operations", "app", "What is under way, and what has ended."),
-    "tokens": _entry(_NOUNS, "tokens", "app", "Join tokens: what a machine needs to join."),
-    "keys": _entry(_NOUNS, "keys", "app", "API keys: who may use the API."),
-    "users": _entry(_NOUNS, "users", "app", "Users: people, what they may, and how they come in."),
-    "usage": _entry(_NOUNS, "usage", "usage", "Show who has used how much of what: requests, errors and tokens."),
-    "cluster": _entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
-    "top": _entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens as they go."),
-    "explain": _entry(_NOUNS, "explain", "explain", "Show which replica would answer a request now, and why."),
-    "login": _entry(_NOUNS, "login", "login", "Check an admin key and keep it for later commands."),
-    "logout": _entry(_NOUNS, "login", "logout", "Forget the stored key."),
-    "serve": _entry(
-        _PROCESSES, "processes", "serve", "Run one frontend, on a PostgreSQL and a NATS that are there already."
+    "operations": _make_entry(
+        _NOUNS, "operations", "app", "Operations: list, watch, cancel and retry them, and show their history."
     ),
-    "worker": _entry(_PROCESSES, "processes", "worker", "Run the worker of this machine and join a cluster."),
-    "config": _entry(_PROCESSES, "config", "app", "Settings: check them and show where each comes from."),
-    "version": _entry(_PROCESSES, "main", "version", "Print the version."),
+    "tokens": _make_entry(
+        _NOUNS,
+        "access",
+        "tokens_app",
+        "Join tokens, with which machines join the cluster: create, list and revoke them.",
+    ),
+    "keys": _make_entry(_NOUNS, "access", "keys_app", "API keys: create, change, rotate and revoke them."),
+    "users": _make_entry(
+        _NOUNS, "access", "users_app", "Users: create, list, disable and delete them, and set scopes and passwords."
+    ),
+    "settings": _make_entry(
+        _NOUNS, "settings", "app", "Settings of the running frontends: show them, and change the live ones."
+    ),
+    "usage": _make_entry(
+        _NOUNS, "usage", "usage", "Show usage: requests, errors and tokens by key, model, user, call, node or time."
+    ),
+    "cluster": _make_entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
+    "top": _make_entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens live."),
+    "explain": _make_entry(_NOUNS, "overview", "explain", "Show which replica would serve a request now, and why."),
+    "login": _make_entry(_NOUNS, "login", "login", "Check an API key and store it for later commands."),
+    "logout": _make_entry(_NOUNS, "login", "logout", "Delete the stored key."),
+    "serve": _make_entry(
+        _PROCESSES, "processes", "serve", "Run one frontend, with a PostgreSQL and a NATS that already run."
+    ),
+    "worker": _make_entry(_PROCESSES, "processes", "worker", "Run the worker of this machine and join a cluster."),
+    "config": _make_entry(
+        _PROCESSES,
+        "config",
+        "app",
+        "Settings of the processes on this machine: check them and show where each comes from.",
+    ),
+    "version": _make_entry(_PROCESSES, "main", "version", "Print the version."),
 }
 
 # Typer brings its own copy of click in some versions; the base of its errors is found through one of them.
 _UsageFault: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-class _Commands(LazyGroup):
-    entries: ClassVar[dict[str, Entry]] = COMMANDS
+class _RootGroup(LazyGroup):
+    """The root group of `corral`, with the table of all commands."""
+
+    entries: ClassVar[dict[str, LazyCommand]] = COMMANDS
 
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=_RootGroup,
     help="Corral turns a handful of unequal machines into one inference service.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -98,7 +205,7 @@ app = typer.Typer(
 
 def _print_version(*, value: bool) -> None:
     if value:
-        render.write(f"corral {__version__}")
+        render.print_data(f"corral {__version__}")
         raise typer.Exit(DONE)
 
 
@@ -118,23 +225,23 @@ def _root(
 def version(*, as_json: JsonOption = False) -> None:
     """Print the version."""
     if as_json:
-        render.write_json({"version": __version__, "python": platform.python_version()})
+        render.print_json({"version": __version__, "python": platform.python_version()})
     else:
-        render.write(f"corral {__version__}")
+        render.print_data(f"corral {__version__}")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """One command line, from its words to its exit code."""
+    """Run one command line and return its exit code."""
     command = get_command(app)
-    as_json = _wants_json(sys.argv[1:] if arguments is None else arguments)
+    as_json = _has_json_option(sys.argv[1:] if arguments is None else arguments)
     try:
         result = command.main(args=arguments, prog_name="corral", standalone_mode=False)
     except CorralError as error:
         render.show_error(error, as_json=as_json)
-        # Without a class of its own it is a fault of ours, or an answer that makes no sense.
+        # An error of the base class is a bug in Corral, or a response that makes no sense.
         return WRONG if type(error) is CorralError else REFUSED
     except typer.Abort:
-        render.say("\nStopped.")
+        render.print_notice("\nStopped.")
         return INTERRUPTED
     except _UsageFault as fault:
         _show_usage(fault, as_json=as_json)
@@ -144,14 +251,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else DONE
 
 
-def _wants_json(words: Sequence[str]) -> bool:
-    """Whether the words of a command line have --json among its options. Known also when nothing else is right."""
+def _has_json_option(words: Sequence[str]) -> bool:
+    """Return whether --json is among the options of a command line, also if the command line is otherwise wrong."""
     return "--json" in takewhile(lambda word: word != "--", words)
 
 
 def _show_usage(fault: Any, *, as_json: bool) -> None:
     if type(fault).__name__ == "NoArgsIsHelpError":
-        render.say(fault.format_message())
+        render.print_notice(fault.format_message())
         return
     context = getattr(fault, "ctx", None)
     path = context.command_path if context is not None else "corral"
@@ -159,19 +266,17 @@ def _show_usage(fault: Any, *, as_json: bool) -> None:
     render.show_error(InvalidRequest(message, hint=hint, code="wrong_usage"), as_json=as_json)
 
 
-def show_fault(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """The hook for what nobody caught: a fault of ours, told as such, with what a report needs."""
+def on_uncaught_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an uncaught exception as a bug in Corral, with its traceback. Used as `sys.excepthook`."""
     if issubclass(kind, KeyboardInterrupt):
         raise SystemExit(INTERRUPTED)
-    render.say("".join(traceback.format_exception(kind, error, trace)).rstrip())
-    render.show_refusal(
-        f"{kind.__name__}: {error}", "This is a fault in Corral. Please report it with the lines above."
-    )
+    render.print_notice("".join(traceback.format_exception(kind, error, trace)).rstrip())
+    render.show_refusal(f"{kind.__name__}: {error}", "This is a bug in Corral. Please report it with the lines above.")
     raise SystemExit(WRONG)
 
 
 def prepare_streams() -> None:
-    """A terminal that cannot show a character shows a question mark; it is no reason to fail."""
+    """Have output streams print a question mark for a character that the terminal cannot show."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""`corral models …`: what is to run. A model is a name or an alias; an entry of a gallery is a name or gallery@name."""
+"""`corral models …`: commands for models. A model is a name or an alias; a gallery entry is a name or gallery@name."""
 
 from __future__ import annotations
 
@@ -11,84 +11,92 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corral.cli import render
-from corral.cli.command import Session, a_group, client_command
-from corral.cli.complete import entry_names, model_names, node_names
-from corral.cli.fleet import FileOption, as_yaml, parse_documents, read_documents, show_steps
+from corral.cli.command import CommandSession, make_group, register_command
+from corral.cli.completion import complete_entry_names, complete_model_names, complete_node_names
+from corral.cli.fleet import FileOption, format_yaml, parse_documents, read_documents, show_changes
 from corral.cli.operations import DetachOption
 from corral.domain.errors import CorralError, InvalidRequest
 
 if TYPE_CHECKING:
-    from corral.wire.models import AskedModelOut, GalleryModelOut, ModelOut, SavedOut
+    from corral.wire.models import GalleryModelOut, ModelOperationOut, ModelOut, SavedModelOut
 
-# Files of weights by their endings, and what runs them where that is plain.
+# Endings of weight files, and the backend that runs each where only one can.
 _WEIGHTS = {".gguf": "llama-cpp", ".safetensors": "", ".onnx": "", ".bin": ""}
 _FLEET_KEYS = frozenset({"models", "rules", "nodes", "galleries"})
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-app = a_group("Models: what there is to run, what runs where, and changing it.")
+app = make_group("Models: search, install, configure, load and unload them.")
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name or alias.", autocompletion=model_names)]
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Name or alias.", autocompletion=complete_model_names)
+]
 NodesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--node", metavar="NODE", help="Only this node; may be given several times.", autocompletion=node_names
+        "--node", metavar="NODE", help="Only this node; can be given several times.", autocompletion=complete_node_names
     ),
 ]
-PlanOption = Annotated[bool, typer.Option("--plan", help="Only show what would be done.")]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Dry run: only show what would change.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting, such as options.context_size=8192 or pinned=true."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a setting, such as options.context_size=8192 or pinned=true."
+    ),
 ]
 
 
-@client_command(app, "list")
-async def list_models(session: Session) -> None:
-    """List the models: what runs where, and what could."""
-    from corral.cli.model_views import model_list
+@register_command(app, "list")
+async def list_models(session: CommandSession) -> None:
+    """List the models with their state and replicas."""
+    from corral.cli.model_views import format_model_list
 
     models = await session.client.models.list()
     if session.as_json:
-        render.write_json([model.model_dump(mode="json") for model in models])
+        render.print_json([model.model_dump(mode="json") for model in models])
     elif models:
-        render.write(model_list(models, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_model_list(models, session.read_time(), colour=render.has_colour(sys.stdout)))
     else:
-        render.say("There is no model yet. `corral models search` shows what there is, `install NAME` makes one of it.")
+        render.print_notice(
+            "There are no models yet. `corral models search` lists the galleries, `install NAME` installs one."
+        )
 
 
-@client_command(app, "show")
-async def show_model(session: Session, model: Model) -> None:
-    """Show everything about a model: its settings, files and replicas."""
-    from corral.cli.model_views import model_in_full
+@register_command(app, "show")
+async def show_model(session: CommandSession, model: ModelArgument) -> None:
+    """Show one model with its settings, files and replicas."""
+    from corral.cli.model_views import format_model
 
     found = await session.client.models.get(model)
     if session.as_json:
-        render.write_json(found.model_dump(mode="json"))
+        render.print_json(found.model_dump(mode="json"))
     else:
-        render.write(model_in_full(found, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_model(found, session.read_time(), colour=render.has_colour(sys.stdout)))
 
 
-@client_command(app, "search")
+@register_command(app, "search")
 async def search_models(
-    session: Session,
+    session: CommandSession,
     term: Annotated[str, typer.Argument(metavar="TERM", help="Part of a name, a description or a tag.")] = "",
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Also variants for other hardware.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list variants for other hardware.")] = False,
 ) -> None:
-    """Search the galleries of models."""
-    from corral.cli.model_views import entry_list
+    """Search the galleries for models."""
+    from corral.cli.model_views import format_entry_list
 
-    entries = await _entries(session, term, folds_variants=not everything)
+    entries = await _read_entries(session, term, folds_variants=not everything)
     if session.as_json:
-        render.write_json([entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries])
+        render.print_json([entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries])
     elif entries:
-        render.write(entry_list(entries, colour=render.has_colour(sys.stdout)))
+        render.print_data(format_entry_list(entries, colour=render.has_colour(sys.stdout)))
         if any(entry.has_variants for entry in entries):
-            render.say("\n* has variants; the one that suits your nodes is taken: corral models variants NAME")
+            render.print_notice(
+                "\n* has variants; Corral picks the one that fits your nodes: corral models variants NAME"
+            )
     else:
-        render.say("Nothing is like that. Without a word everything is listed; --all adds variants.")
+        render.print_notice("No models match this search. Without TERM all are listed; --all adds variants.")
 
 
-async def _entries(session: Session, term: str, *, folds_variants: bool) -> list[GalleryModelOut]:
-    """Every page."""
+async def _read_entries(session: CommandSession, term: str, *, folds_variants: bool) -> list[GalleryModelOut]:
+    """Return the entries of every page of the galleries."""
     first = await session.client.models.search(term, folds_variants=folds_variants)
     entries = list(first.models)
     for page in range(2, first.total_pages + 1):
@@ -96,56 +104,62 @@ async def _entries(session: Session, term: str, *, folds_variants: bool) -> list
     return entries
 
 
-@client_command(app, "variants")
+@register_command(app, "variants")
 async def list_variants(
-    session: Session,
-    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="Name, or gallery@name.", autocompletion=entry_names)],
+    session: CommandSession,
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", help="Name, or gallery@name.", autocompletion=complete_entry_names)
+    ],
 ) -> None:
-    """Show the variants of an entry, which fit on your nodes, and which one would be taken."""
-    from corral.cli.model_views import variant_list
+    """Show the variants of a gallery entry, which of them fit your nodes, and which would be picked."""
+    from corral.cli.model_views import format_variant_list
 
-    found = await session.client.models.variants(entry)
+    found = await session.client.models.list_variants(entry)
     if session.as_json:
-        render.write_json(found.model_dump(mode="json"))
+        render.print_json(found.model_dump(mode="json"))
         return
-    render.write(variant_list(found, colour=render.has_colour(sys.stdout)))
+    render.print_data(format_variant_list(found, colour=render.has_colour(sys.stdout)))
     for warning in found.warnings:
-        render.say(render.clean(warning))
+        render.print_notice(render.clean_text(warning))
 
 
-@client_command(app, "install")
+@register_command(app, "install")
 async def install_model(
-    session: Session,
-    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="Name, or gallery@name.", autocompletion=entry_names)],
+    session: CommandSession,
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", help="Name, or gallery@name.", autocompletion=complete_entry_names)
+    ],
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What to call the model.  [as the entry]")] = "",
-    variant: Annotated[str, typer.Option("--variant", metavar="NAME", help="Which one.  [what suits your nodes]")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the model.  [that of the entry]")] = "",
+    variant: Annotated[
+        str, typer.Option("--variant", metavar="NAME", help="Variant.  [the one that fits your nodes]")
+    ] = "",
     settings: SetOption = None,
     plan: PlanOption = False,
     detach: DetachOption = False,
 ) -> None:
-    """Make a model of a gallery's entry, and fetch its files."""
-    from corral.cli.model_views import plan_in_full
+    """Install a model from a gallery entry and download its files."""
+    from corral.cli.model_views import format_install_plan
     from corral.wire.models import InstallModelIn
 
-    wish = InstallModelIn(name=name, variant=variant, overrides=overrides_of(settings or []))
+    body = InstallModelIn(name=name, variant=variant, overrides=parse_overrides(settings or []))
     if plan:
-        planned = await session.client.models.plan_install(entry, wish)
+        planned = await session.client.models.plan_install(entry, body)
         if session.as_json:
-            render.write_json(planned.model_dump(mode="json"))
+            render.print_json(planned.model_dump(mode="json"))
             return
-        render.write(plan_in_full(planned))
-        _say_all(planned.warnings)
-        render.say("Nothing was done; without --plan it is.")
+        render.print_data(format_install_plan(planned))
+        _print_warnings(planned.warnings)
+        render.print_notice("Dry run: nothing was changed. Run it again without `--plan` to apply.")
         return
-    asked = await session.client.models.install(entry, wish)
-    await _follow(session, asked, detach=detach)
+    operation = await session.client.models.install(entry, body)
+    await _follow_operation(session, operation, detach=detach)
     if not detach and not session.as_json:
-        render.say(render.clean(f"Next: corral models load {asked.name}"))
+        render.print_notice(render.clean_text(f"Next: corral models load {operation.name}"))
 
 
-def overrides_of(pairs: list[str]) -> dict[str, Any]:
-    """`options.context_size=8192` as a table in a table; values are read as YAML reads them."""
+def parse_overrides(pairs: list[str]) -> dict[str, Any]:
+    """Parse pairs such as `options.context_size=8192` into nested tables, with values parsed as YAML."""
     found: dict[str, Any] = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")
@@ -157,79 +171,75 @@ def overrides_of(pairs: list[str]) -> dict[str, Any]:
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
             if not isinstance(inner, dict):
-                raise typer.BadParameter(f"--set {path!r}: {key} has a value already")
+                raise typer.BadParameter(f"--set {path!r}: {key} already has a value")
         inner[keys[-1]] = value
     return found
 
 
-@client_command(app, "import")
+@register_command(app, "import")
 async def import_model(
-    session: Session,
+    session: CommandSession,
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|ADDRESS", help="A configuration as YAML, a file of weights, or where a model lies: hf://…"
-        ),
+        typer.Argument(metavar="FILE|ADDRESS", help="YAML configuration, weight file, or address such as hf://…"),
     ],
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What to call the model.")] = "",
-    backend: Annotated[str, typer.Option("--backend", metavar="BACKEND", help="Of an address: what runs it.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the model.")] = "",
+    backend: Annotated[str, typer.Option("--backend", metavar="BACKEND", help="Backend that runs the weights.")] = "",
     detach: DetachOption = False,
 ) -> None:
-    """Make a model of a configuration in a file, of a file of weights, or of an address: https, hf, oci, ollama, wheel.
+    """Add a model from a YAML configuration, a weight file or an address (https, hf, oci, ollama, wheel).
 
-    A file of weights is sent to the frontend, and goes on where it was if the line breaks.
+    A weight file is uploaded to the frontend; the upload resumes if the connection breaks.
     """
-    from corral.wire.models import UriIn
+    from corral.wire.models import ImportUriIn
 
     if "://" in source:
-        asked = await session.client.models.import_uri(UriIn(uri=source, name=name, backend=backend))
-        await _follow(session, asked, detach=detach)
+        operation = await session.client.models.import_uri(ImportUriIn(uri=source, name=name, backend=backend))
+        await _follow_operation(session, operation, detach=detach)
         return
     if Path(source).suffix.lower() in _WEIGHTS:
-        config = await _sent(session, Path(source), name, backend)
+        config = await _send_weights(session, Path(source), name, backend)
         _show_saved(session, await session.client.models.put(str(config["name"]), config))
-        render.say(render.clean(f"Next: corral models load {config['name']}"))
+        render.print_notice(render.clean_text(f"Next: corral models load {config['name']}"))
         return
     _check_is_configuration(source)
     documents = read_documents(source)
     if any(isinstance(one, dict) and "backend" not in one and _FLEET_KEYS & one.keys() for one in documents):
-        raise InvalidRequest(
-            f"{source} is a file of a whole fleet, not one configuration.", hint=f"corral apply -f {source}"
-        )
+        raise InvalidRequest(f"{source} describes a whole fleet, not one model.", hint=f"corral apply -f {source}")
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise InvalidRequest(
-            f"{source} does not hold one configuration.", hint="For several: corral models apply -f FILE"
+            f"{source} does not contain exactly one configuration.", hint="For several: corral models apply -f FILE"
         )
     config = documents[0] | ({"name": name} if name else {}) | ({"backend": backend} if backend else {})
     called = config.get("name")
     if not isinstance(called, str) or not called:
-        raise InvalidRequest("The configuration has no name.", hint="Say it: --name NAME")
+        raise InvalidRequest("The configuration has no name.", hint="Add --name NAME.")
     _show_saved(session, await session.client.models.put(called, config))
 
 
 def _check_is_configuration(source: str) -> None:
-    """Refuse the name of a repository of the Hugging Face hub, which people paste without its scheme."""
+    """Raise `InvalidRequest` for a missing file, with a hint if the name looks like a Hugging Face repository."""
     if _REPOSITORY.fullmatch(source) and not Path(source).exists():
         raise InvalidRequest(
             f"There is no file {source}.", hint=f"If it is on the Hugging Face hub: corral models import hf://{source}"
         )
 
 
-def _size_of(path: Path) -> int:
+def _get_file_size(path: Path) -> int:
     if not path.is_file():
         raise InvalidRequest(f"There is no file {path}.")
     return path.stat().st_size
 
 
-async def _sent(session: Session, path: Path, name: str, backend: str) -> dict[str, Any]:
-    """The configuration of a model whose only file was sent."""
-    size_bytes = await asyncio.to_thread(_size_of, path)
+async def _send_weights(session: CommandSession, path: Path, name: str, backend: str) -> dict[str, Any]:
+    """Upload a weight file and return the configuration of a model with that file."""
+    size_bytes = await asyncio.to_thread(_get_file_size, path)
     runs = backend or _WEIGHTS[path.suffix.lower()]
     if not runs:
-        raise InvalidRequest(f"{path.name} does not say what runs it.", hint="Say it: --backend BACKEND")
-    render.say(render.clean(f"Sending {path.name} ({render.size(size_bytes)})"))
-    sha256 = await session.client.files.send(path)
+        raise InvalidRequest(f"{path.name} does not tell which backend runs it.", hint="Add --backend BACKEND.")
+    render.print_notice(render.clean_text(f"Uploading {path.name} ({render.format_size(size_bytes)})"))
+    sha256 = await session.client.files.send_file(path)
     return {
         "name": name or path.stem.lower(),
         "backend": runs,
@@ -237,14 +247,14 @@ async def _sent(session: Session, path: Path, name: str, backend: str) -> dict[s
     }
 
 
-@client_command(app, "apply")
+@register_command(app, "apply")
 async def apply_models(
-    session: Session,
+    session: CommandSession,
     *,
     file: FileOption,
     plan: PlanOption = False,
 ) -> None:
-    """Make models what a file says: one configuration, a list of them, or several documents. All or nothing."""
+    """Create or change models from a file: one configuration, a list, or several documents. All or nothing."""
     models: list[Any] = []
     for document in read_documents(file):
         inside = document.get("models", document) if isinstance(document, dict) else document
@@ -252,15 +262,16 @@ async def apply_models(
             inside = [{"name": name, **one} if isinstance(one, dict) else one for name, one in inside.items()]
         models += inside if isinstance(inside, list) else [inside]
     if not models:
-        raise InvalidRequest(f"{file} has no model in it.")
-    show_steps(session, await session.client.fleet.apply({"models": models}, plan=plan))
+        raise InvalidRequest(f"{file} contains no models.")
+    show_changes(session, await session.client.fleet.apply({"models": models}, plan=plan))
 
 
-@client_command(app, "export")
+@register_command(app, "export")
 async def export_models(
-    session: Session,
+    session: CommandSession,
     model: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL", help="Only these.", autocompletion=model_names)
+        list[str] | None,
+        typer.Argument(metavar="MODEL", help="Only these models.", autocompletion=complete_model_names),
     ] = None,
 ) -> None:
     """Write configurations as YAML; `corral models apply -f` reads them back."""
@@ -269,34 +280,34 @@ async def export_models(
     else:
         configs = [one.config for one in await session.client.models.list()]
     if session.as_json:
-        render.write_json(configs)
+        render.print_json(configs)
     elif len(configs) == 1:
-        render.write(as_yaml(configs[0]))
+        render.print_data(format_yaml(configs[0]))
     elif configs:
-        render.write(as_yaml({"models": configs}))
+        render.print_data(format_yaml({"models": configs}))
     else:
-        render.say("There is no model yet.")
+        render.print_notice("There are no models yet.")
 
 
-@client_command(app, "edit")
-async def edit_model(session: Session, model: Model) -> None:
-    """Edit a model's configuration in $VISUAL or $EDITOR. If somebody else was faster, nothing is overwritten."""
-    from corral.cli.editor import Draft
+@register_command(app, "edit")
+async def edit_model(session: CommandSession, model: ModelArgument) -> None:
+    """Edit a model's configuration in $VISUAL or $EDITOR. Nothing that somebody else changed is overwritten."""
+    from corral.cli.editor import DraftFile
 
     found = await session.client.models.get(model)
-    draft = Draft(as_yaml(found.config))
+    draft = DraftFile(format_yaml(found.config))
     while True:
         try:
             (config,) = parse_documents(draft.edit(), "The configuration") or [None]
             if config == found.config:
                 draft.discard()
-                render.say("Nothing was changed.")
+                render.print_notice("Nothing was changed.")
                 return
             saved = await _save_edited(session, found, config)
         except CorralError as error:
             render.show_error(error)
-            if error.slug == "revision_conflict" or not _wants_again():
-                render.say(f"What you wrote is in {draft.path}")
+            if error.slug == "revision_conflict" or not _confirm_another_edit():
+                render.print_notice(f"Your draft is kept in {draft.path}")
                 raise typer.Exit(1) from error
             continue
         draft.discard()
@@ -304,253 +315,273 @@ async def edit_model(session: Session, model: Model) -> None:
         return
 
 
-async def _save_edited(session: Session, found: ModelOut, config: object) -> SavedOut:
+async def _save_edited(session: CommandSession, found: ModelOut, config: object) -> SavedModelOut:
     if not isinstance(config, dict):
-        raise InvalidRequest("This is not a configuration: a table of settings was expected.")
+        raise InvalidRequest("This is not a configuration: a table of settings is expected.")
     name = config.get("name", found.name)
     if name != found.name:
         await session.client.models.rename({found.name: str(name)})
-        return await session.client.models.put(str(name), config, seen=found.revision + 1)
-    return await session.client.models.put(found.name, config, seen=found.revision)
+        return await session.client.models.put(str(name), config, expected_revision=found.revision + 1)
+    return await session.client.models.put(found.name, config, expected_revision=found.revision)
 
 
-def _wants_again() -> bool:
-    return sys.stdin.isatty() and render.ask("Edit it again?")
+def _confirm_another_edit() -> bool:
+    return sys.stdin.isatty() and render.confirm("Edit it again?")
 
 
-@client_command(app, "enable")
-async def enable_model(session: Session, model: Model) -> None:
-    """Let a model take requests again."""
+@register_command(app, "enable")
+async def enable_model(session: CommandSession, model: ModelArgument) -> None:
+    """Accept requests for a model again."""
     _show_saved(session, await session.client.models.set_enabled(model, enabled=True))
 
 
-@client_command(app, "disable")
-async def disable_model(session: Session, model: Model) -> None:
-    """Let a model take no requests; its replicas end."""
+@register_command(app, "disable")
+async def disable_model(session: CommandSession, model: ModelArgument) -> None:
+    """Stop accepting requests for a model and unload its replicas."""
     _show_saved(session, await session.client.models.set_enabled(model, enabled=False))
 
 
-@client_command(app, "pin")
-async def pin_model(session: Session, model: Model) -> None:
-    """Never evict a model, never scale it to zero."""
+@register_command(app, "pin")
+async def pin_model(session: CommandSession, model: ModelArgument) -> None:
+    """Pin a model: it is never evicted and never scaled to zero."""
     _show_saved(session, await session.client.models.set_pinned(model, pinned=True))
 
 
-@client_command(app, "unpin")
-async def unpin_model(session: Session, model: Model) -> None:
-    """Let a model make room for others again."""
+@register_command(app, "unpin")
+async def unpin_model(session: CommandSession, model: ModelArgument) -> None:
+    """Unpin a model, so that it can be evicted and scaled to zero again."""
     _show_saved(session, await session.client.models.set_pinned(model, pinned=False))
 
 
-@client_command(app, "rename")
+@register_command(app, "rename")
 async def rename_model(
-    session: Session,
-    model: Model,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.")],
+    session: CommandSession,
+    model: ModelArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="New name of the model.")],
 ) -> None:
-    """Give a model another name. Engines that answer to the old one end."""
+    """Rename a model. Engines that run under the old name are stopped."""
     (saved,) = await session.client.models.rename({model: name})
     _show_saved(session, saved)
 
 
-@client_command(app, "remove")
+@register_command(app, "remove")
 async def remove_model(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     *,
-    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     detach: DetachOption = False,
 ) -> None:
-    """Delete a model: its replicas end, its files go from every node. Asks first on a terminal."""
+    """Delete a model, its replicas and its files on every node. Asks for confirmation on a terminal."""
     if not is_sure and sys.stdin.isatty():
         found = await session.client.models.get(model)
-        where = f" {len(found.replicas)} replicas end." if found.replicas else ""
-        if not render.ask(f"Delete {found.name} with its {found.revision} revisions and all copies?{where}"):
+        where = f" {len(found.replicas)} replicas will be stopped." if found.replicas else ""
+        if not render.confirm(f"Delete {found.name} with its {found.revision} revisions and all copies?{where}"):
             raise typer.Exit(1)
-    await _follow(session, await session.client.models.remove(model), detach=detach)
+    await _follow_operation(session, await session.client.models.request_delete(model), detach=detach)
 
 
-@client_command(app, "revisions")
-async def list_revisions(session: Session, model: Model) -> None:
-    """List what a model was, the newest first."""
-    from corral.cli.model_views import revision_list
+@register_command(app, "revisions")
+async def list_revisions(session: CommandSession, model: ModelArgument) -> None:
+    """List the revisions of a model, newest first."""
+    from corral.cli.model_views import format_revision_list
 
-    found = await session.client.models.revisions(model)
+    found = await session.client.models.list_revisions(model)
     if session.as_json:
-        render.write_json([one.model_dump(mode="json") for one in found])
+        render.print_json([one.model_dump(mode="json") for one in found])
         return
-    render.write(revision_list(found, session.now(), colour=render.has_colour(sys.stdout)))
+    render.print_data(format_revision_list(found, session.read_time(), colour=render.has_colour(sys.stdout)))
     if len(found) > 1:
-        render.say(render.clean(f"\nGoing back: corral models rollback {model} {found[1].number}"))
+        render.print_notice(render.clean_text(f"\nTo go back: corral models rollback {model} {found[1].number}"))
 
 
-@client_command(app, "diff")
+@register_command(app, "diff")
 async def compare_revisions(
-    session: Session,
-    model: Model,
-    old: Annotated[int | None, typer.Argument(metavar="OLD", min=1, help="A revision.  [the one before]")] = None,
-    new: Annotated[int | None, typer.Argument(metavar="NEW", min=1, help="Another.  [the present one]")] = None,
+    session: CommandSession,
+    model: ModelArgument,
+    old: Annotated[int | None, typer.Argument(metavar="OLD", min=1, help="First revision.  [the previous one]")] = None,
+    new: Annotated[int | None, typer.Argument(metavar="NEW", min=1, help="Second revision.  [the current one]")] = None,
 ) -> None:
-    """Show what is different between two revisions."""
-    found = await session.client.models.diff(model, old=old, new=new)
+    """Show the differences between two revisions of a model."""
+    found = await session.client.models.diff_revisions(model, old=old, new=new)
     if session.as_json:
-        render.write_json(found.model_dump(mode="json"))
+        render.print_json(found.model_dump(mode="json"))
     elif found.changes:
-        render.say(render.clean(f"{found.model}, revision {found.old} to {found.new}:"))
-        render.write("".join(f"{render.clean(line)}\n" for line in found.changes))
+        render.print_notice(render.clean_text(f"{found.model}, revision {found.old} to {found.new}:"))
+        render.print_data("".join(f"{render.clean_text(line)}\n" for line in found.changes))
     else:
-        render.say(render.clean(f"{found.model}: revisions {found.old} and {found.new} say the same."))
+        render.print_notice(render.clean_text(f"{found.model}: revisions {found.old} and {found.new} are identical."))
 
 
-@client_command(app, "rollback")
+@register_command(app, "rollback")
 async def roll_back_model(
-    session: Session,
-    model: Model,
-    revision: Annotated[int, typer.Argument(metavar="REVISION", min=1, help="As `revisions` shows it.")],
+    session: CommandSession,
+    model: ModelArgument,
+    revision: Annotated[
+        int,
+        typer.Argument(
+            metavar="REVISION", min=1, help="Number of the revision, as `corral models revisions` shows it."
+        ),
+    ],
 ) -> None:
-    """Go back to an old revision, as a new one."""
+    """Go back to an earlier revision of a model. The model gets a new revision with the earlier content."""
     _show_saved(session, await session.client.models.roll_back(model, revision))
 
 
-@client_command(app, "load")
+@register_command(app, "load")
 async def load_model(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     *,
     node: NodesOption = None,
-    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="How many replicas more.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of replicas to add.")] = 1,
     detach: DetachOption = False,
 ) -> None:
-    """Have one replica more, or several: engine, files, process. Corral chooses the node."""
+    """Load one or more additional replicas of a model. Corral picks the node and fetches what is missing."""
     from corral.wire.loads import LoadIn
 
-    await _follow(session, await session.client.models.load(model, LoadIn(count=count, nodes=node)), detach=detach)
+    await _follow_operation(
+        session, await session.client.models.load(model, LoadIn(count=count, nodes=node)), detach=detach
+    )
     if not detach and not session.as_json:
-        render.say(render.clean(f'Next: corral run {model} "Hello"'))
+        render.print_notice(render.clean_text(f'Next: corral run {model} "Hello"'))
 
 
-@client_command(app, "unload")
+@register_command(app, "unload")
 async def unload_model(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     *,
     node: NodesOption = None,
     force: Annotated[bool, typer.Option("--force", help="Do not wait for requests in flight.")] = False,
     delete_files: Annotated[
-        bool, typer.Option("--delete-files", help="Nodes also remove their copies of the files. The model stays.")
+        bool,
+        typer.Option("--delete-files", help="Also delete the copies of its files on these nodes. The model stays."),
     ] = False,
     detach: DetachOption = False,
 ) -> None:
-    """End a model's replicas, or those of some nodes. Its files stay, unless you say --delete-files."""
+    """Unload a model's replicas on all nodes, or on some. Its files stay, unless --delete-files is given."""
     from corral.wire.loads import UnloadIn
 
-    wish = UnloadIn(nodes=node, force=force, delete_files=delete_files)
-    await _follow(session, await session.client.models.unload(model, wish), detach=detach)
+    body = UnloadIn(nodes=node, force=force, delete_files=delete_files)
+    await _follow_operation(session, await session.client.models.unload(model, body), detach=detach)
 
 
-@client_command(app, "plan")
+@register_command(app, "plan")
 async def plan_model(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     *,
     node: NodesOption = None,
-    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="How many replicas more.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of replicas to add.")] = 1,
 ) -> None:
-    """Show where a model would go, what would make room for it, and why not elsewhere."""
-    from corral.cli.model_views import load_plan
+    """Show where a model would be loaded, what would be evicted, and why other nodes are not chosen."""
+    from corral.cli.model_views import format_load_plan
     from corral.wire.loads import LoadIn
 
-    found = await session.client.loads.plan(model, LoadIn(count=count, nodes=node))
+    found = await session.client.loads.plan_load(model, LoadIn(count=count, nodes=node))
     if session.as_json:
-        render.write_json(found.model_dump(mode="json"))
+        render.print_json(found.model_dump(mode="json"))
         return
-    text = load_plan(found, colour=render.has_colour(sys.stdout))
+    text = format_load_plan(found, colour=render.has_colour(sys.stdout))
     if text:
-        render.write(text)
-    _say_all(found.warnings)
-    render.say(render.clean(f"{found.message} Nothing was done."))
+        render.print_data(text)
+    _print_warnings(found.warnings)
+    render.print_notice(render.clean_text(f"{found.message} Dry run: nothing was changed."))
 
 
-@client_command(app, "logs")
+@register_command(app, "logs")
 async def show_log(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     *,
     node: Annotated[
-        str, typer.Option("--node", metavar="NODE", help="Of several: which.", autocompletion=node_names)
+        str,
+        typer.Option(
+            "--node", metavar="NODE", help="Which node, if replicas run on several.", autocompletion=complete_node_names
+        ),
     ] = "",
-    replica: Annotated[int | None, typer.Option("--replica", min=0, help="Of several on a node: which.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many of the last ones.")] = 200,
+    replica: Annotated[
+        int | None, typer.Option("--replica", min=0, help="Which replica, if the node has several.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow new lines until Ctrl-C.")] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, max=1000, help="Number of lines, counted from the end.")
+    ] = 200,
 ) -> None:
-    """Show what a model's engine has printed."""
+    """Show the log of a model's engine."""
     from corral.cli.backends import show_log as show_process_log
 
     found = await session.client.models.get(model)
-    places = [
-        place
-        for place in found.replicas
-        if (not node or node in (place.node_name, place.node_id)) and replica in (None, place.index)
+    replicas = [
+        shown_replica
+        for shown_replica in found.replicas
+        if (not node or node in (shown_replica.node_name, shown_replica.node_id))
+        and replica in (None, shown_replica.index)
     ]
-    if len(places) == 1:
-        key = f"{found.name}#{places[0].index}"
-        await show_process_log(session, key, node=places[0].node_id, follow=follow, lines=lines)
+    if len(replicas) == 1:
+        key = f"{found.name}#{replicas[0].index}"
+        await show_process_log(session, key, node=replicas[0].node_id, follow=follow, lines=lines)
         return
     if node and replica is not None:
         await show_process_log(session, f"{found.name}#{replica}", node=node, follow=follow, lines=lines)
         return
-    known = ", ".join(f"--node {place.node_name} --replica {place.index}" for place in found.replicas[:5])
+    known = ", ".join(
+        f"--node {shown_replica.node_name} --replica {shown_replica.index}" for shown_replica in found.replicas[:5]
+    )
     raise InvalidRequest(
-        f"{found.name} has {len(places)} replicas there." if places else f"{found.name} runs nowhere there now.",
-        hint=f"Say which: {known}" if known else "Of one that has ended, say --node NODE --replica 0.",
+        f"{found.name} has {len(replicas)} replicas that match."
+        if replicas
+        else f"{found.name} has no replica that matches.",
+        hint=f"Choose one: {known}" if known else "For a replica that has ended, add --node NODE --replica 0.",
     )
 
 
-@client_command(app, "galleries")
+@register_command(app, "galleries")
 async def list_galleries(
-    session: Session,
+    session: CommandSession,
     *,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Have them fetched anew, in the background.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Fetch the indexes again, in the background.")] = False,
 ) -> None:
-    """List the galleries of models: where each is, what it has, and what is wrong with it."""
-    from corral.cli.backend_views import gallery_list
+    """List the galleries of models with their address, number of entries, last fetch and problem."""
+    from corral.cli.backend_views import format_gallery_list
 
     answer = await session.client.models.refresh_galleries() if refresh else None
-    found = answer.galleries if answer else await session.client.models.galleries()
+    found = answer.galleries if answer else await session.client.models.list_galleries()
     if session.as_json:
-        render.write_json([one.model_dump(mode="json") for one in found])
+        render.print_json([one.model_dump(mode="json") for one in found])
     else:
-        render.write(gallery_list(found, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_gallery_list(found, session.read_time(), colour=render.has_colour(sys.stdout)))
     if answer:
-        render.say(f"\n{render.clean(answer.message)} `corral models galleries` shows what came of it.")
+        render.print_notice(f"\n{render.clean_text(answer.message)} `corral models galleries` shows the result.")
 
 
-def _show_saved(session: Session, saved: SavedOut) -> None:
+def _show_saved(session: CommandSession, saved: SavedModelOut) -> None:
     if session.as_json:
-        render.write_json(saved.model_dump(mode="json"))
+        render.print_json(saved.model_dump(mode="json"))
         return
     for line in saved.changes:
-        render.write(render.clean(line))
-    render.say(render.clean(saved.message))
-    _say_all(saved.warnings)
+        render.print_data(render.clean_text(line))
+    render.print_notice(render.clean_text(saved.message))
+    _print_warnings(saved.warnings)
 
 
-def _say_all(warnings: list[str]) -> None:
+def _print_warnings(warnings: list[str]) -> None:
     for warning in warnings:
-        render.say(render.clean(f"warning: {warning}"))
+        render.print_notice(render.clean_text(f"warning: {warning}"))
 
 
-async def _follow(session: Session, asked: AskedModelOut, *, detach: bool) -> None:
-    _say_all(asked.warnings)
+async def _follow_operation(session: CommandSession, operation: ModelOperationOut, *, detach: bool) -> None:
+    _print_warnings(operation.warnings)
     if detach:
         if session.as_json:
-            render.write_json(asked.model_dump(mode="json", by_alias=True))
+            render.print_json(operation.model_dump(mode="json", by_alias=True))
         else:
-            render.write(asked.id)
-            render.say(render.clean(asked.message))
+            render.print_data(operation.id)
+            render.print_notice(render.clean_text(operation.message))
         return
-    from corral.cli.progress import follow
+    from corral.cli.progress import follow_operation
 
-    if not session.as_json and asked.message:
-        render.say(render.clean(asked.message))
-    await follow(session, asked.id)
+    if not session.as_json and operation.message:
+        render.print_notice(render.clean_text(operation.message))
+    await follow_operation(session, operation.id)

@@ -22,11 +22,11 @@ from corral.cli.command import JsonOption, KeyFileOption, KeyOption, UrlOption
 from corral.domain.errors import Unavailable
 
 if TYPE_CHECKING:
-    from corral.cli.target import Target
+    from corral.cli.target import ClusterTarget
 
-# A browser that has to start takes a while.
+# A browser that has to start first needs some seconds.
 WAIT_S = 30.0
-# Browsers ask for an icon and for nothing else; whoever asks more often is none.
+# A browser requests the link and perhaps an icon; a client with more requests is not a browser.
 TRIES_MAX = 20
 REQUEST_S = 5.0
 _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -37,102 +37,104 @@ def open_page(
     target_url: UrlOption = None,
     target_key: KeyOption = None,
     target_key_file: KeyFileOption = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link and open nothing.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link and do not open a browser.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Open the web page, already logged in. Prints the link; whoever has it has the key. A dead key is refused."""
+    """Open the web page, already signed in. Prints the link, which contains the key. An invalid key is refused."""
     from corral.cli.target import find_target
 
     target = find_target({"url": target_url, "key": target_key, "key_file": target_key_file})
     if target.key is not None:
         _check_key(target)
-    link = link_of(target.url, target.key)
+    link = make_link(target.url, target.key)
     if as_json:
-        render.write_json({"url": link})
+        render.print_json({"url": link})
     else:
-        render.write(link)
+        render.print_data(link)
     if target.key is None:
-        render.say("No key is known for this address: the page asks for one.")
+        render.print_notice("There is no stored key for this address, so the page asks for one.")
     if no_browser or as_json or not has_screen(os.environ, sys.platform):
         return
-    if not show(link):
-        render.say("No browser could be opened; the link above works in any.")
+    if not open_in_browser(link):
+        render.print_notice("No browser could be opened. Open the link above in any browser.")
 
 
-def _check_key(target: Target) -> None:
-    """Raise if the key does not work, or nobody answers: the link would lead nowhere."""
+def _check_key(target: ClusterTarget) -> None:
+    """Raise if the key does not work or the frontend does not respond, because the link would be useless then."""
     import asyncio
 
-    from corral.adapters.system import SystemClock, SystemIds
-    from corral.cli.target import advice
+    from corral.adapters.system import SystemClock, SystemIdGenerator
+    from corral.cli.target import describe_advice
     from corral.client import CorralClient
 
     async def ask() -> None:
-        async with CorralClient(target.url, target.key, clock=SystemClock(), ids=SystemIds()) as client:
-            await client.users.me()
+        async with CorralClient(target.url, target.key, clock=SystemClock(), ids=SystemIdGenerator()) as client:
+            await client.users.get_me()
 
     try:
         asyncio.run(ask())
     except Unavailable as error:
         if error.slug != "unreachable":
-            return  # The frontend is there; whether the key works is its own business.
-        raise Unavailable(error.message, hint=advice(target), code=error.slug) from error
+            return  # The frontend answers, so the page can report what is wrong with the key.
+        raise Unavailable(error.message, hint=describe_advice(target), code=error.slug) from error
 
 
-def link_of(url: str, key: str | None) -> str:
-    """What stands behind the # is not sent to the server: the page takes it and forgets it."""
+def make_link(url: str, key: str | None) -> str:
+    """Return the link to the page with the key after the #, which browsers do not send to the server."""
     return f"{url}/app/" + (f"#key={quote(key, safe='')}" if key else "")
 
 
 def has_screen(environment: Mapping[str, str], platform: str) -> bool:
-    """Else Python would find a browser for terminals, which runs no scripts."""
+    """Return whether there is a screen. Without one, Python would find a text browser, which runs no scripts."""
     return platform in ("darwin", "win32") or any(environment.get(name) for name in _SCREENS)
 
 
-def show(link: str) -> bool:
-    """Have a browser open it; whether one has."""
-    with _Once(link) as server:
+def open_in_browser(link: str) -> bool:
+    """Have a browser open the link; return whether one did."""
+    with _OneTimeRedirectServer(link) as server:
         if not webbrowser.open(server.address):
             return False
-        server.handle_until_asked()
-        return server.was_asked
+        server.handle_until_requested()
+        return server.was_requested
 
 
-class _Once(HTTPServer):
-    """Redirects whoever knows its path to the link, once."""
+class _OneTimeRedirectServer(HTTPServer):
+    """A loopback HTTP server that redirects the one browser that knows its path to the link, once."""
 
     timeout = WAIT_S
 
     def __init__(self, link: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Redirect)
+        super().__init__(("127.0.0.1", 0), _RedirectHandler)
         self.link = link
         self.path = f"/{secrets.token_urlsafe(16)}"
-        self.was_asked = False
+        self.was_requested = False
         self.is_late = False
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}{self.path}"
 
-    def handle_until_asked(self) -> None:
+    def handle_until_requested(self) -> None:
         for _ in range(TRIES_MAX):
             self.handle_request()
-            if self.was_asked or self.is_late:
+            if self.was_requested or self.is_late:
                 return
 
     def handle_timeout(self) -> None:
         self.is_late = True
 
 
-class _Redirect(BaseHTTPRequestHandler):
-    server: _Once
+class _RedirectHandler(BaseHTTPRequestHandler):
+    """Handles the requests to `_OneTimeRedirectServer`: redirects from the secret path and refuses all others."""
+
+    server: _OneTimeRedirectServer
     timeout = REQUEST_S
 
     def do_GET(self) -> None:
         if self.path != self.server.path:
             self.send_error(404)
             return
-        self.server.was_asked = True
+        self.server.was_requested = True
         self.send_response(303)
         self.send_header("Location", self.server.link)
         self.send_header("Cache-Control", "no-store")
@@ -141,4 +143,4 @@ class _Redirect(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as http.server has it
-        """The path is a secret for a moment; nobody reads these lines anyway."""
+        """Log nothing: the path of a request is a secret."""

@@ -1,4 +1,4 @@
-"""`corral operations …`: what is under way, what has ended, and acting on it. An id may be shortened to its end."""
+"""`corral operations …`: commands for operations. An id can be shortened to its beginning or end."""
 
 from __future__ import annotations
 
@@ -8,200 +8,220 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corral.cli import render
-from corral.cli.command import Session, a_group, client_command
-from corral.cli.complete import node_names, operation_ids
+from corral.cli.command import CommandSession, make_group, register_command
+from corral.cli.completion import complete_node_names, complete_operation_ids
 
 if TYPE_CHECKING:
-    from corral.wire.operations import RecordOut
+    from corral.wire.operations import EndedOperationOut
 
-app = a_group("What is under way, and what has ended.")
+app = make_group("Operations: list, watch, cancel and retry them, and show their history.")
 
-Id = Annotated[
+OperationArgument = Annotated[
     str,
-    typer.Argument(metavar="ID", help="Id of an operation, or its beginning or end.", autocompletion=operation_ids),
+    typer.Argument(
+        metavar="ID", help="Id of the operation, or its beginning or end.", autocompletion=complete_operation_ids
+    ),
 ]
-DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Print the id and do not wait.")]
+DetachOption = Annotated[
+    bool, typer.Option("--detach", "-d", help="Print the id of the operation and do not wait for it.")
+]
 
 
-async def meant(session: Session, said: str) -> str:
-    """The whole id behind a short one: of the live list, or of the newest records."""
-    from corral.cli.operation_views import WHOLE, pick
+async def find_operation_id(session: CommandSession, text: str) -> str:
+    """Return the full id for a short one, from the live list or the newest records."""
+    from corral.cli.operation_views import FULL_ID_LENGTH, resolve_id
 
-    if len(said) >= WHOLE:
-        return said
+    if len(text) >= FULL_ID_LENGTH:
+        return text
     ids = [operation.id for operation in await session.client.operations.list()]
-    ids += [record.id for record in (await session.client.operations.history(limit=200)).operations]
-    return pick(ids, said)
+    ids += [record.id for record in (await session.client.operations.list_history(limit=200)).operations]
+    return resolve_id(ids, text)
 
 
-@client_command(app, "list")
-async def list_operations(session: Session) -> None:
-    """List what is under way, owed, paused, or has failed and was not dismissed."""
-    from corral.cli.operation_views import operation_list
+@register_command(app, "list")
+async def list_operations(session: CommandSession) -> None:
+    """List operations that are running, pending, paused, or failed and not dismissed."""
+    from corral.cli.operation_views import format_operation_list
 
     operations = await session.client.operations.list()
     if session.as_json:
-        render.write_json([one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in operations])
+        render.print_json([one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in operations])
     elif operations:
-        render.write(operation_list(operations, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_operation_list(operations, session.read_time(), colour=render.has_colour(sys.stdout)))
     else:
-        render.say("Nothing is under way. `corral operations history` shows what has ended.")
+        render.print_notice("No operations are running. `corral operations history` shows those that have ended.")
 
 
-@client_command(app, "show")
-async def show_operation(session: Session, operation: Id) -> None:
+@register_command(app, "show")
+async def show_operation(session: CommandSession, operation: OperationArgument) -> None:
     """Show an operation with its nodes and its log, and what to do next."""
-    from corral.cli.operation_views import operation_in_full
+    from corral.cli.operation_views import format_operation
 
-    operation_id = await meant(session, operation)
+    operation_id = await find_operation_id(session, operation)
     found = await session.client.operations.get(operation_id)
-    notes = await session.client.operations.notes(operation_id)
+    notes = await session.client.operations.list_notes(operation_id)
     if session.as_json:
         whole = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-        render.write_json(whole | {"log": [note.model_dump(mode="json") for note in notes]})
+        render.print_json(whole | {"log": [note.model_dump(mode="json") for note in notes]})
     else:
-        render.write(operation_in_full(found, notes, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_operation(found, notes, session.read_time(), colour=render.has_colour(sys.stdout)))
 
 
-@client_command(app, "watch")
+@register_command(app, "watch")
 async def watch_operations(
-    session: Session,
+    session: CommandSession,
     operation: Annotated[
-        str | None, typer.Argument(metavar="ID", help="One of them; without it, all.", autocompletion=operation_ids)
+        str | None,
+        typer.Argument(
+            metavar="ID", help="Id of an operation; without it, all are watched.", autocompletion=complete_operation_ids
+        ),
     ] = None,
 ) -> None:
     """Follow one operation to its end, or all of them until Ctrl-C."""
-    from corral.cli.progress import follow, watch_all
+    from corral.cli.progress import follow_operation, watch_all
 
     if operation is None:
         await watch_all(session)
     else:
-        await follow(session, await meant(session, operation), is_data=True)
+        await follow_operation(session, await find_operation_id(session, operation), prints_data=True)
 
 
-@client_command(app, "cancel")
-async def cancel_operation(session: Session, operation: Id) -> None:
-    """Take an operation back. Partial downloads are thrown away."""
-    await _act(session, operation, "cancel")
+@register_command(app, "cancel")
+async def cancel_operation(session: CommandSession, operation: OperationArgument) -> None:
+    """Cancel an operation. Partial downloads are deleted."""
+    await _run_action(session, operation, "cancel")
 
 
-@client_command(app, "pause")
-async def pause_operation(session: Session, operation: Id) -> None:
-    """Stop an operation for now. Partial downloads are kept."""
-    await _act(session, operation, "pause")
+@register_command(app, "pause")
+async def pause_operation(session: CommandSession, operation: OperationArgument) -> None:
+    """Pause an operation. Partial downloads are kept."""
+    await _run_action(session, operation, "pause")
 
 
-@client_command(app, "resume")
-async def resume_operation(session: Session, operation: Id) -> None:
-    """Go on with a paused operation."""
-    await _act(session, operation, "resume")
+@register_command(app, "resume")
+async def resume_operation(session: CommandSession, operation: OperationArgument) -> None:
+    """Resume a paused operation."""
+    await _run_action(session, operation, "resume")
 
 
-@client_command(app, "dismiss")
-async def dismiss_operation(session: Session, operation: Id) -> None:
-    """Acknowledge a failure: it leaves the list and stays in the history."""
-    await _act(session, operation, "dismiss")
+@register_command(app, "dismiss")
+async def dismiss_operation(session: CommandSession, operation: OperationArgument) -> None:
+    """Dismiss a failed operation: it leaves the list and stays in the history."""
+    await _run_action(session, operation, "dismiss")
 
 
-@client_command(app, "undismiss")
-async def undismiss_operation(session: Session, operation: Id) -> None:
-    """Take back a dismissal: the failure is in the list again."""
-    await _act(session, operation, "undismiss")
+@register_command(app, "undismiss")
+async def undismiss_operation(session: CommandSession, operation: OperationArgument) -> None:
+    """Undo a dismissal: the failed operation is listed again."""
+    await _run_action(session, operation, "undismiss")
 
 
-async def _act(session: Session, said: str, verb: str) -> None:
-    from corral.cli.operation_views import VERBS, short
+async def _run_action(session: CommandSession, text: str, verb: str) -> None:
+    from corral.cli.operation_views import VERBS, shorten_id
 
-    operation_id = await meant(session, said)
+    operation_id = await find_operation_id(session, text)
     answer = await getattr(session.client.operations, verb)(operation_id)
     if session.as_json:
-        render.write_json(answer.model_dump(mode="json", by_alias=True, exclude_none=True))
+        render.print_json(answer.model_dump(mode="json", by_alias=True, exclude_none=True))
         return
     operation = answer.operation
-    what = f"{VERBS.get(operation.kind, operation.kind)} {operation.name} ({short(operation.id)})"
-    render.say(render.clean(f"{what}: {answer.message}"))
+    title = f"{VERBS.get(operation.kind, operation.kind)} {operation.name} ({shorten_id(operation.id)})"
+    render.print_notice(render.clean_text(f"{title}: {answer.message}"))
 
 
-@client_command(app, "retry")
-async def retry_operation(session: Session, operation: Id, *, detach: DetachOption = False) -> None:
-    """Ask for exactly the same again, and follow it."""
-    from corral.cli.progress import follow
+@register_command(app, "retry")
+async def retry_operation(
+    session: CommandSession, operation: OperationArgument, *, detach: DetachOption = False
+) -> None:
+    """Retry an operation with the same parameters, and follow it."""
+    from corral.cli.progress import follow_operation
 
-    answer = await session.client.operations.retry(await meant(session, operation))
+    answer = await session.client.operations.retry(await find_operation_id(session, operation))
     if detach and session.as_json:
-        render.write_json(answer.model_dump(mode="json", by_alias=True, exclude_none=True))
+        render.print_json(answer.model_dump(mode="json", by_alias=True, exclude_none=True))
     elif detach:
-        render.write(answer.id)
+        render.print_data(answer.id)
     else:
-        await follow(session, answer.id)
+        await follow_operation(session, answer.id)
 
 
-@client_command(app, "history")
+@register_command(app, "history")
 async def show_history(
-    session: Session,
+    session: CommandSession,
     *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number of records.")] = 50,
     node: Annotated[
         str | None,
-        typer.Option("--node", metavar="NODE", help="Only what was done on this node.", autocompletion=node_names),
+        typer.Option(
+            "--node", metavar="NODE", help="Only operations on this node.", autocompletion=complete_node_names
+        ),
     ] = None,
     outcome: Annotated[
-        str | None, typer.Option("--outcome", metavar="HOW", help="completed, failed, cancelled or superseded.")
+        str | None,
+        typer.Option("--outcome", metavar="HOW", help="Only this outcome: completed, failed, cancelled or superseded."),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help="backends, models, loads, or one kind such as model_load."),
+        typer.Option(
+            "--kind", metavar="KIND", help="Only this kind: backends, models, loads, or one such as model_load."
+        ),
     ] = None,
     search: Annotated[
         str | None, typer.Option("--search", metavar="TEXT", help="Part of a name, node, error, id or user.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="7d, 24h, or a day such as 2026-11-01 (UTC).")
+        str | None, typer.Option("--since", metavar="TIME", help="Start: 7d, 24h, or a day such as 2026-11-01 (UTC).")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="The same; not included.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget what has ended.")] = False,
-    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="End, in the same form; not included.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all records of ended operations.")] = False,
+    is_sure: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Show what has ended, the newest first; or forget it."""
-    from corral.cli.operation_views import history_list
+    """Show operations that have ended, newest first; or delete their records with --clear."""
+    from corral.cli.operation_views import format_history_list
     from corral.cli.usage import parse_moment
 
     times = {"since": since, "until": until}
     given = {"node": node, "outcome": outcome, "kind": kind, "search": search} | {
-        name: parse_moment(text, session.now()).isoformat() for name, text in times.items() if text
+        name: parse_moment(text, session.read_time()).isoformat() for name, text in times.items() if text
     }
     filters = {name: value for name, value in given.items() if value}
     if clear and filters:
-        raise typer.BadParameter("--clear forgets everything that has ended, not only what matches a filter")
+        raise typer.BadParameter("--clear deletes all records and cannot be combined with a filter")
     if clear:
-        await _clear(session, is_sure=is_sure)
+        await _clear_history(session, is_sure=is_sure)
         return
-    records: list[RecordOut] = []
+    records: list[EndedOperationOut] = []
     before: str | None = None
     stale: str | None = None
     while len(records) < limit:
-        page = await session.client.operations.history(
-            limit=min(200, limit - len(records)), before=before, filters=filters
+        page = await session.client.operations.list_history(
+            limit=min(200, limit - len(records)), cursor=before, filters=filters
         )
         records += page.operations
         before, stale = page.next, page.stale or stale
         if before is None:
             break
     if session.as_json:
-        render.write_json([one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in records])
+        render.print_json([one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in records])
     elif records:
-        render.write(history_list(records, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_history_list(records, session.read_time(), colour=render.has_colour(sys.stdout)))
     else:
-        render.say("No operations on record match this filter." if filters else "Nothing has ended yet.")
+        render.print_notice("No operations match this filter." if filters else "No operations have ended yet.")
     if stale:
-        render.say(render.clean(stale))
+        render.print_notice(render.clean_text(stale))
 
 
-async def _clear(session: Session, *, is_sure: bool) -> None:
-    if not is_sure and sys.stdin.isatty() and not render.ask("Forget every operation that has ended, for everybody?"):
+async def _clear_history(session: CommandSession, *, is_sure: bool) -> None:
+    if (
+        not is_sure
+        and sys.stdin.isatty()
+        and not render.confirm("Delete the records of all ended operations, for everybody?")
+    ):
         raise typer.Exit(1)
     removed = await session.client.operations.clear_history()
     if session.as_json:
-        render.write_json({"removed": removed})
+        render.print_json({"removed": removed})
     else:
-        render.say(f"{removed} records are gone.")
+        render.print_notice(f"Deleted {removed} records.")

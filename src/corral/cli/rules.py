@@ -1,4 +1,4 @@
-"""`corral rules …`: where a model may run, and how many replicas it is to have."""
+"""`corral rules …`: commands for rules, which say where a model may run and how many replicas it has."""
 
 from __future__ import annotations
 
@@ -8,82 +8,92 @@ from typing import Annotated, Any
 import typer
 
 from corral.cli import render
-from corral.cli.command import Session, a_group, client_command
-from corral.cli.complete import model_names, rule_names
+from corral.cli.command import CommandSession, make_group, register_command
+from corral.cli.completion import complete_model_names, complete_rule_names
 
-app = a_group("Rules: where a model may run, and how many replicas it is to have.")
+app = make_group("Rules: where a model may run, and how many replicas it has.")
 
-Ruled = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=rule_names)]
+RuleArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=complete_rule_names)
+]
 
 
-@client_command(app, "list")
-async def list_rules(session: Session) -> None:
+@register_command(app, "list")
+async def list_rules(session: CommandSession) -> None:
     """List the rules."""
-    from corral.cli.model_views import rule_list
+    from corral.cli.model_views import format_rule_list
 
     rules = await session.client.rules.list()
     if session.as_json:
-        render.write_json([rule.model_dump(mode="json") for rule in rules])
+        render.print_json([rule.model_dump(mode="json") for rule in rules])
     elif rules:
-        render.write(rule_list(rules, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_rule_list(rules, session.read_time(), colour=render.has_colour(sys.stdout)))
     else:
-        render.say("No rule is set: every model runs anywhere, when it is asked for. See: corral rules set --help")
+        render.print_notice(
+            "There are no rules: every model runs on any node and is loaded on demand. See: corral rules set --help"
+        )
 
 
-@client_command(app, "show")
-async def show_rule(session: Session, model: Ruled) -> None:
+@register_command(app, "show")
+async def show_rule(session: CommandSession, model: RuleArgument) -> None:
     """Show one rule."""
-    from corral.cli.model_views import rule_in_full
+    from corral.cli.model_views import format_rule
 
     rule = await session.client.rules.get(model)
     if session.as_json:
-        render.write_json(rule.model_dump(mode="json"))
+        render.print_json(rule.model_dump(mode="json"))
     else:
-        render.write(rule_in_full(rule, session.now(), colour=render.has_colour(sys.stdout)))
+        render.print_data(format_rule(rule, session.read_time(), colour=render.has_colour(sys.stdout)))
 
 
-@client_command(app, "set")
+@register_command(app, "set")
 async def set_rule(
-    session: Session,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=model_names)],
+    session: CommandSession,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=complete_model_names)
+    ],
     *,
     selector: Annotated[
         str, typer.Option("--selector", "-l", metavar="KEY=VALUE,…", help="Only nodes with these labels.")
     ] = "",
-    least: Annotated[int, typer.Option("--min", min=0, max=10_000, help="At least so many replicas.")] = 0,
-    most: Annotated[int, typer.Option("--max", min=0, max=10_000, help="At most so many.  [no limit]")] = 0,
+    least: Annotated[int, typer.Option("--min", min=0, max=10_000, help="Minimum number of replicas.")] = 0,
+    most: Annotated[int, typer.Option("--max", min=0, max=10_000, help="Maximum number of replicas.  [no limit]")] = 0,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="One replica on every node that matches; instead of --min and --max.")
+        bool, typer.Option("--everywhere", help="One replica on every matching node; replaces --min and --max.")
     ] = False,
     window: Annotated[
         list[str] | None,
         typer.Option(
             "--window",
             metavar="'CRON' DURATION MIN",
-            help="More at times, such as '0 8 * * 1-5 10h 2'; may be given several times.",
+            help="A minimum for a time window, such as '0 8 * * 1-5 10h 2'; can be given several times.",
         ),
     ] = None,
-    time_zone: Annotated[str, typer.Option("--time-zone", metavar="ZONE", help="Of the windows.  [UTC]")] = "",
+    time_zone: Annotated[
+        str, typer.Option("--time-zone", metavar="ZONE", help="Time zone of the windows.  [UTC]")
+    ] = "",
 ) -> None:
-    """Set the rule of a model, in place of the one that it had. It may come before its model."""
-    from corral.cli.model_views import rule_in_full
+    """Set the rule of a model and replace its previous rule. The model need not exist yet."""
+    from corral.cli.model_views import format_rule
 
     rule: dict[str, Any] = {"selector": selector, "min_replicas": least, "max_replicas": most}
     rule |= {"replicas": "all"} if everywhere else {}
     rule |= {"time_zone": time_zone} if time_zone else {}
     if window:
-        rule["windows"] = [_window(text) for text in window]
+        rule["windows"] = [_parse_window(text) for text in window]
     saved = await session.client.rules.put(model, rule)
     if session.as_json:
-        render.write_json(saved.model_dump(mode="json"))
+        render.print_json(saved.model_dump(mode="json"))
         return
-    render.write(rule_in_full(saved, session.now(), colour=render.has_colour(sys.stdout)))
+    render.print_data(format_rule(saved, session.read_time(), colour=render.has_colour(sys.stdout)))
     if not saved.model_exists:
-        render.say(render.clean(f"There is no model {model} yet; the rule waits for it."))
+        render.print_notice(
+            render.clean_text(f"There is no model {model} yet; the rule applies as soon as there is one.")
+        )
 
 
-def _window(text: str) -> dict[str, Any]:
-    """Five fields of cron, a duration, a minimum, and perhaps a maximum."""
+def _parse_window(text: str) -> dict[str, Any]:
+    """Parse a window: five cron fields, a duration, a minimum and optionally a maximum."""
     words = text.split()
     if len(words) not in (7, 8) or not all(word.isdecimal() for word in words[6:]):
         raise typer.BadParameter(f"--window {text!r} is not like '0 8 * * 1-5 10h 2'")
@@ -91,11 +101,13 @@ def _window(text: str) -> dict[str, Any]:
     return window | ({"max_replicas": int(words[7])} if len(words) == 8 else {})
 
 
-@client_command(app, "remove")
-async def remove_rule(session: Session, model: Ruled) -> None:
-    """Take a rule away. What runs stays until it is idle."""
+@register_command(app, "remove")
+async def remove_rule(session: CommandSession, model: RuleArgument) -> None:
+    """Remove the rule of a model. Its replicas stay until they are idle."""
     rule = await session.client.rules.remove(model)
     if session.as_json:
-        render.write_json(rule.model_dump(mode="json"))
+        render.print_json(rule.model_dump(mode="json"))
     else:
-        render.say(render.clean(f"{rule.model} has no rule any more: it runs anywhere, when it is asked for."))
+        render.print_notice(
+            render.clean_text(f"{rule.model} has no rule any more: it runs on any node and is loaded on demand.")
+        )

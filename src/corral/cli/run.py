@@ -1,8 +1,13 @@
-"""`corral run`: one question, one answer. A model that is not loaded is loaded first, with a bar."""
+"""`corral run` sends one prompt to a model; `corral try` installs a backend and a small model first if they are
+missing.
+
+A model that is not loaded is loaded first, with a progress bar.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -11,97 +16,105 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corral.cli import render
-from corral.cli.command import Session, with_session
-from corral.domain.errors import InvalidRequest, Unavailable
+from corral.cli.command import CommandSession, add_session
+from corral.domain.errors import Conflict, CorralError, InvalidRequest, Unavailable
 
 if TYPE_CHECKING:
-    from corral.client.inference import Piece
+    from corral.client.inference import ChatPiece
+    from corral.wire.models import ModelPlanOut
+    from corral.wire.nodes import NodeOut
 
-# As long as nothing is said, the connection is only held: then the load is shown instead.
-PATIENCE_S = 2
+# While the answer has not begun, the progress of the load is shown.
+LOAD_WAIT_S = 2
 STDIN = "-"
-
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name of a model, or an alias.")]
-System = Annotated[str, typer.Option("--system", metavar="TEXT", help="What the model is told before everything else.")]
-MaxTokens = Annotated[
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Name of a model, or an alias.")]
+SystemOption = Annotated[str, typer.Option("--system", metavar="TEXT", help="System prompt.")]
+MaxTokensOption = Annotated[
     int | None,
-    typer.Option("--max-tokens", metavar="NUMBER", min=1, help="The answer ends after so many at the latest."),
+    typer.Option("--max-tokens", metavar="NUMBER", min=1, help="Maximum number of tokens in the answer."),
 ]
-Temperature = Annotated[
-    float | None, typer.Option("--temperature", metavar="NUMBER", min=0.0, help="0 is the same answer every time.")
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        "--temperature", metavar="NUMBER", min=0.0, help="Sampling temperature; 0 gives the same answer every time."
+    ),
 ]
+TRY_MODEL = "smollm2-135m"
+TRY_QUESTION = "Why is the sky blue?"
 
 
 async def _run(
-    session: Session,
-    model: Model,
+    session: CommandSession,
+    model: ModelArgument,
     prompt: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PROMPT", help="What to ask; - stands for standard input, as does leaving it out."),
+        typer.Argument(metavar="PROMPT", help="Prompt; without it or with -, standard input is read."),
     ] = None,
     *,
-    system: System = "",
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
+    system: SystemOption = "",
+    max_tokens: MaxTokensOption = None,
+    temperature: TemperatureOption = None,
 ) -> None:
-    """Ask a model one thing. The answer goes to standard output while it is made."""
-    question = _question(prompt or [])
-    messages = [*system_messages(system), {"role": "user", "content": question}]
-    await ask(session, model, messages, chosen(max_tokens, temperature))
+    """Send one prompt to a model. The answer is printed to standard output as it arrives."""
+    question = _read_question(prompt or [])
+    messages = [*make_system_messages(system), {"role": "user", "content": question}]
+    await print_answer(session, model, messages, collect_options(max_tokens, temperature))
 
 
-run = with_session(_run)
+run = add_session(_run)
 
 
-async def ask(session: Session, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]) -> None:
-    """Ask, and print the answer: as it comes, or whole as JSON."""
-    pieces: list[Piece] = []
-    async with aclosing(answer(session, model, messages, options)) as answered:
+async def print_answer(
+    session: CommandSession, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]
+) -> None:
+    """Send the prompt and print the answer: as it arrives, or whole as JSON."""
+    pieces: list[ChatPiece] = []
+    async with aclosing(stream_answer(session, model, messages, options)) as answered:
         async for piece in answered:
             pieces.append(piece)
             if not session.as_json:
-                write_piece(piece.text)
+                print_piece(piece.text)
     if session.as_json:
-        render.write_json(_in_full(model, pieces))
+        render.print_json(_make_answer_json(model, pieces))
     else:
-        render.write("")
+        render.print_data("")
 
 
-def _question(words: Sequence[str]) -> str:
+def _read_question(words: Sequence[str]) -> str:
     if not words:
         if sys.stdin.isatty():
             raise InvalidRequest(
-                "There is nothing to ask.", hint='corral run MODEL "Why is the sky blue?", or: corral chat MODEL'
+                "The prompt is missing.", hint='corral run MODEL "Why is the sky blue?", or: corral chat MODEL'
             )
         words = [STDIN]
     parts = [sys.stdin.read().strip() if word == STDIN else word for word in words]
     question = ("\n\n" if STDIN in words else " ").join(part for part in parts if part)
     if not question.strip():
-        raise InvalidRequest("The question is empty.", hint='corral run MODEL "Why is the sky blue?"')
+        raise InvalidRequest("The prompt is empty.", hint='corral run MODEL "Why is the sky blue?"')
     return question
 
 
-def chosen(max_tokens: int | None, temperature: float | None) -> dict[str, Any]:
+def collect_options(max_tokens: int | None, temperature: float | None) -> dict[str, Any]:
     options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
     return {name: value for name, value in options.items() if value is not None}
 
 
-def system_messages(system: str) -> list[dict[str, str]]:
+def make_system_messages(system: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}] if system else []
 
 
-def write_piece(text: str) -> None:
-    """At once, without what a terminal would act upon; the lines of an answer stay lines."""
-    sys.stdout.write(render.clean(text, keep="\n\t"))
+def print_piece(text: str) -> None:
+    """Print a piece of an answer at once, without control characters other than line ends."""
+    sys.stdout.write(render.clean_text(text, keep="\n\t"))
     sys.stdout.flush()
 
 
-async def answer(
-    session: Session, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]
-) -> AsyncGenerator[Piece, None]:
-    """The answer, after the model was loaded if it was not."""
+async def stream_answer(
+    session: CommandSession, model: str, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]
+) -> AsyncGenerator[ChatPiece, None]:
+    """Yield the pieces of the answer, after the model was loaded if necessary."""
     while True:
-        pieces = session.client.inference.chat(model, messages, wait_s=PATIENCE_S, options=options)
+        pieces = session.client.inference.chat(model, messages, wait_s=LOAD_WAIT_S, options=options)
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
@@ -109,28 +122,28 @@ async def answer(
         except Unavailable as error:
             if error.slug != "model_loading":
                 raise
-            await _see_load(session, error)
+            await _follow_load(session, error)
         else:
             return
 
 
-async def _see_load(session: Session, error: Unavailable) -> None:
-    """Follow the load to its end. Its failure is told by the next call, with the cause."""
+async def _follow_load(session: CommandSession, error: Unavailable) -> None:
+    """Follow the load of the model to its end. If it fails, the next call raises the error with its cause."""
     loading = error.details.get("loading")
     operation_id = loading.get("operation_id") if isinstance(loading, dict) else None
     if not isinstance(operation_id, str):
-        render.say(error.message)
+        render.print_notice(error.message)
         await asyncio.sleep(1.0)
         return
-    await seen_through(session, operation_id)
+    await follow_to_end(session, operation_id)
 
 
-async def seen_through(session: Session, operation_id: str) -> bool:
-    """Follow an operation to its end; whether it ended well. Its lines are talk, never data."""
-    from corral.cli.progress import INTERRUPTED, follow
+async def follow_to_end(session: CommandSession, operation_id: str) -> bool:
+    """Follow an operation to its end and return whether it completed. Progress goes to standard error."""
+    from corral.cli.progress import INTERRUPTED, follow_operation
 
     try:
-        await follow(Session(client=session.client, as_json=False), operation_id)
+        await follow_operation(CommandSession(client=session.client, as_json=False), operation_id)
     except typer.Exit as end:
         if end.exit_code == INTERRUPTED:
             raise
@@ -138,7 +151,7 @@ async def seen_through(session: Session, operation_id: str) -> bool:
     return True
 
 
-def _in_full(model: str, pieces: Sequence[Piece]) -> dict[str, Any]:
+def _make_answer_json(model: str, pieces: Sequence[ChatPiece]) -> dict[str, Any]:
     usage = next((piece.usage for piece in reversed(pieces) if piece.usage), None)
     finish = next((piece.finish_reason for piece in reversed(pieces) if piece.finish_reason), None)
     return {
@@ -148,3 +161,82 @@ def _in_full(model: str, pieces: Sequence[Piece]) -> dict[str, Any]:
         "finish_reason": finish,
         "usage": usage,
     }
+
+
+async def _try(
+    session: CommandSession,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Prompt.")] = TRY_QUESTION,
+    *,
+    model: Annotated[str, typer.Option("--model", metavar="ENTRY", help="Model from the galleries.")] = TRY_MODEL,
+) -> None:
+    """Send a prompt to a small model, the quickest way to see Corral work. Installs what is missing."""
+    from corral.wire.models import InstallModelIn
+
+    node = await _pick_node(session)
+    body = InstallModelIn()
+    plan = await session.client.models.plan_install(model, body)
+    await _ensure_engine(session, node, plan)
+    if not plan.exists:
+        size = f" ({render.format_size(plan.size_bytes)})" if plan.size_bytes else ""
+        render.print_notice(render.clean_text(f"Downloading the model {plan.name}{size}"))
+        operation = await session.client.models.install(model, body)
+        await _require_success(session, operation.id, f"Model {plan.name} could not be downloaded.")
+    render.print_notice(render.clean_text(f"Asking {plan.name}: {question}") + "\n")
+    await print_answer(session, plan.name, [{"role": "user", "content": question}], {})
+    if not session.as_json:
+        _print_next_steps(session, plan.name)
+
+
+try_it = add_session(_try)
+
+
+async def _pick_node(session: CommandSession) -> NodeOut:
+    """Return a node that takes work, preferably the one of this machine."""
+    nodes = await session.client.nodes.list()
+    able = [node for node in nodes if node.schedulable and node.node_type == "backend"]
+    if not able:
+        waiting = next((node for node in nodes if node.status == "pending"), None)
+        hint = (
+            f"corral nodes approve {waiting.name}"
+            if waiting
+            else "`corral nodes list` shows why; `corral up` starts a node on this machine."
+        )
+        raise Conflict("No node takes work at present.", hint=hint, code="no_eligible_nodes")
+    hostname = socket.gethostname().partition(".")[0]
+    return min(able, key=lambda node: (node.name.partition(".")[0] != hostname, node.name))
+
+
+async def _ensure_engine(session: CommandSession, node: NodeOut, plan: ModelPlanOut) -> None:
+    from corral.wire.backends import InstallBackendIn
+
+    backend = plan.backend.rpartition("@")[2]
+    for installed in await session.client.backends.list_on_node(node.id):
+        if backend in (installed.name, installed.meta, installed.alias):
+            return
+    render.print_notice(render.clean_text(f"Installing the backend {backend} on {node.name}"))
+    admitted = await session.client.backends.request_change("install", plan.backend, InstallBackendIn(nodes=[node.id]))
+    await _require_success(session, admitted.id, f"{backend} could not be installed on {node.name}.")
+
+
+async def _require_success(session: CommandSession, operation_id: str, failure_sentence: str) -> None:
+    if not await follow_to_end(session, operation_id):
+        raise _make_failed_error(failure_sentence, operation_id)
+
+
+def _make_failed_error(sentence: str, operation_id: str) -> CorralError:
+    return Conflict(sentence, hint=f"corral operations show {operation_id}", code="operation_failed")
+
+
+def _print_next_steps(session: CommandSession, model: str) -> None:
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+    lines = [
+        "",
+        "It works. Next:",
+        f"  corral chat {model}              chat with the model",
+        "  corral models search                   more models",
+        f"  curl {session.client.url}/v1/chat/completions -H 'Authorization: Bearer ck_…' \\",
+        f"    -H 'Content-Type: application/json' -d '{body}'",
+        f"  Programs that speak OpenAI's API: base_url {session.client.url}/v1 and a key of `corral keys create NAME`,",
+        "  which is limited to inference",
+    ]
+    render.print_notice(render.clean_text("\n".join(lines), keep="\n"))

@@ -1,4 +1,4 @@
-"""`corral usage`: who has used how much of what."""
+"""`corral usage`: requests, errors and tokens by key, model, user, call, node or time."""
 
 from __future__ import annotations
 
@@ -8,62 +8,66 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corral.cli import render
-from corral.cli.command import Session, with_session
+from corral.cli.command import CommandSession, add_session
 from corral.domain.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from corral.wire.usage import SumsOut, UsageOut, UsageRowOut
+    from corral.wire.usage import UsageOut, UsageRowOut, UsageSumsOut
 
 BAR_CELLS = 12
-# A bar grows by eighths of a character.
+# Bars grow in steps of an eighth of a character.
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_NUMBERS = ("REQUESTS", "ERRORS", "PROMPTS", "CACHED", "ANSWERS", "TOKENS")
+_NUMBERS = ("REQUESTS", "ERRORS", "PROMPT", "CACHED", "COMPLETION", "TOKENS")
 _TIMES = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:%M"}
 
 
 async def _show_usage(
-    session: Session,
+    session: CommandSession,
     *,
     by: Annotated[
-        str, typer.Option("--by", metavar="WHAT", help="One or more of key, model, user, call, node, and day or hour.")
+        str,
+        typer.Option(
+            "--by", metavar="WHAT", help="Group by one or more of key, model, user, call, node, and day or hour."
+        ),
     ] = "model",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="7d, 24h, or a day such as 2026-11-01 (UTC).")
+        str, typer.Option("--since", metavar="TIME", help="Start: 7d, 24h, or a day such as 2026-11-01 (UTC).")
     ] = "30d",
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="The same; not included.", show_default="now")
+        str | None,
+        typer.Option("--until", metavar="TIME", help="End, in the same form; not included.", show_default="now"),
     ] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Of my own key alone.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: every row, for a spreadsheet.")] = False,
+    mine: Annotated[bool, typer.Option("--mine", help="Only the usage of your own key.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
 ) -> None:
-    """Show who has used how much of what: requests, errors and tokens."""
+    """Show usage: requests, errors and tokens by key, model, user, call, node or time."""
     if as_csv and session.as_json:
-        raise InvalidRequest("--csv and --json are two answers to one question.", hint="Leave one of them out.")
-    now, words = session.now(), [word.strip() for word in by.split(",") if word.strip()]
+        raise InvalidRequest("--csv and --json cannot be combined.", hint="Give only one of them.")
+    now, words = session.read_time(), [word.strip() for word in by.split(",") if word.strip()]
     begin, end = parse_moment(since, now), parse_moment(until, now) if until else None
     calls = session.client.usage
     if as_csv:
-        render.write((await calls.csv(words, begin, end, is_mine=mine)).decode())
+        render.print_data((await calls.get_csv(words, begin, end, is_mine=mine)).decode())
         return
-    found = await calls.report(words, begin, end, is_mine=mine)
+    found = await calls.get_report(words, begin, end, is_mine=mine)
     if session.as_json:
-        render.write_json(found.model_dump(mode="json", exclude_none=True))
+        render.print_json(found.model_dump(mode="json", exclude_none=True))
     elif not found.total.requests:
-        render.say(f"Nothing was used {_span(found)}.")
+        render.print_notice(f"There was no usage {_describe_span(found)}.")
     else:
-        render.write(_table(found))
-        _say_more(found)
+        render.print_data(_format_usage(found))
+        _print_notes(found)
 
 
-usage = with_session(_show_usage)
+usage = add_session(_show_usage)
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
     """Parse a duration before `now`, or a day, as `--since` takes them."""
     # The settings' own grammar, so that a duration is written in one way everywhere.
-    from corral.app.settings.values import parse_duration_s
+    from corral.domain.duration import parse_duration_s
 
     try:
         moment = datetime.fromisoformat(text)
@@ -76,29 +80,31 @@ def parse_moment(text: str, now: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _table(found: UsageOut) -> str:
+def _format_usage(found: UsageOut) -> str:
     names = [name.upper() for name in found.by]
-    cells = [[*(_named(row, by) for by in found.by), *_numbers(row)] for row in _ordered(found)]
-    cells.append([*(["total", *[""] * len(names)][: len(names)]), *_numbers(found.total)])
-    shares = [_bar(_share(sums, found.total)) for sums in (*_ordered(found), found.total)]
+    cells = [[*(_format_key(row, by) for by in found.by), *_format_numbers(row)] for row in _sort_rows(found)]
+    cells.append([*(["total", *[""] * len(names)][: len(names)]), *_format_numbers(found.total)])
+    shares = [_render_bar(_compute_share(sums, found.total)) for sums in (*_sort_rows(found), found.total)]
     headers = [*names, *_NUMBERS]
-    # Numbers are compared by their last digits: they stand to the right.
+    # Numbers are right-aligned, so that their digits line up.
     widths = [max(len(row[column]) for row in (headers, *cells)) for column in range(len(headers))]
     rows = [
         [cell.rjust(widths[column]) if column >= len(names) else cell for column, cell in enumerate(row)]
         for row in (headers, *cells)
     ]
-    return render.table([*rows[0], "SHARE"], [[*row, share] for row, share in zip(rows[1:], shares, strict=True)])
+    return render.format_table(
+        [*rows[0], "SHARE"], [[*row, share] for row, share in zip(rows[1:], shares, strict=True)]
+    )
 
 
-def _ordered(found: UsageOut) -> Sequence[UsageRowOut]:
-    """What takes time goes on in time; otherwise the most comes first."""
+def _sort_rows(found: UsageOut) -> Sequence[UsageRowOut]:
+    """Sort rows by time if they are grouped by time, otherwise by the largest number first."""
     if any(by in _TIMES for by in found.by):
         return found.rows
     return sorted(found.rows, key=lambda row: (-row.tokens, -row.requests))
 
 
-def _named(row: UsageRowOut, by: str) -> str:
+def _format_key(row: UsageRowOut, by: str) -> str:
     if by in _TIMES:
         return row.at.astimezone(UTC).strftime(_TIMES[by]) if row.at else ""
     if by == "key":
@@ -106,31 +112,33 @@ def _named(row: UsageRowOut, by: str) -> str:
     return str(getattr(row, by) or "")
 
 
-def _numbers(sums: SumsOut) -> list[str]:
+def _format_numbers(sums: UsageSumsOut) -> list[str]:
     numbers = (sums.requests, sums.errors, sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens, sums.tokens)
     return [f"{number:,}" for number in numbers]
 
 
-def _share(row: SumsOut, total: SumsOut) -> float:
-    """Of the tokens; of the requests, where nothing has tokens."""
+def _compute_share(row: UsageSumsOut, total: UsageSumsOut) -> float:
+    """Return the share of a row: of the tokens, or of the requests if there are no tokens."""
     return row.tokens / total.tokens if total.tokens else row.requests / total.requests
 
 
-def _bar(share: float) -> str:
+def _render_bar(share: float) -> str:
     eighths = round(share * BAR_CELLS * 8)
     full, rest = divmod(eighths, 8)
     percent = "<1%" if 0 < share < 0.005 else f"{share:.0%}"
     return f"{'█' * full}{_EIGHTHS[rest].strip()}".ljust(BAR_CELLS) + percent.rjust(5)
 
 
-def _span(found: UsageOut) -> str:
+def _describe_span(found: UsageOut) -> str:
     end = "now" if found.until is None else f"{found.until:%Y-%m-%d %H:%M}"
     return f"from {found.since:%Y-%m-%d %H:%M} until {end} (UTC)"
 
 
-def _say_more(found: UsageOut) -> None:
-    render.say(f"\nUsage {_span(found)}, by the hour.")
+def _print_notes(found: UsageOut) -> None:
+    render.print_notice(f"\nUsage {_describe_span(found)}, by the hour.")
     if found.total.estimated_tokens:
-        render.say(f"{found.total.estimated_tokens:,} tokens of answers are estimates: their engines did not tell.")
+        render.print_notice(
+            f"{found.total.estimated_tokens:,} output tokens are estimates: the engines did not report them."
+        )
     if found.is_cut:
-        render.say("There are more rows. `--csv` prints all of them.")
+        render.print_notice("There are more rows. `--csv` prints all of them.")

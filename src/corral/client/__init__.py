@@ -1,10 +1,10 @@
-"""The HTTP client of our own API, used by the command line and by tests.
+"""The HTTP client of Corral's own API, used by the command line and by tests.
 
-It answers: how is a request sent, retried and turned back into our errors; how is the event stream followed over
-restarts. It imports `wire`, `ports` and `domain` only.
+It sends and retries requests, turns error responses back into `CorralError` classes, and follows the event stream over
+restarts of frontends. It imports `wire`, `ports` and `domain` only.
 """
 
 from corral.client.client import CorralClient
-from corral.client.events import Connected, Interrupted, Reset, StreamItem
+from corral.client.events import StreamConnectedNotice, StreamInterruptedNotice, StreamItem, StreamResetNotice
 
-__all__ = ["Connected", "CorralClient", "Interrupted", "Reset", "StreamItem"]
+__all__ = ["CorralClient", "StreamConnectedNotice", "StreamInterruptedNotice", "StreamItem", "StreamResetNotice"]

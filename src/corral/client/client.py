@@ -1,6 +1,6 @@
-"""`CorralClient`: everything that an admin can ask of a cluster, typed.
+"""`CorralClient`: a typed client for all calls of the administration API.
 
-The calls of a noun are imported when they are first used: a command that lists nodes does not wait for the types of
+The calls of each noun are imported at their first use, so that a command that lists nodes does not import the types of
 models, backends and usage.
 """
 
@@ -11,35 +11,37 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from corral.client.http import Call, Transport
-from corral.ports.runtime import Clock, Ids
+from corral.client.transport import ApiTransport
+from corral.ports.runtime import Clock, IdGenerator
 
 if TYPE_CHECKING:
-    from corral.client.access import KeyCalls, TokenCalls, UserCalls
+    from corral.client.access import KeyCalls, TokenCalls, UsageCalls, UserCalls
     from corral.client.backends import BackendCalls, ProcessCalls
+    from corral.client.cluster import ClusterCalls
     from corral.client.events import StreamItem
     from corral.client.files import FileCalls
     from corral.client.inference import InferenceCalls
-    from corral.client.loads import LoadCalls
-    from corral.client.models import FleetCalls, ModelCalls
+    from corral.client.models import FleetCalls, LoadCalls, ModelCalls, RuleCalls
     from corral.client.nodes import LabelCalls, NodeCalls
-    from corral.client.operations import IntentCalls, OperationCalls
-    from corral.client.rules import RuleCalls
-    from corral.client.usage import UsageCalls
-    from corral.wire.cluster import ClusterOut
-    from corral.wire.explain import ExplainOut
-    from corral.wire.live import LiveOut
+    from corral.client.operations import AssignmentCalls, OperationCalls
 
 DEFAULT_TIMEOUT_S = 30.0
 
 
 class CorralClient:
-    """`async with CorralClient(url, key, clock=…, ids=…) as client: await client.nodes.list()`"""
+    """Client of a cluster's HTTP API: `async with CorralClient(url, key, clock=…, ids=…) as client: await
+    client.nodes.list()`"""
 
     def __init__(
-        self, url: str, key: str | None, *, clock: Clock, ids: Ids, timeout_s: float = DEFAULT_TIMEOUT_S
+        self, url: str, key: str | None, *, clock: Clock, ids: IdGenerator, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> None:
-        self._transport = Transport(url, key, timeout_s=timeout_s, clock=clock, ids=ids)
+        self._transport = ApiTransport(url, key, timeout_s=timeout_s, clock=clock, ids=ids)
+
+    @cached_property
+    def cluster(self) -> ClusterCalls:
+        from corral.client.cluster import ClusterCalls
+
+        return ClusterCalls(self._transport)
 
     @cached_property
     def nodes(self) -> NodeCalls:
@@ -78,10 +80,10 @@ class CorralClient:
         return OperationCalls(self._transport)
 
     @cached_property
-    def intents(self) -> IntentCalls:
-        from corral.client.operations import IntentCalls
+    def assignments(self) -> AssignmentCalls:
+        from corral.client.operations import AssignmentCalls
 
-        return IntentCalls(self._transport)
+        return AssignmentCalls(self._transport)
 
     @cached_property
     def backends(self) -> BackendCalls:
@@ -103,13 +105,13 @@ class CorralClient:
 
     @cached_property
     def loads(self) -> LoadCalls:
-        from corral.client.loads import LoadCalls
+        from corral.client.models import LoadCalls
 
         return LoadCalls(self._transport)
 
     @cached_property
     def rules(self) -> RuleCalls:
-        from corral.client.rules import RuleCalls
+        from corral.client.models import RuleCalls
 
         return RuleCalls(self._transport)
 
@@ -133,7 +135,7 @@ class CorralClient:
 
     @cached_property
     def usage(self) -> UsageCalls:
-        from corral.client.usage import UsageCalls
+        from corral.client.access import UsageCalls
 
         return UsageCalls(self._transport)
 
@@ -152,28 +154,11 @@ class CorralClient:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def cluster(self) -> ClusterOut:
-        from corral.wire.cluster import ClusterOut
-
-        return await self._transport.fetch(Call(method="GET", path="/api/cluster"), ClusterOut)
-
-    async def live(self) -> LiveOut:
-        """What is going on now."""
-        from corral.wire.live import LiveOut
-
-        return await self._transport.fetch(Call(method="GET", path="/api/live"), LiveOut)
-
-    async def explain(self, model: str) -> ExplainOut:
-        """Which replica would answer a request for a model now, and why."""
-        from corral.wire.explain import ExplainIn, ExplainOut
-
-        call = Call(method="POST", path="/api/explain", body=ExplainIn(model=model))
-        return await self._transport.fetch(call, ExplainOut)
-
     def watch_events(
         self, last_event_id: str | None = None, topics: Collection[str] | None = None
     ) -> AsyncGenerator[StreamItem, None]:
-        """Events from now on, or after the given one, for ever; see `client/events.py` for what is guaranteed."""
-        from corral.client.events import watch
+        """Yield events from now on, or after the given id, until the caller stops. See `client/events.py` for the
+        guarantees."""
+        from corral.client.events import watch_events
 
-        return watch(self._transport, last_event_id, topics)
+        return watch_events(self._transport, last_event_id, topics)

@@ -1,4 +1,4 @@
-"""Asking a model, as the command line does it: OpenAI's API, piece by piece."""
+"""Chat requests for the command line, over the OpenAI-compatible API, as a stream of pieces."""
 
 from __future__ import annotations
 
@@ -10,51 +10,55 @@ from urllib.parse import quote
 
 import aiohttp
 
-from corral.client.errors import error_from_answer, unexpected_answer
-from corral.client.http import Call, Transport
-from corral.client.sse import Frame, FrameTooLarge, SseParser
+from corral.client.events import FrameTooLarge, SseFrame, SseParser
+from corral.client.transport import ApiRequest, ApiTransport, make_error_from_response, make_unexpected_response_error
 from corral.domain.errors import CorralError, NotFound, Unavailable
-from corral.wire.inference import ModelObject, ModelsOut
+from corral.wire.inference import OpenAiModelListOut, OpenAiModelOut
 
 CONNECT_LIMIT_S = 10.0
 _END = "[DONE]"
-# More than a hint has room for is cut.
+# Maximum number of model names in a hint.
 _NAMES_MAX = 10
 _STREAM = "text/event-stream"
-Models = list[ModelObject]
+Models = list[OpenAiModelOut]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A bit of an answer. The last ones tell why it ended and what it took."""
+class ChatPiece:
+    """Holds a piece of a streamed chat response; the last pieces carry the finish reason and the usage."""
 
     text: str = ""
     finish_reason: str = ""
     usage: Mapping[str, Any] | None = None
-    # The node that answers.
+    # The node whose replica responds.
     node: str = ""
 
 
 class InferenceCalls:
-    def __init__(self, transport: Transport) -> None:
+    """Sends chat requests to models through the OpenAI-compatible API."""
+
+    def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
 
-    async def models(self) -> Models:
-        """What can be asked for."""
-        return (await self._transport.fetch(Call(method="GET", path="/v1/models"), ModelsOut)).data
+    async def list_models(self) -> Models:
+        """List the models that can be called."""
+        return (await self._transport.fetch(ApiRequest(method="GET", path="/v1/models"), OpenAiModelListOut)).data
 
-    async def model(self, name: str) -> ModelObject:
+    async def get_model(self, name: str) -> OpenAiModelOut:
         try:
-            return await self._transport.fetch(Call(method="GET", path=f"/v1/models/{quote(name)}"), ModelObject)
+            return await self._transport.fetch(
+                ApiRequest(method="GET", path=f"/v1/models/{quote(name)}"), OpenAiModelOut
+            )
         except NotFound as error:
-            raise await self._in_words(error) from error
+            raise await self._with_model_names(error) from error
 
-    async def _in_words(self, error: CorralError) -> CorralError:
-        """Say the hint once, and the models themselves instead of the request that lists them."""
-        error = _without_hint(error)
+    async def _with_model_names(self, error: CorralError) -> CorralError:
+        """Return the error with its hint given once, and with the names of the models instead of the request that lists
+        them."""
+        error = _strip_hint(error)
         if error.hint and error.hint.startswith("GET /v1/models"):
-            names = [model.id for model in await self.models()]
-            error.hint = f"There are: {', '.join(names[:_NAMES_MAX])}." if names else "There is none to ask yet."
+            names = [model.id for model in await self.list_models()]
+            error.hint = f"There are: {', '.join(names[:_NAMES_MAX])}." if names else "There are no models yet."
         return error
 
     async def chat(
@@ -64,11 +68,11 @@ class InferenceCalls:
         *,
         wait_s: int | None = None,
         options: Mapping[str, Any] | None = None,
-    ) -> AsyncGenerator[Piece, None]:
-        """The answer as it comes. `wait_s`: how long to wait for a model that is not loaded; after that it is
-        `Unavailable` with the code `model_loading`, and its details tell how far the load is."""
+    ) -> AsyncGenerator[ChatPiece, None]:
+        """Yield the response as it arrives. `wait_s`: how long to wait for a model that is not loaded. After that
+        `Unavailable` is raised with the code `model_loading`, and its details hold the progress of the load."""
         body = {"model": model, "messages": list(messages), "stream": True, "stream_options": {"include_usage": True}}
-        headers = self._transport.headers() | {"Accept": f"{_STREAM}, application/json"}
+        headers = self._transport.make_headers() | {"Accept": f"{_STREAM}, application/json"}
         if wait_s is not None:
             headers["Prefer"] = f"wait={wait_s}"
         try:
@@ -76,51 +80,56 @@ class InferenceCalls:
                 f"{self._transport.url}/v1/chat/completions",
                 json=body | dict(options or {}),
                 headers=headers,
-                # An answer takes as long as it takes; whoever has had enough leaves.
+                # No limit: a response may take any time, and a caller that no longer needs it closes the stream.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_LIMIT_S),
                 allow_redirects=False,
             ) as response:
                 if response.status != 200:
-                    raise await self._in_words(
-                        error_from_answer(response.status, await response.read(), origin=self._transport.url)
+                    raise await self._with_model_names(
+                        make_error_from_response(response.status, await response.read(), origin=self._transport.url)
                     )
                 if response.content_type != _STREAM:
-                    raise unexpected_answer(self._transport.url, "no stream")
+                    raise make_unexpected_response_error(self._transport.url, "no stream")
                 node = response.headers.get("X-Corral-Node", "")
                 parser = SseParser()
                 async for chunk in response.content.iter_any():
                     for frame in parser.feed(chunk):
-                        piece = _piece(frame, node, self._transport.url)
+                        piece = _parse_piece(frame, node, self._transport.url)
                         if piece is None:
                             return
                         yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._transport.unreachable(error) from error
+            raise self._transport.make_unreachable_error(error) from error
         except FrameTooLarge as error:
-            raise unexpected_answer(self._transport.url, "an endless line") from error
+            raise make_unexpected_response_error(self._transport.url, "an endless line") from error
 
 
-def _piece(frame: Frame, node: str, origin: str) -> Piece | None:
-    """What a frame says; None at the end."""
+def _parse_piece(frame: SseFrame, node: str, origin: str) -> ChatPiece | None:
+    """Return the piece in a frame, or None at the end of the stream."""
     if frame.data == _END:
         return None
     try:
         value = json.loads(frame.data)
         if "error" in value:
-            raise _broken(value["error"])
+            raise _make_interrupted_error(value["error"])
         choice = (value.get("choices") or [{}])[0]
         text = (choice.get("delta") or {}).get("content") or ""
-        return Piece(text=text, finish_reason=choice.get("finish_reason") or "", usage=value.get("usage"), node=node)
+        return ChatPiece(
+            text=text, finish_reason=choice.get("finish_reason") or "", usage=value.get("usage"), node=node
+        )
     except (ValueError, AttributeError, LookupError, TypeError) as error:
-        raise unexpected_answer(origin, "a piece that cannot be read") from error
+        raise make_unexpected_response_error(origin, "a piece that cannot be read") from error
 
 
-def _broken(said: Mapping[str, Any]) -> CorralError:
-    return Unavailable(str(said.get("message") or "The answer broke off."), code=str(said.get("code") or "engine_lost"))
+def _make_interrupted_error(error_body: Mapping[str, Any]) -> CorralError:
+    return Unavailable(
+        str(error_body.get("message") or "The response broke off."), code=str(error_body.get("code") or "engine_lost")
+    )
 
 
-def _without_hint(error: CorralError) -> CorralError:
-    """On these routes the hint is a part of the message, for programs that show nothing else."""
+def _strip_hint(error: CorralError) -> CorralError:
+    """Remove the hint from the message. Inference routes put it there for programs that show nothing but the
+    message."""
     if error.hint and error.message.endswith(error.hint):
         error.message = error.message.removesuffix(error.hint).rstrip()
         error.args = (error.message,)

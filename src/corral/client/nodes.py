@@ -5,84 +5,109 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from corral.client.http import Call, Transport
-from corral.wire.nodes import ApproveIn, ApproveOut, BudgetIn, BudgetOut, NodeOut, ProbeOut, SlotsIn, SlotsOut
+from corral.client.transport import ApiRequest, ApiTransport
+from corral.wire.nodes import (
+    ApprovedNodeOut,
+    ApproveNodeIn,
+    NodeOut,
+    NodeProbeOut,
+    ReplicaSlotsIn,
+    ReplicaSlotsOut,
+    VramBudgetIn,
+    VramBudgetOut,
+)
 
 
-def node_path(node: str, *rest: str) -> str:
-    # Names may hold spaces and slashes; each part is one segment whatever it holds.
+def make_node_path(node: str, *rest: str) -> str:
+    # Names may contain spaces and slashes; each part is quoted as one segment.
     return "/".join(["/api/nodes", *(quote(part, safe="") for part in (node, *rest))])
 
 
 class NodeCalls:
-    def __init__(self, transport: Transport) -> None:
+    """Sends the API calls about nodes."""
+
+    def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
 
     async def list(self, *, selector: str | None = None, status: str | None = None) -> list[NodeOut]:
         given = {"selector": selector, "status": status}
         parameters = {name: value for name, value in given.items() if value}
-        return await self._transport.fetch(Call(method="GET", path="/api/nodes", parameters=parameters), list[NodeOut])
+        return await self._transport.fetch(
+            ApiRequest(method="GET", path="/api/nodes", parameters=parameters), list[NodeOut]
+        )
 
     async def get(self, node: str) -> NodeOut:
-        return await self._transport.fetch(Call(method="GET", path=node_path(node)), NodeOut)
+        return await self._transport.fetch(ApiRequest(method="GET", path=make_node_path(node)), NodeOut)
 
-    async def approve(self, node: str, labels: Mapping[str, str] | None = None) -> ApproveOut:
+    async def approve(self, node: str, labels: Mapping[str, str] | None = None) -> ApprovedNodeOut:
         """Approve a pending node. `labels`: the proposed labels that were shown; only these are approved with it."""
-        body = None if labels is None else ApproveIn(labels=dict(labels))
-        return await self._transport.fetch(Call(method="POST", path=node_path(node, "approve"), body=body), ApproveOut)
+        body = None if labels is None else ApproveNodeIn(labels=dict(labels))
+        return await self._transport.fetch(
+            ApiRequest(method="POST", path=make_node_path(node, "approve"), body=body), ApprovedNodeOut
+        )
 
     async def drain(self, node: str) -> NodeOut:
-        return await self._transport.fetch(Call(method="POST", path=node_path(node, "drain")), NodeOut)
+        return await self._transport.fetch(ApiRequest(method="POST", path=make_node_path(node, "drain")), NodeOut)
 
     async def resume(self, node: str) -> NodeOut:
-        return await self._transport.fetch(Call(method="POST", path=node_path(node, "resume")), NodeOut)
+        return await self._transport.fetch(ApiRequest(method="POST", path=make_node_path(node, "resume")), NodeOut)
 
     async def stop(self, node: str) -> None:
-        """Ask the node's worker to end."""
-        await self._transport.send(Call(method="POST", path=node_path(node, "stop")))
+        """Tell the node's worker to stop."""
+        await self._transport.send(ApiRequest(method="POST", path=make_node_path(node, "stop")))
 
-    async def probe(self, node: str) -> ProbeOut:
-        """Ask the node itself, over the bus."""
-        return await self._transport.fetch(Call(method="POST", path=node_path(node, "probe")), ProbeOut)
+    async def probe(self, node: str) -> NodeProbeOut:
+        """Send a request to the node over the bus, and return whether and how fast it replied."""
+        return await self._transport.fetch(ApiRequest(method="POST", path=make_node_path(node, "probe")), NodeProbeOut)
 
     async def remove(self, node: str) -> None:
-        await self._transport.send(Call(method="DELETE", path=node_path(node)))
+        await self._transport.send(ApiRequest(method="DELETE", path=make_node_path(node)))
 
-    async def set_slots(self, node: str, value: int) -> SlotsOut:
-        call = Call(method="PUT", path=node_path(node, "max-replicas-per-model"), body=SlotsIn(value=value))
-        return await self._transport.fetch(call, SlotsOut)
+    async def set_slots(self, node: str, value: int) -> ReplicaSlotsOut:
+        call = ApiRequest(
+            method="PUT", path=make_node_path(node, "max-replicas-per-model"), body=ReplicaSlotsIn(value=value)
+        )
+        return await self._transport.fetch(call, ReplicaSlotsOut)
 
-    async def reset_slots(self, node: str) -> SlotsOut:
-        call = Call(method="DELETE", path=node_path(node, "max-replicas-per-model"))
-        return await self._transport.fetch(call, SlotsOut)
+    async def reset_slots(self, node: str) -> ReplicaSlotsOut:
+        call = ApiRequest(method="DELETE", path=make_node_path(node, "max-replicas-per-model"))
+        return await self._transport.fetch(call, ReplicaSlotsOut)
 
-    async def set_budget(self, node: str, value: str) -> BudgetOut:
-        call = Call(method="PUT", path=node_path(node, "vram-budget"), body=BudgetIn(value=value))
-        return await self._transport.fetch(call, BudgetOut)
+    async def set_budget(self, node: str, value: str) -> VramBudgetOut:
+        call = ApiRequest(method="PUT", path=make_node_path(node, "vram-budget"), body=VramBudgetIn(value=value))
+        return await self._transport.fetch(call, VramBudgetOut)
 
-    async def reset_budget(self, node: str) -> BudgetOut:
-        return await self._transport.fetch(Call(method="DELETE", path=node_path(node, "vram-budget")), BudgetOut)
+    async def reset_budget(self, node: str) -> VramBudgetOut:
+        return await self._transport.fetch(
+            ApiRequest(method="DELETE", path=make_node_path(node, "vram-budget")), VramBudgetOut
+        )
 
 
 class LabelCalls:
-    def __init__(self, transport: Transport) -> None:
+    """Sends the API calls about labels of nodes."""
+
+    def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
 
     async def get(self, node: str) -> dict[str, str]:
-        return await self._transport.fetch(Call(method="GET", path=node_path(node, "labels")), dict[str, str])
+        return await self._transport.fetch(
+            ApiRequest(method="GET", path=make_node_path(node, "labels")), dict[str, str]
+        )
 
     async def replace(self, node: str, labels: Mapping[str, str]) -> dict[str, str]:
-        call = Call(method="PUT", path=node_path(node, "labels"), body=labels)
+        call = ApiRequest(method="PUT", path=make_node_path(node, "labels"), body=labels)
         return await self._transport.fetch(call, dict[str, str])
 
     async def merge(self, node: str, labels: Mapping[str, str]) -> dict[str, str]:
-        call = Call(method="PATCH", path=node_path(node, "labels"), body=labels)
+        call = ApiRequest(method="PATCH", path=make_node_path(node, "labels"), body=labels)
         return await self._transport.fetch(call, dict[str, str])
 
     async def approve(self, node: str, labels: Mapping[str, str]) -> dict[str, str]:
-        """Let these labels count, which the worker sends and nobody has approved; returns all that count."""
-        call = Call(method="POST", path=node_path(node, "approve-labels"), body=ApproveIn(labels=dict(labels)))
+        """Approve labels that the worker proposes. Return all labels that are in effect."""
+        call = ApiRequest(
+            method="POST", path=make_node_path(node, "approve-labels"), body=ApproveNodeIn(labels=dict(labels))
+        )
         return await self._transport.fetch(call, dict[str, str])
 
     async def remove(self, node: str, key: str) -> None:
-        await self._transport.send(Call(method="DELETE", path=node_path(node, "labels", key)))
+        await self._transport.send(ApiRequest(method="DELETE", path=make_node_path(node, "labels", key)))

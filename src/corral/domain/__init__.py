@@ -1,1 +1,1 @@
-"""Nouns, their states and the error tree. Standard library only; imports nothing else of Corral."""
+"""Domain types, their states and the error tree. Standard library only; imports nothing else of Corral."""

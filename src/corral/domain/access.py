@@ -1,26 +1,30 @@
-"""Who may do what: users, API keys for people and programs, join tokens for machines."""
+"""Users, API keys for people and programs, join tokens for machines, and what each of them may do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
-# A secret says by its first letters what it is, so that a mix-up gets a helpful answer and a log can mask it.
+# The prefix of a secret says what it is, so that a mix-up gets a helpful answer and a log can mask it.
 ADMIN_KEY_PREFIX = "ck_"
 JOIN_TOKEN_PREFIX = "cj_"  # noqa: S105 - a prefix, not a secret
 NODE_CREDENTIAL_PREFIX = "cn_"
 SESSION_PREFIX = "cs_"
-# What stands for a key's id where a user has come in without one.
+# Stands for a key's id where a user has signed in without one.
 SESSION_KEY_PREFIX = "user:"
 
 
 class SecretState(StrEnum):
+    """Names whether a key or token can still be used, and why not."""
+
     ACTIVE = "active"
     USED_UP = "used_up"
     EXPIRED = "expired"
     REVOKED = "revoked"
-    DISABLED = "disabled"  # as its user is
+    DISABLED = "disabled"  # the user is disabled
 
 
 class Scope(StrEnum):
@@ -28,14 +32,14 @@ class Scope(StrEnum):
 
     ADMIN = "admin"  # keys, users, tokens and settings, too
     OPERATE = "operate"  # nodes, engines, models, operations
-    INFER = "infer"  # ask models
+    INFER = "infer"  # send inference requests
 
     def covers(self, other: Scope) -> bool:
-        """Whether who may this may the other, too."""
+        """Whether this scope includes the other."""
         return _WIDEST_FIRST.index(self) <= _WIDEST_FIRST.index(other)
 
-    def within(self, other: Scope) -> Scope:
-        """The narrower of the two."""
+    def narrow_to(self, other: Scope) -> Scope:
+        """Return the narrower of the two scopes."""
         return other if self.covers(other) else self
 
 
@@ -44,12 +48,12 @@ _WIDEST_FIRST = tuple(Scope)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLimit:
-    """How much one key may ask of a model; None: as much as it likes. `model` empty: of all models together."""
+    """Limits how much one key may use of a model; None: without limit. `model` empty: of all models together."""
 
     model: str = ""
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
-    # Of a calendar day and month in UTC.
+    # Limits per calendar day and month in UTC.
     tokens_per_day: int | None = None
     tokens_per_month: int | None = None
 
@@ -59,8 +63,8 @@ class KeyLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """What of a limit can still be used, and how long until it is whole again."""
+class LimitBalance:
+    """Says how much of a limit is left, and how long until it is whole again."""
 
     limit: int
     remaining: int
@@ -68,15 +72,17 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
-    """What a key may still ask of a model; None: as much as it likes."""
+class KeyAllowance:
+    """Says how many requests and tokens a key may still use on a model; None: without limit."""
 
-    requests: Left | None = None
-    tokens: Left | None = None
+    requests: LimitBalance | None = None
+    tokens: LimitBalance | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinToken:
+    """Describes a token with which machines register as nodes. The secret itself is not kept."""
+
     id: str
     name: str
     prefix: str
@@ -92,10 +98,12 @@ class JoinToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
+    """Describes a person who may sign in, with a password or through an identity provider."""
+
     id: str
     name: str
     scope: Scope
-    # Who vouches for them instead of a password; empty: nobody.
+    # The identity provider that signs the user in instead of a password; empty: none.
     issuer: str = ""
     subject: str = ""
     has_password: bool
@@ -106,6 +114,8 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
+    """Describes an API key: whose it is, what it may do, and whether it still works. The secret itself is not kept."""
+
     id: str
     name: str
     prefix: str
@@ -113,7 +123,7 @@ class ApiKey:
     created_by: str
     expires_at: datetime | None
     revoked_at: datetime | None
-    node_id: str | None  # the agent node that it was made for
+    node_id: str | None  # the agent node that the key was made for
     state: SecretState
     scope: Scope = Scope.ADMIN
     user_id: str | None = None
@@ -121,15 +131,15 @@ class ApiKey:
     # Patterns such as `llama-*`; None: every model.
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
-    # Until when the secret before this one works; None: there is none that does.
+    # Until when the previous secret works; None: it does not.
     previous_until: datetime | None = None
-    # None: never.
+    # When the key was last used; None: never.
     last_used_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who is asking. `node_id` is set for a key that belongs to an agent node: it may ask models and no more."""
+    """Identifies the caller of a request and what it may do. `node_id` is set for the key of an agent node."""
 
     key_id: str
     name: str
@@ -145,8 +155,20 @@ class Principal:
 
     @property
     def is_session(self) -> bool:
-        """A user in a browser: there is no key."""
+        """Whether the caller is a user in a browser, without a key."""
         return self.key_id.startswith(SESSION_KEY_PREFIX)
 
     def may(self, scope: Scope) -> bool:
         return self.scope.covers(scope) and (self.node_id is None or scope is Scope.INFER)
+
+
+def can_use_model(principal: Principal, model_name: str, names: Iterable[str] = ()) -> bool:
+    """Return whether the allow-list contains the model, by its own name or by one of its aliases (`names`).
+
+    Case-sensitive. A model that is allowed by one of its names is allowed by all: the list is about models, not about
+    names.
+    """
+    patterns = principal.models
+    if patterns is None:
+        return True
+    return any(fnmatchcase(name, pattern) for name in (model_name, *names) for pattern in patterns)

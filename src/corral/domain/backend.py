@@ -1,10 +1,11 @@
-"""Backends: an engine as something that can be installed, and what a node should have of it.
+"""Backends: an engine that can be installed, and what a node should have of it.
 
-gallery entry    what can be had: a *meta* (which concrete build for which hardware) or a *concrete* with versions
-build            one version of one concrete, resolved for one node: everything its worker needs, gallery unseen
+gallery entry    an installable backend: a *meta* (which concrete build for which hardware) or a *concrete* with
+versions
+build            one version of one concrete, resolved for one node: all that its worker needs, without the gallery
 manifest         how to run it: data, so that a new engine is a YAML file and not code
-assignment       what one node still owes: one row per node and backend, gone when it is satisfied
-installed        what a node reports to have
+assignment       a pending change of one node: one row per node and backend, deleted when it is satisfied
+installed        a backend that a node reports as installed
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from corral.domain.operation import Fault, OperationId
 DEVELOPMENT_SUFFIX = "-development"
 # The gallery that comes with the program; no other has this name.
 BUILT_IN_GALLERY = "corral"
-# `Manifest.runs_on` of an engine that makes no use of a GPU.
+# The value of `Manifest.runs_on` for an engine that makes no use of a GPU.
 PROCESSOR = "processor"
 
 
 class SourceKind(StrEnum):
+    """Names where a backend's package comes from."""
+
     PYPI = "pypi"  # packages of the Python index, in a virtual environment of their own
     URL = "url"  # a wheel or an archive, by address and sha256
     OCI = "oci"  # an artifact or an image of a registry, by digest
@@ -35,30 +38,32 @@ class SourceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class BackendSource:
+    """Says where the package of one backend version is fetched from, and how it is verified."""
+
     kind: SourceKind
     # url: the address; oci: registry/repository:tag or @sha256:…; directory: the path; bundled: its name.
     uri: str = ""
     mirrors: tuple[str, ...] = ()
-    # Of the file at `uri`; absent means that nobody has promised anything.
+    # The sha256 of the file at `uri`; empty: not verified.
     sha256: str = ""
     # pypi: what to install, as in a requirements file; hashes after each, or none at all.
     requirements: tuple[str, ...] = ()
-    # pypi: which interpreters will do, such as ">=3.11".
+    # pypi: the required Python versions, such as ">=3.11".
     python: str = ""
-    # What has to be fetched, roughly; the plan and the first progress bar use it.
+    # The approximate download size; the plan and the first progress bar use it.
     size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """How to see that an engine is ready: a GET that answers 200."""
+class ReadyProbe:
+    """Says how to see that an engine is ready: a GET that answers 200."""
 
     path: str = "/health"
     timeout_s: float = 300.0
 
 
-# What engines say when a machine or a card has no room for a model.
+# What engines print when a machine or a card has no room for a model.
 USUAL_SIGNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "out_of_memory": (
@@ -84,41 +89,41 @@ class Manifest:
     # The name of a launcher that comes with Corral; it is put beside the engine at installation.
     launcher: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Must end with 0 before the new version is taken into use.
+    # A command that must exit with 0 before the new version is taken into use.
     check: tuple[str, ...] = ()
-    ready: Probe = field(default_factory=Probe)
+    ready: ReadyProbe = field(default_factory=ReadyProbe)
     # "flag" or "environment": the engine checks {api_key} itself. "none": it listens on the loopback only.
     api_key: str = "none"
-    # Which calls it answers: chat, completions, embeddings, transcriptions, translations, speech, rerank, images,
-    # responses, and Anthropic's messages and count_tokens.
+    # The calls that the engine answers: chat, completions, embeddings, transcriptions, translations, speech, rerank,
+    # images, responses, and Anthropic's messages and count_tokens.
     serves: tuple[str, ...] = ()
-    # Fields of requests that it accepts and leaves out without a word: they are refused instead.
+    # Fields of requests that the engine silently ignores: such requests are refused instead.
     ignores: tuple[str, ...] = ()
-    # Which model files it takes: gguf, safetensors, ctranslate2, onnx, piper.
+    # The formats of model files: gguf, safetensors, ctranslate2, onnx, piper.
     formats: tuple[str, ...] = ()
-    # "processor": it keeps models in RAM and computes on the processor, whatever GPU the machine has. Empty: it uses
+    # "processor": the engine keeps models in RAM and computes on the CPU, whatever GPU the machine has. Empty: it uses
     # the GPU where there is one, unless the name of the build says `cpu`.
     runs_on: str = ""
     # A model's setting to the arguments that it becomes; {value} in them is its value.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Where the engine tells its numbers, and what they are called there.
+    # Where the engine exposes its metrics, and their names there.
     metrics: Mapping[str, str] = field(default_factory=dict)
-    # The code of a failure to what the engine says then: regular expressions, capitals do not matter.
+    # The code of a failure to the engine's output: regular expressions, case-insensitive.
     errors: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(USUAL_SIGNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """One version of a concrete backend."""
+class BackendVersion:
+    """Describes one version of a concrete backend: its source and its manifest."""
 
     version: str
-    source: Source
+    source: BackendSource
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gallery:
-    """Where an index is to be had: at its address, else at the mirrors in order."""
+    """Says where the index of a gallery is fetched from: its address, then the mirrors in order."""
 
     name: str
     # Addresses may hold a password: they are not part of the printed form.
@@ -128,7 +133,7 @@ class Gallery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryEntry:
-    """A meta has capabilities and no versions; a concrete has versions, newest first."""
+    """Describes a backend that a gallery offers: a meta with builds by hardware, or a concrete with versions."""
 
     name: str
     gallery: str
@@ -138,10 +143,10 @@ class GalleryEntry:
     icon: str = ""
     urls: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    # Nobody has run it on the machines that Corral is tested on.
+    # True if nobody has run it on the machines that Corral is tested on.
     is_unverified: bool = False
     capabilities: Mapping[str, str] = field(default_factory=dict)
-    versions: tuple[Version, ...] = ()
+    versions: tuple[BackendVersion, ...] = ()
 
     @property
     def id(self) -> str:
@@ -158,43 +163,47 @@ class GalleryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """What one node is to install. `policy/gallery.py` writes it as JSON and reads it back."""
+    """Holds everything that a worker needs to install one version of one backend, resolved for one node."""
 
     # The concrete name: this is what is installed, assigned, locked and reported.
     name: str
     version: str
-    source: Source
+    source: BackendSource
     manifest: Manifest
-    # The meta through which it was asked for, and the name that it shares with its siblings.
+    # The meta through which the build was requested, and the name that it shares with its siblings.
     meta: str = ""
     alias: str = ""
     gallery: str = ""
 
 
-class Desired(StrEnum):
-    PRESENT = "present"  # have it; having it already is enough
-    REPLACED = "replaced"  # fetch this build and put it in place of what is there: upgrade and reinstall
+class DesiredState(StrEnum):
+    """Names what an assignment asks of a backend on a node."""
+
+    PRESENT = "present"  # have the backend; an installed one is enough
+    REPLACED = "replaced"  # fetch this build and replace the installed one: upgrade and reinstall
     ABSENT = "absent"
-    ROLLED_BACK = "rolled_back"  # go back to what was there before
+    ROLLED_BACK = "rolled_back"  # return to the previous version
 
 
 class AssignmentState(StrEnum):
+    """Names whether an assignment is still tried or has failed."""
+
     OPEN = "open"
-    DEAD = "dead"  # put aside after too many real failures; an admin can revive it
+    DEAD = "dead"  # failed too often, and not tried again; an admin can retry it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a node still owes. Generations grow over all of them: a command with an older one is refused."""
+    """Holds a pending change of one backend on one node. A command with an older generation is refused."""
 
     node_id: NodeId
     backend: str
-    desired: Desired
+    desired: DesiredState
     generation: int
     operation_id: OperationId
     build: Mapping[str, Any] | None = None
     state: AssignmentState = AssignmentState.OPEN
-    # Real failures only: silence and slowness are not among them.
+    # Real failures only: silence and slowness do not count.
     attempts: int = 0
     next_retry_at: datetime | None = None
     fault: Fault | None = None
@@ -203,7 +212,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledBackend:
-    """What a node reports. `generation` is that of the assignment which put it there."""
+    """Describes a backend that a node reports as installed, with the generation of its assignment."""
 
     name: str
     meta: str = ""
@@ -215,7 +224,7 @@ class InstalledBackend:
     generation: int = 0
     size_bytes: int | None = None
     previous_version: str = ""
-    # Came with the machine; Corral neither upgrades nor removes it.
+    # True if it came with the machine; Corral neither upgrades nor removes it.
     is_system: bool = False
     installed_at: datetime | None = None
 

@@ -12,6 +12,8 @@ from corral.domain.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontend:
+    """Describes one frontend process of the cluster, and whether it was seen lately."""
+
     id: str
     host: str
     port: int
@@ -24,9 +26,9 @@ class Frontend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Time-bound ownership. `term` grows with each new holder and is what guarded writes carry.
+    """Describes time-bound ownership. `term` grows with each new holder, and guarded writes carry it.
 
-    `unbroken_since` is when the chain of holders last had a gap: before it, nobody may have been watching.
+    `unbroken_since` is when the chain of holders last had a gap, before which no leader may have been watching.
     """
 
     name: str
@@ -39,8 +41,8 @@ class Lease:
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A place in the outbox.
+class OutboxPosition:
+    """Marks a position in the outbox that a reader can resume from.
 
     Numbers from a sequence become visible out of order, because transactions commit out of order. The pair of
     transaction id and number is safe to resume from, as long as a reader stops before the oldest transaction
@@ -50,19 +52,19 @@ class Position:
     transaction: int
     number: int
 
-    def __lt__(self, other: Position) -> bool:
+    def __lt__(self, other: OutboxPosition) -> bool:
         return (self.transaction, self.number) < (other.transaction, other.number)
 
     def __str__(self) -> str:
         return f"{self.transaction}-{self.number}"
 
     @classmethod
-    def parse(cls, text: str) -> Position:
+    def parse(cls, text: str) -> OutboxPosition:
         left, dash, right = text.strip().partition("-")
         if not (dash and left.isascii() and right.isascii() and left.isdigit() and right.isdigit()):
             raise InvalidRequest(
                 f"{text[:60]!r} is not an event id.",
-                hint="Send back the id of the last event as it came, or leave Last-Event-ID out.",
+                hint="Send the id of the last received event unchanged, or leave Last-Event-ID out.",
                 code="bad_event_id",
             )
         if len(left) > 19 or len(right) > 18:
@@ -70,12 +72,14 @@ class Position:
         return cls(int(left), int(right))
 
 
-ORIGIN = Position(0, 0)
+ORIGIN = OutboxPosition(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    position: Position
+class OutboxEvent:
+    """Holds one event of the outbox: what kind of change happened to which key, and its data."""
+
+    position: OutboxPosition
     kind: str
     key: str
     at: datetime

@@ -13,7 +13,7 @@
         LeaseLost            another process holds the lease by now
       Unprocessable 422      understood, and refused
       LimitReached 429       more than the caller may; `retry_after_s` in the details says when it may again
-      Unavailable 503        a part that is needed does not answer; trying again may help
+      Unavailable 503        a part that is needed does not respond; trying again may help
         StoreUnavailable, BusUnavailable, NodeUnreachable
 
 The class says *what kind*; `code` is a stable slug for programs; the message is a sentence for people;
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-# For whoever lacks an optional part. No index is named: a package with this name there may be somebody else's.
+# Hint for a missing extra. No package index is named: a package called corral there may belong to another project.
 INSTALL_HINT = (
     "Install Corral with its extra `{extra}`: `.venv/bin/uv pip install -e '.[{extra}]'` in its checkout, or its "
     "wheel as 'corral[{extra}] @ file:///path/to/corral.whl'."
@@ -128,16 +128,16 @@ class Unprocessable(CorralError):
 
 
 class LimitReached(CorralError):
-    """More was asked than this key may."""
+    """The limit of this key is reached."""
 
     code = "rate_limit_exceeded"
     status = 429
-    # What is left of the key's limits, as lines for the head of the answer.
+    # The rest of the key's limits, as headers of the response.
     lines: Sequence[tuple[bytes, bytes]] = ()
 
 
 class Unavailable(CorralError):
-    """A part that this needs does not answer."""
+    """A part that this needs does not respond."""
 
     code = "unavailable"
     status = 503
@@ -145,13 +145,13 @@ class Unavailable(CorralError):
 
 
 class StoreUnavailable(Unavailable):
-    """PostgreSQL does not answer."""
+    """PostgreSQL does not respond."""
 
     code = "store_unavailable"
 
 
 class BusUnavailable(Unavailable):
-    """NATS does not answer."""
+    """NATS does not respond."""
 
     code = "bus_unavailable"
 

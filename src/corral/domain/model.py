@@ -1,11 +1,12 @@
-"""Models: what is to run, which files it is made of, and how large it is.
+"""Models: their configuration, their files, and their size.
 
 configuration   what an admin writes: a name, a backend, files and where they come from, options of the engine
 revision        the number of a configuration; every edit is one more, and all of them are kept
-run hash        what of a configuration an engine notices; a replica with another one is never given a request
-stored file     one file as content: its sha256 and size; where it lies is another matter
+run hash        the part of a configuration that an engine notices; a replica with another one gets no request
+stored file     one file as content: its sha256 and size, wherever it is stored
 facts           what the headers of the files say: layers, context, bytes per token
 need            what one replica takes of a machine
+prefetch list   backends and models that a worker requests ahead of time, and the result of each entry
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-# One chunk of a file: what is verified, resumed and passed on as a whole.
+from corral.domain.operation import OperationId
+
+# One chunk of a file: verified, resumed and passed on as a whole.
 CHUNK_BYTES = 8 * 1024 * 1024
+
+# Limits the list of a worker; more is a mistake, and each entry may become an operation.
+PREFETCH_MAX = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """One piece of a file, by address. `sha256` is that of the piece.
+    """Describes one piece of a file, by address. `sha256` is that of the piece.
 
     /path, file:///path                           a file or folder of a frontend's machine
     https://…, http://…                           a file
@@ -38,9 +45,9 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFile:
-    """A file of a model, or a folder (`path` ends with `/`, or is empty for the model's own folder).
+    """Describes a file of a model, or a folder (`path` ends with `/`, or is empty for the model's own folder).
 
-    Several parts are joined in order. `sha256` is that of the whole; absent: nobody has promised anything.
+    Several parts are joined in order. `sha256` is that of the whole; absent: not verified.
     """
 
     path: str
@@ -50,21 +57,22 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """What an admin writes. `policy/models/configuration.py` reads and writes it as YAML and JSON."""
+    """Holds the configuration of a model as an admin writes it."""
 
     name: str
     # The name of a backend: a meta, a concrete or an alias.
     backend: str
     files: tuple[ModelFile, ...] = ()
-    # Which file (or folder) the engine is given, relative to the model's folder. Empty: the only file, else the folder.
+    # The file (or folder) that the engine is given, relative to the model's folder. Empty: the only file, else the
+    # folder.
     entry: str = ""
     # Settings of the engine, by the names of the manifest's `options`.
     options: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
-    # Instead of what the headers say. None: estimated.
+    # Override the estimate from the headers. None: estimated.
     vram_bytes: int | None = None
     ram_bytes: int | None = None
-    # How long it may take from the start of the process until it is ready. None: by the size of its files.
+    # How long the engine may take from its start until it is ready. None: by the size of the files.
     load_timeout_s: float | None = None
     # Models that share a group are kept apart where there is a choice.
     groups: tuple[str, ...] = ()
@@ -72,16 +80,16 @@ class ModelConfig:
     # From here on, nothing that an engine notices.
     description: str = ""
     aliases: tuple[str, ...] = ()
-    # Put into requests that do not say it themselves: temperature, max_tokens …; `system` is a system prompt.
+    # Defaults for requests that leave these out: temperature, max_tokens …; `system` is a system prompt.
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    # Which of OpenAI's calls it is for; empty: all that its backend serves.
+    # The OpenAI calls that the model is for; empty: all that its backend serves.
     serves: tuple[str, ...] = ()
     is_enabled: bool = True
-    # Never evicted, never scaled to zero.
+    # The model is never evicted, never scaled to zero.
     is_pinned: bool = False
-    # Scaled to zero after so long without a request; None: the fleet's default, 0: never.
+    # The model is scaled to zero after so long without a request; None: the fleet's default, 0: never.
     idle_s: float | None = None
-    # The entry of a gallery that it was made from, and which variant was chosen or pinned.
+    # The gallery entry that the model was made from, and which variant was chosen or pinned.
     gallery: str = ""
     variant: str = ""
     is_variant_pinned: bool = False
@@ -89,7 +97,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file as content. `path` is where it belongs in the model's folder."""
+    """Describes a file as content. `path` is its place in the model's folder."""
 
     path: str
     sha256: str
@@ -98,7 +106,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What the headers say. None is unknown; an estimate says so where it guesses."""
+    """Holds what the headers of a model's files say. None is unknown."""
 
     format: str = ""
     architecture: str = ""
@@ -112,13 +120,13 @@ class ModelFacts:
     kv_bytes_per_token: int | None = None
     weights_bytes: int | None = None
     has_chat_template: bool = False
-    # Whether the chat template has a place for tools; None: nobody has looked.
+    # Whether the chat template has a place for tools; None: not examined.
     takes_tools: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one replica takes. None is unknown, and excludes nobody; 0 is nothing.
+    """Says how much memory, disk and threads one replica takes. None is unknown and excludes nobody; 0 is nothing.
 
     `payload_bytes` is what its files take on a disk. `is_observed`: measured on a node, not computed from headers.
     """
@@ -132,7 +140,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model as the registry has it. `files` is None until they have been fetched once."""
+    """Describes a model as the registry has it. `files` is None until they have been fetched once."""
 
     config: ModelConfig
     revision: int
@@ -148,12 +156,12 @@ class Model:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where its files belong, in their order; as they were asked for until they have been fetched once."""
+        """Return the paths of the model's files, in order; as configured until they have been fetched once."""
         return tuple(file.path for file in (self.config.files if self.files is None else self.files))
 
     @property
     def payload_bytes(self) -> int | None:
-        """Files of the same content count once."""
+        """Return the size of all files; files of the same content count once."""
         if self.files is None:
             return None
         return sum({file.sha256: file.size_bytes for file in self.files}.values())
@@ -161,6 +169,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRevision:
+    """Holds one revision of a model's configuration: who wrote it, when, and why."""
+
     model: str
     number: int
     run_hash: str
@@ -172,7 +182,7 @@ class ModelRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """What is known of a content: its size and the sha256 of each chunk, 32 bytes each, one after the other."""
+    """Describes a content: its size and the sha256 of each chunk, 32 bytes each, one after the other."""
 
     sha256: str
     size_bytes: int
@@ -181,3 +191,36 @@ class Blob:
     @property
     def chunk_count(self) -> int:
         return len(self.chunks) // 32
+
+
+class PrefetchKind(StrEnum):
+    """Names what an entry of a prefetch list is: a backend or a model."""
+
+    BACKEND = "backend"
+    MODEL = "model"
+
+
+class PrefetchState(StrEnum):
+    """Names what became of one entry of a prefetch list."""
+
+    PRESENT = "present"  # the node has it
+    REQUESTED = "requested"  # an operation brings it, or has tried to a moment ago
+    REFUSED = "refused"  # not now; the worker tries again later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefetchEntry:
+    """Names a backend or model that a worker requests on its disk ahead of time."""
+
+    kind: PrefetchKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefetchResult:
+    """Says what became of one entry of a prefetch list, and which operation brings it."""
+
+    entry: PrefetchEntry
+    state: PrefetchState
+    message: str
+    operation_id: OperationId | None = None

@@ -1,7 +1,7 @@
-"""A node: a registered machine. Its facts stand apart and are never folded into one column.
+"""A node: a registered machine. Its facts are separate and never merged into one column.
 
     approval   an admin's decision          approved_at
-    drain      an admin's intent            drained_at        (self_drained_at: the worker's own wish)
+    drain      an admin's intent            drained_at        (self_drained_at: the worker's own)
     liveness   an observation               alive | lost | left
     bus        an observation               bus_ok: True | False | None (not known yet)
 
@@ -20,17 +20,23 @@ NodeId = NewType("NodeId", str)
 
 
 class NodeType(StrEnum):
+    """Names what a node is for: running engines, or only sending inference requests."""
+
     BACKEND = "backend"  # runs engines
     AGENT = "agent"  # runs agent work only; never gets a backend or a model
 
 
 class Liveness(StrEnum):
+    """Names whether a node's heartbeats arrive: alive, lost, or left on its own."""
+
     ALIVE = "alive"  # its lease is being renewed by heartbeats
     LOST = "lost"  # the lease ran out; the next heartbeat brings it back
-    LEFT = "left"  # its worker said goodbye; only a new start brings it back
+    LEFT = "left"  # its worker signed off; only a new start brings it back
 
 
 class NodeStatus(StrEnum):
+    """Names the status of a node that people see, computed from its facts."""
+
     PENDING = "pending"  # not approved yet
     DRAINING = "draining"  # taken out of service on purpose
     OFFLINE = "offline"  # lost, or left
@@ -40,6 +46,8 @@ class NodeStatus(StrEnum):
 
 
 class LabelSource(StrEnum):
+    """Names who gave a node a label: the machine, its worker or an admin."""
+
     AUTO = "auto"  # derived from the machine
     WORKER = "worker"  # sent by the worker at registration; counts once an admin has approved it
     ADMIN = "admin"  # set by an admin; outlives registrations
@@ -47,7 +55,7 @@ class LabelSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What the worker last reported. None is unknown; zero is a reading."""
+    """Holds the hardware readings that a worker last reported. None is unknown; zero is a reading."""
 
     total_vram: int | None = None
     available_vram: int | None = None
@@ -68,6 +76,8 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
+    """Holds one label of a node and who gave it."""
+
     key: str
     value: str
     source: LabelSource
@@ -75,6 +85,8 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
+    """Describes a registered machine: its identity, hardware, approval, drain, liveness, labels and reservations."""
+
     id: NodeId
     name: str
     type: NodeType
@@ -83,7 +95,7 @@ class Node:
     version: str = ""
     address: str = ""
     http_address: str = ""
-    # Where its last registration came from; a proxy in between is all that is seen of it.
+    # The host that the last registration came from; behind a proxy, the proxy's.
     seen_address: str = ""
     bus_public_key: str | None = None
     hardware: Hardware = field(default_factory=Hardware)
@@ -97,17 +109,17 @@ class Node:
     liveness_since: datetime
     bus_ok: bool | None = None
     bus_since: datetime | None = None
-    # When it was first on the bus after its approval.
+    # When the node was first on the bus after its approval.
     bus_joined_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
 
-    # Policy, apart from what is observed: the worker's flag and the admin's override, which wins.
+    # Policy, apart from observations: the worker's flag and the admin's override, which wins.
     slots_reported: int = 1
     slots_override: int | None = None
     budget_reported: str | None = None
-    budget_override: str | None = None  # "" means: the admin says there is no cap
+    budget_override: str | None = None  # "": the admin has set no cap
 
-    # When it last told which backends it has. None: never, which is not the same as having none.
+    # When the node last reported its backends. None: never, which is not the same as having none.
     backends_at: datetime | None = None
     # The same for its processes and files.
     holdings_at: datetime | None = None
@@ -115,21 +127,21 @@ class Node:
     created_at: datetime
     updated_at: datetime
 
-    # Those that count for selectors.
+    # The labels that count for selectors.
     labels: tuple[Label, ...] = ()
     # Pairs of the worker that an admin has approved, whether the worker still sends them or not.
     approved_labels: Mapping[str, str] = field(default_factory=dict)
-    # What the worker sends and nobody has approved yet: it counts for nothing.
+    # Labels that the worker sends and nobody has approved yet: they count for nothing.
     proposed_labels: Mapping[str, str] = field(default_factory=dict)
-    # Set aside for loads that run.
+    # Reserved for running loads.
     reserved_vram: int = 0
     reserved_ram: int = 0
     reserved_disk: int = 0
-    # Handed out to the replicas that are here, whatever their state.
+    # Allotted to the replicas on the node, whatever their state.
     held_threads: int = 0
     # VRAM of the replicas that run here; loads in progress count as reserved instead.
     held_vram: int = 0
-    # Loaded replicas.
+    # The number of loaded replicas.
     model_count: int = 0
     in_flight_count: int = 0
 

@@ -1,4 +1,4 @@
-"""An operation: one long action that an admin asked for, with a row before its id is told and exactly one end.
+"""An operation: one long action that an admin requested, with a row before its id is returned and exactly one end.
 
     queued ──claimed──> running ──all targets done──────────────> completed
       ^  │                │ │ └──only intents are left──────────> completed_with_pending ──drained──> completed
@@ -26,20 +26,23 @@ JobId = NewType("JobId", str)
 
 
 class OperationKind(StrEnum):
+    """Names what an operation does to a backend or a model."""
+
     BACKEND_INSTALL = "backend_install"
     BACKEND_UPGRADE = "backend_upgrade"
     BACKEND_REINSTALL = "backend_reinstall"
     BACKEND_ROLLBACK = "backend_rollback"
     BACKEND_DELETE = "backend_delete"
     MODEL_INSTALL = "model_install"  # fetch the files into the library
-    MODEL_LOAD = "model_load"  # have one replica more: engine, files, process
-    MODEL_STAGE = "model_stage"  # have the files on nodes, ahead of a load
+    MODEL_LOAD = "model_load"  # load one more replica: engine, files, process
+    MODEL_STAGE = "model_stage"  # copy the files to nodes, ahead of a load
     MODEL_UNLOAD = "model_unload"  # end replicas
-    MODEL_DELETE = "model_delete"  # end replicas, remove every copy, forget the model
+    MODEL_DELETE = "model_delete"  # end replicas, remove every copy, delete the model
 
     @property
     def pool(self) -> str:
-        """Operations of one pool share the frontend's hands; those of another never wait for them."""
+        """Return the pool of the operation. Operations of one pool share a frontend's workers; other pools never
+        wait for them."""
         return self.value.partition("_")[0]
 
     @property
@@ -52,14 +55,16 @@ class OperationKind(StrEnum):
 
 
 class OperationState(StrEnum):
-    QUEUED = "queued"  # admitted; nobody works on it yet
+    """Names the state of an operation, from queued to its end."""
+
+    QUEUED = "queued"  # admitted; no frontend works on it yet
     RUNNING = "running"  # a frontend drives it
-    WAITING_ON_NODES = "waiting_on_nodes"  # every command is out; what is left are nodes that do not answer now
+    WAITING_ON_NODES = "waiting_on_nodes"  # every command was sent; only nodes that do not respond now are left
     COMPLETED = "completed"  # done on every target
-    COMPLETED_WITH_PENDING = "completed_with_pending"  # done where it could be; the rest is owed to absent nodes
+    COMPLETED_WITH_PENDING = "completed_with_pending"  # done where possible; the rest is pending for absent nodes
     FAILED = "failed"  # an error on one target or more; stays listed until dismissed
-    CANCELLED = "cancelled"  # an admin took it back
-    PAUSED = "paused"  # an admin stopped it for now; partial files are kept
+    CANCELLED = "cancelled"  # an admin cancelled it
+    PAUSED = "paused"  # an admin paused it; partial files are kept
     SUPERSEDED = "superseded"  # a newer operation replaced it, or its model was edited, disabled or deleted meanwhile
 
 
@@ -71,7 +76,7 @@ TRANSITIONS: Mapping[OperationState, frozenset[OperationState]] = MappingProxyTy
         _S.WAITING_ON_NODES: frozenset(set(_S) - {_S.WAITING_ON_NODES}),
         _S.COMPLETED_WITH_PENDING: frozenset({_S.COMPLETED, _S.FAILED, _S.CANCELLED, _S.SUPERSEDED}),
         _S.PAUSED: frozenset({_S.QUEUED, _S.CANCELLED, _S.SUPERSEDED, _S.FAILED}),
-        # Only a failure that nobody saw but the reaper wrote; the true outcome replaces it.
+        # Only for a failure that the reaper wrote; the true outcome replaces it.
         _S.FAILED: frozenset({_S.COMPLETED}),
         _S.COMPLETED: frozenset(),
         _S.CANCELLED: frozenset(),
@@ -81,11 +86,11 @@ TRANSITIONS: Mapping[OperationState, frozenset[OperationState]] = MappingProxyTy
 ACTIVE = frozenset({_S.QUEUED, _S.RUNNING, _S.WAITING_ON_NODES})
 OPEN = ACTIVE | {_S.COMPLETED_WITH_PENDING}
 SETTLED = frozenset({_S.COMPLETED, _S.CANCELLED, _S.SUPERSEDED})
-# What the live list shows. A failed one leaves it when an admin dismisses it.
+# The states of the live list. A failed operation leaves it when an admin dismisses it.
 LISTED = OPEN | {_S.FAILED, _S.PAUSED}
 
 
-def may_become(old: OperationState, new: OperationState, *, was_reaped: bool = False) -> bool:
+def can_become(old: OperationState, new: OperationState, *, was_reaped: bool = False) -> bool:
     """Whether this step is allowed. A failure is final unless only the reaper wrote it."""
     if old is _S.FAILED and not was_reaped:
         return False
@@ -93,13 +98,15 @@ def may_become(old: OperationState, new: OperationState, *, was_reaped: bool = F
 
 
 class TargetState(StrEnum):
-    QUEUED = "queued"  # an assignment is stored; the node has not been told, or could not be
+    """Names the state of one node of an operation, from queued to its end."""
+
+    QUEUED = "queued"  # an assignment is stored; the node has not got the command yet
     WORKING = "working"  # the worker has accepted the job
-    UNCONFIRMED = "unconfirmed"  # it was told and does not answer now: it may be at work
+    UNCONFIRMED = "unconfirmed"  # the node got the command and does not respond now: it may be at work
     SUCCESS = "success"
     ERROR = "error"
     CANCELLED = "cancelled"
-    SUPERSEDED = "superseded"  # the node is to do something else by now, or its model was changed meanwhile
+    SUPERSEDED = "superseded"  # the node has a newer assignment, or its model was changed meanwhile
     SKIPPED = "skipped"  # not tried: an earlier wave failed
 
     @property
@@ -107,8 +114,8 @@ class TargetState(StrEnum):
         return self not in (TargetState.QUEUED, TargetState.WORKING, TargetState.UNCONFIRMED)
 
 
-class Phase(StrEnum):
-    """What a worker is doing in a job, in the order in which it happens."""
+class JobPhase(StrEnum):
+    """Names what a worker is doing in a job, in the order in which it happens."""
 
     QUEUED = "queued"
     RESOLVING = "resolving"
@@ -127,7 +134,7 @@ class Phase(StrEnum):
 
 
 class JobState(StrEnum):
-    """What a worker says of a job."""
+    """Names the state of a job as its worker reports it."""
 
     QUEUED = "queued"  # accepted, waits for another job of the same backend
     RUNNING = "running"
@@ -142,19 +149,19 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
-    """How a fan-out goes over its nodes. The default is everybody at once and nobody stops for anybody."""
+class RolloutStrategy:
+    """Says how an operation goes over its nodes: in which waves, and what happens after a failure."""
 
-    # How many nodes each wave has; the last number repeats. Empty: one wave with all of them.
+    # The size of each wave; the last number repeats. Empty: one wave with all nodes.
     waves: tuple[int, ...] = ()
     stops_on_failure: bool = False
-    # After a failure, nodes that this operation has changed go back to what they had.
+    # After a failure, nodes that this operation has changed return to their previous version.
     rolls_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An error as data: it survives the bus, the database and JSON."""
+    """Holds an error as data: it survives the bus, the database and JSON."""
 
     code: str
     text: str
@@ -162,10 +169,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """None is unknown. `percent` is 0..100 and never goes back within an attempt."""
+    """Holds the progress of a job or operation. None is unknown. `percent` is 0..100 and never goes back within an
+    attempt."""
 
     percent: float = 0.0
-    phase: Phase | None = None
+    phase: JobPhase | None = None
     current_bytes: int | None = None
     total_bytes: int | None = None
     file_name: str = ""
@@ -173,7 +181,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One node of an operation. `node` is its id, also after the node is gone; the name is that of the time."""
+    """Holds the state of one node of an operation. `node` is its id, also after the node is gone."""
 
     operation_id: OperationId
     node: NodeId
@@ -183,15 +191,15 @@ class Target:
     progress: Progress = field(default_factory=Progress)
     attempt: int = 0
     job_id: JobId
-    # The number of the worker's last event that was taken in.
+    # The number of the worker's last applied event.
     seq: int = 0
     generation: int = 0
-    # What the node is to get, resolved for its hardware when the operation was planned.
+    # The build for the node, resolved for its hardware when the operation was planned.
     build: Mapping[str, Any] | None = None
-    # What it had before, for those that are rolled back.
+    # The previous version, for nodes that are rolled back.
     previous: Mapping[str, Any] | None = None
     fault: Fault | None = None
-    # The worker has still to be told to stop; True and None: nothing to tell.
+    # True while the worker still needs a stop command.
     stop_wanted: bool = False
     keeps_partial: bool = False
     is_rollback: bool = False
@@ -202,16 +210,18 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
+    """Describes one long action that an admin requested, with its state, lease and targets."""
+
     id: OperationId
     kind: OperationKind
-    # What it is about: the name of a backend as it was asked for.
+    # The subject: the name of a backend or model as it was requested.
     subject: str
-    # Two active operations never have the same one.
+    # Two active operations never have the same scope.
     scope_key: str
-    # The id of the node if it is about exactly one, and its name at the time.
+    # The id of the node if the operation is about exactly one, and its name at the time.
     scope_node: NodeId | None = None
     scope_node_name: str = ""
-    # Everything that was asked for, so that a retry asks for exactly the same.
+    # The whole request, so that a retry repeats it exactly.
     request: Mapping[str, Any]
     state: OperationState
     progress: Progress = field(default_factory=Progress)
@@ -222,7 +232,7 @@ class Operation:
     fence: int = 0
     attempt: int = 0
     is_reaped: bool = False
-    # Runs only when that one has ended.
+    # The operation that has to end before this one runs.
     after_id: OperationId | None = None
     retry_of: OperationId | None = None
 
@@ -234,14 +244,14 @@ class Operation:
     deadline_at: datetime | None = None
     dismissed_at: datetime | None = None
     dismissed_by: str | None = None
-    # Grows with every change; whoever holds a larger one has the newer state.
+    # Grows with every change; the larger one is the newer state.
     rev: int = 0
 
     targets: tuple[Target, ...] = ()
 
     @property
     def is_cancellable(self) -> bool:
-        """A deletion that has begun is not taken back: half a removal is worth nothing to anybody."""
+        """Whether the operation can be cancelled. A deletion that has begun cannot: half a removal is of no use."""
         if self.state is OperationState.QUEUED or self.state is OperationState.PAUSED:
             return True
         return self.state in OPEN and not self.kind.is_deletion
@@ -249,7 +259,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationNote:
-    """A line of an operation's own log."""
+    """Holds one line of an operation's log."""
 
     at: datetime
     level: str

@@ -17,6 +17,8 @@ from corral.domain.node import NodeId
 
 
 class ReplicaState(StrEnum):
+    """Names where a replica is between staging and unloading."""
+
     STAGING = "staging"
     LOADING = "loading"
     LOADED = "loaded"
@@ -25,6 +27,8 @@ class ReplicaState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
+    """Describes one loaded or loading copy of a model on a node, known by node, model and index."""
+
     id: str
     node_id: NodeId
     model: str
@@ -34,23 +38,23 @@ class Replica:
     address: str = ""
     # The model's run hash at the time of the load.
     revision: str = ""
-    # What to show to the engine; empty if it checks nothing.
+    # The key to send to the engine; empty if it checks nothing.
     engine_key: str = field(default="", repr=False)
     backend: str = ""
     version: str = ""
-    # The load that made it.
+    # The load that created the replica.
     operation_id: str | None = None
-    # What it takes: estimated while it loads, as observed afterwards.
+    # The memory of the replica: estimated while it loads, measured afterwards.
     vram_bytes: int | None = None
     ram_bytes: int | None = None
     threads: int = 1
-    # How long it took from the command until it was ready: what it costs to bring it back.
+    # How long the load took from the command until it was ready: the cost of bringing it back.
     load_s: float | None = None
     loaded_at: datetime | None = None
     # Sums over the frontends' unexpired leases.
     in_flight: int = 0
     last_used_at: datetime | None = None
-    # Why it is being unloaded, and what has kept it so far.
+    # Why the replica is being unloaded, and the last problem.
     stop_reason: str = ""
     stop_attempts: int = 0
     stop_problem: str = ""
@@ -63,8 +67,8 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """A time of the week in which a rule asks for more. `cron` is when it begins, in the rule's time zone."""
+class RuleWindow:
+    """Describes a time of the week in which a rule asks for more replicas. `cron` is when it begins."""
 
     cron: str
     duration_s: float
@@ -74,7 +78,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What an admin wants of a model: where, and how many. `max_replicas` 0 is no limit."""
+    """Says on which nodes a model may run, and how many replicas it is to have. `max_replicas` 0 is no limit."""
 
     model: str
     selector: dict[str, str]
@@ -82,7 +86,7 @@ class Rule:
     max_replicas: int = 0
     # One replica on every node that matches; excludes a minimum and a maximum.
     spreads: bool = False
-    windows: tuple[Window, ...] = ()
+    windows: tuple[RuleWindow, ...] = ()
     time_zone: str = "UTC"
     route_policy: str = ""
     unsatisfiable_until: datetime | None = None

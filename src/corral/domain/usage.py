@@ -1,4 +1,5 @@
-"""What was used: sums over the requests of an hour, of a key, of a model, of a kind of call, on a node."""
+"""Usage: the record of one inference request that has ended, and sums over an hour, a key, a model, a kind of call, a
+node. Every counter gets the same record."""
 
 from __future__ import annotations
 
@@ -9,23 +10,72 @@ from typing import TypeAlias
 
 HOUR_S = 3600
 
-# What requests are summed by: the hour in which they began (hours since the epoch), key, model, call, and the name that
-# the node had (empty: none was reached). A plain tuple, because one is made for every request.
-Bucket: TypeAlias = tuple[int, str, str, str, str]
+# The key that requests are summed by: the hour in which they began (hours since the epoch), key, model, call, and the
+# node's name at that time (empty: none was reached). A plain tuple, because one is made for every request.
+UsageBucket: TypeAlias = tuple[int, str, str, str, str]
+
+
+class ErrorOrigin(StrEnum):
+    """Names which side caused an error response: the client, the engine or the gateway."""
+
+    NOBODY = ""
+    CLIENT = "client"
+    GATEWAY = "gateway"
+    ENGINE = "engine"
 
 
 @dataclass(slots=True, kw_only=True)
-class Sums:
+class RequestRecord:
+    """Records one inference request that has ended, however it ended. Never changed after it was passed on."""
+
+    request_id: str
+    key_id: str
+    # The model's own name; empty if none was found.
+    model: str
+    # The kind of call: chat, completions, embeddings, …
+    call: str
+    status: int
+    origin: ErrorOrigin = ErrorOrigin.NOBODY
+    error_code: str = ""
+    replica_id: str = ""
+    node_name: str = ""
+    # The start in seconds since the epoch, by this machine's clock.
+    began_at: float
+    # Seconds until a replica was picked.
+    queue_s: float
+    # Seconds until the engine's first byte; None: there was none.
+    first_byte_s: float | None
+    total_s: float
+    is_stream: bool = False
+    # How many events of a stream were passed on.
+    events: int = 0
+    # None: the engine did not report them.
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    # The tokens were counted here by events because the stream ended early or its engine reported none.
+    is_estimated: bool = False
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    attempts: int = 1
+    # The W3C trace context, from the client or created here; empty: not traced.
+    traceparent: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class UsageSums:
+    """Adds up requests, errors and tokens."""
+
     requests: int = 0
     errors: int = 0
     prompt_tokens: int = 0
-    # Of the prompt tokens, those that the engine did not have to read again.
+    # The prompt tokens that the engine had cached.
     cached_tokens: int = 0
     completion_tokens: int = 0
-    # Of the completion tokens, those that were counted by events because the engine did not tell.
+    # The completion tokens that were counted by events because the engine reported none.
     estimated_tokens: int = 0
 
-    def add(self, other: Sums) -> None:
+    def add(self, other: UsageSums) -> None:
         self.requests += other.requests
         self.errors += other.errors
         self.prompt_tokens += other.prompt_tokens
@@ -34,16 +84,16 @@ class Sums:
         self.estimated_tokens += other.estimated_tokens
 
 
-Buckets: TypeAlias = dict[Bucket, Sums]
+UsageBuckets: TypeAlias = dict[UsageBucket, UsageSums]
 
 
-def add_all(target: Buckets, more: Buckets) -> None:
+def add_buckets(target: UsageBuckets, more: UsageBuckets) -> None:
     for bucket, sums in more.items():
-        target.setdefault(bucket, Sums()).add(sums)
+        target.setdefault(bucket, UsageSums()).add(sums)
 
 
-class By(StrEnum):
-    """What usage is told by."""
+class UsageGrouping(StrEnum):
+    """Names what usage can be grouped by."""
 
     KEY = "key"
     MODEL = "model"
@@ -55,21 +105,21 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageQuestion:
-    """`since` counts, `until` does not; both are rounded down to the hour, because usage is kept by the hour."""
+class UsageQuery:
+    """Selects and groups usage; both times are rounded down to the hour."""
 
     since: datetime
-    # None: until now.
+    # The end of the range; None: until now.
     until: datetime | None = None
-    by: tuple[By, ...] = ()
-    # Of this key alone, of this user alone.
+    by: tuple[UsageGrouping, ...] = ()
+    # Filters by one key or by one user.
     key_id: str | None = None
     user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """One line of an answer. What was not asked for is empty."""
+    """Holds one row of usage; fields that it is not grouped by are empty."""
 
     # The beginning of the day or the hour, in UTC.
     at: datetime | None = None
@@ -79,4 +129,4 @@ class UsageRow:
     model: str = ""
     call: str = ""
     node: str = ""
-    sums: Sums
+    sums: UsageSums

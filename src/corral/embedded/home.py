@@ -1,4 +1,4 @@
-"""CORRAL_HOME: what lies where, who may read it, and the lock that lets one `corral up` run on it.
+"""CORRAL_HOME: what lies where, who may read it, the lock that lets one `corral up` run on it, and what can go wrong.
 
     admin.key   the first API key, for people               worker/     the local worker's own folder
     secrets/    passwords, tokens and seeds                 run/        state.json, lock
@@ -22,19 +22,52 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from corral.embedded.errors import HomeBusy, HomeLost, HomeUnusable
-from corral.embedded.files import make_private_folder, remove_unfinished
-from corral.embedded.processes import ProcessId, identify
+from corral.domain.errors import Conflict, InvalidRequest, Unavailable
+from corral.embedded.private_files import make_private_folder, remove_unfinished
+from corral.runtime.processes import ProcessBirth, identify_process
 
 # PostgreSQL's own limit is 1,024 bytes for any path below its data folder.
 MAX_PATH_BYTES = 800
-UNKNOWN_HOLDER = ProcessId(pid=0, born_s=0.0)
+UNKNOWN_HOLDER = ProcessBirth(pid=0, born_s=0.0)
 _ANOTHER_HOME = "Choose another folder with --home or CORRAL_HOME."
 
 
+class HomeUnusable(InvalidRequest):
+    """The folder for Corral's data cannot be used."""
+
+    code = "home_unusable"
+
+
+class HomeBusy(Conflict):
+    """Corral already runs on this folder."""
+
+    code = "home_busy"
+
+
+class HomeLost(Unavailable):
+    """The folder for Corral's data was deleted or replaced while Corral ran on it."""
+
+    code = "home_lost"
+    retryable = False
+
+
+class BinaryNotFound(Unavailable):
+    """A program that is needed was not found."""
+
+    code = "binary_missing"
+    retryable = False
+
+
+class ChildStartFailed(Unavailable):
+    """A child of `corral up` did not become ready."""
+
+    code = "start_failed"
+    retryable = False
+
+
 @dataclass(frozen=True, slots=True)
-class Home:
-    """Only names; nothing here touches the disk."""
+class HomeLayout:
+    """Names the files and folders below CORRAL_HOME; it does not touch the disk."""
 
     root: Path
 
@@ -88,7 +121,8 @@ class Home:
 
     @property
     def database_url(self) -> Path:
-        """Where the frontend reads how to reach PostgreSQL, with the password; written at each start."""
+        """Return the file from which the frontend reads how to reach PostgreSQL, with the password; written at each
+        start."""
         return self.secrets / "database-url"
 
     @property
@@ -107,7 +141,7 @@ class Home:
     def nats_system_seed(self) -> Path:
         return self.secrets / "nats-system.seed"
 
-    def log_of(self, name: str) -> Path:
+    def get_log_path(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
     @property
@@ -115,24 +149,26 @@ class Home:
         return (self.root, self.secrets, self.postgres, self.nats, self.worker, self.run, self.logs)
 
 
-def locate_home(path: Path) -> Home:
-    """The home at `path`, whether or not it exists."""
+def locate_home(path: Path) -> HomeLayout:
+    """Return the home at `path`, whether or not it exists."""
     try:
         root = path.expanduser().resolve()
     except (OSError, RuntimeError) as error:
-        raise HomeUnusable(f"The folder {path} cannot be used: {_reason(error)}.", hint=_ANOTHER_HOME) from error
+        raise HomeUnusable(
+            f"The folder {path} cannot be used: {_describe_error(error)}.", hint=_ANOTHER_HOME
+        ) from error
     if len(os.fsencode(root)) > MAX_PATH_BYTES:
         raise HomeUnusable(
-            f"The path of the folder is longer than {MAX_PATH_BYTES} bytes, which PostgreSQL does not bear.",
+            f"The path of the folder is longer than {MAX_PATH_BYTES} bytes, which is too long for PostgreSQL.",
             hint=_ANOTHER_HOME,
         )
     if not str(root).isprintable():
         raise HomeUnusable(f"The path {str(root)!r} holds characters that cannot be printed.", hint=_ANOTHER_HOME)
-    return Home(root)
+    return HomeLayout(root)
 
 
-def open_home(path: Path) -> Home:
-    """The home at `path`, made if it does not exist, with every folder closed to others."""
+def open_home(path: Path) -> HomeLayout:
+    """Return the home at `path`, made if it does not exist, with every folder closed to others."""
     home = locate_home(path)
     try:
         if home.root.exists() and not home.root.is_dir():
@@ -143,7 +179,9 @@ def open_home(path: Path) -> Home:
         for folder in home.folders:
             make_private_folder(folder)
     except OSError as error:
-        raise HomeUnusable(f"The folder {home.root} cannot be used: {_reason(error)}.", hint=_hint(error)) from error
+        raise HomeUnusable(
+            f"The folder {home.root} cannot be used: {_describe_error(error)}.", hint=_choose_hint(error)
+        ) from error
     return home
 
 
@@ -157,7 +195,7 @@ def _refuse_foreign(root: Path) -> None:
 
 
 def _refuse_write_protected(root: Path) -> None:
-    """Leave a folder alone that its owner has write-protected: somebody meant that."""
+    """Raise for a folder that its owner has write-protected, because that was done on purpose."""
     mode = stat.S_IMODE(root.stat().st_mode)
     if mode & stat.S_IWUSR == 0:
         raise HomeUnusable(
@@ -166,11 +204,11 @@ def _refuse_write_protected(root: Path) -> None:
         )
 
 
-def _reason(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error).lower()
 
 
-def _hint(error: OSError) -> str:
+def _choose_hint(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return "Make room on that disk."
     return _ANOTHER_HOME
@@ -178,38 +216,38 @@ def _hint(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeLock:
-    """The locked file of a home, as the process that holds it sees it."""
+    """The lock on a home as its holder sees it; says whether the locked file is still the one at its path."""
 
     path: Path
     descriptor: int
 
     def is_held(self) -> bool:
         """Whether the path still leads to the file that is locked. If not, the home was deleted, moved or replaced, and
-        another process may have locked it. A path that cannot be looked at says nothing: then it counts as held."""
-        mine = os.fstat(self.descriptor)
+        another process may have locked it. A path that cannot be read proves nothing: then it counts as held."""
+        locked_file = os.fstat(self.descriptor)
         try:
             found = self.path.stat()
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
-        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+        return (found.st_dev, found.st_ino) == (locked_file.st_dev, locked_file.st_ino)
 
 
-def describe_lost(home: Home) -> str:
+def describe_lost_home(home: HomeLayout) -> str:
     return f"The folder {home.root} was deleted or replaced while Corral ran on it."
 
 
 @contextlib.contextmanager
-def hold_lock(home: Home) -> Iterator[HomeLock]:
-    """Be the only one who acts on this home; raises `HomeBusy` naming the holder."""
+def hold_lock(home: HomeLayout) -> Iterator[HomeLock]:
+    """Hold the lock of this home until the block ends; raise `HomeBusy` naming the holder."""
     descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise _busy(home) from error
+            raise _make_busy_error(home) from error
         lock = HomeLock(path=home.lock, descriptor=descriptor)
         if not lock.is_held():
-            raise HomeLost(describe_lost(home), hint="Start it again.")
+            raise HomeLost(describe_lost_home(home), hint="Start it again.")
         _write_holder(descriptor)
         for folder in home.folders:
             remove_unfinished(folder)
@@ -218,8 +256,8 @@ def hold_lock(home: Home) -> Iterator[HomeLock]:
         os.close(descriptor)
 
 
-def find_holder(home: Home) -> ProcessId | None:
-    """The process that holds the lock (`UNKNOWN_HOLDER` if it has not said who it is), or None if it is free."""
+def find_lock_holder(home: HomeLayout) -> ProcessBirth | None:
+    """Return the process that holds the lock (`UNKNOWN_HOLDER` if the file does not name it), or None if it is free."""
     try:
         descriptor = os.open(home.lock, os.O_RDWR)
     except OSError:
@@ -234,24 +272,24 @@ def find_holder(home: Home) -> ProcessId | None:
 
 
 def _write_holder(descriptor: int) -> None:
-    me = identify(os.getpid())
+    me = identify_process(os.getpid())
     assert me is not None, "this process exists"
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps({"pid": me.pid, "born_s": me.born_s}).encode(), 0)
 
 
-def _read_holder(home: Home) -> ProcessId | None:
+def _read_holder(home: HomeLayout) -> ProcessBirth | None:
     try:
         known = json.loads(home.lock.read_text(encoding="utf-8"))
-        return ProcessId(pid=int(known["pid"]), born_s=float(known["born_s"]))
+        return ProcessBirth(pid=int(known["pid"]), born_s=float(known["born_s"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _busy(home: Home) -> HomeBusy:
+def _make_busy_error(home: HomeLayout) -> HomeBusy:
     holder = _read_holder(home)
-    who = f"process {holder.pid}" if holder is not None else "another process"
+    holder_name = f"process {holder.pid}" if holder is not None else "another process"
     return HomeBusy(
-        f"Corral already runs on {home.root} ({who}).",
+        f"Corral already runs on {home.root} ({holder_name}).",
         hint="`corral status` shows it and `corral down` stops it. A second cluster needs its own --home and --port.",
     )

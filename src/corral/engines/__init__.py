@@ -1,26 +1,46 @@
-"""What comes with Corral: the built-in galleries and the launchers of engines that have no OpenAI server of their own.
+"""The galleries and engine launchers that come with Corral.
 
-Launchers are programs: they are copied beside an engine and run by its interpreter, so they import nothing of Corral.
+Launchers are programs: they are written beside an engine and run by its interpreter, so they import nothing of Corral.
+The HTTP server that several of them share is one source here, and is joined into each when the launcher is read.
 """
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 _HERE = Path(__file__).parent
+_SERVER_MODULE = "corral.engines.launchers._engine_server"
 
 
-def launcher_file(name: str) -> Path | None:
-    """The file of a launcher, or None if there is none of this name."""
+def read_launcher(name: str) -> str | None:
+    """Return the program of a launcher as one file that runs alone, or None if there is none of this name."""
     path = _HERE / "launchers" / f"{name}.py"
-    return path if name.isidentifier() and not name.startswith("_") and path.is_file() else None
+    if not name.isidentifier() or name.startswith("_") or not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8")
+    shared = next(
+        (one for one in ast.parse(text).body if isinstance(one, ast.ImportFrom) and one.module == _SERVER_MODULE), None
+    )
+    if shared is None:
+        return text
+    lines = text.splitlines()
+    lines[shared.lineno - 1 : shared.end_lineno] = _read_server()
+    return "\n".join(lines) + "\n"
 
 
-def gallery_files() -> tuple[Path, ...]:
-    """The files of the built-in gallery."""
+def _read_server() -> list[str]:
+    """Return the lines of the shared server after its docstring and its future import, which may only begin a file."""
+    text = (_HERE / "launchers" / "_engine_server.py").read_text(encoding="utf-8")
+    future = next(one for one in ast.parse(text).body if isinstance(one, ast.ImportFrom) and one.module == "__future__")
+    return text.splitlines()[future.end_lineno :]
+
+
+def list_gallery_files() -> tuple[Path, ...]:
+    """Return the files of the built-in gallery."""
     return tuple(sorted((_HERE / "gallery").glob("*.yaml")))
 
 
-def model_gallery_files() -> tuple[Path, ...]:
-    """The files of the built-in gallery of models."""
+def list_model_gallery_files() -> tuple[Path, ...]:
+    """Return the files of the built-in gallery of models."""
     return tuple(sorted((_HERE / "models").glob("*.yaml")))

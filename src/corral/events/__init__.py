@@ -1,1 +1,1 @@
-"""Following the outbox: one feed per frontend, for the in-memory directory and for everyone who watches."""
+"""Follows the outbox: one feed per frontend, for the in-memory directory and for all watchers."""

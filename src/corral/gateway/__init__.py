@@ -1,5 +1,6 @@
-"""The hot path: calls that models answer, from the client's connection to the engine's and back, without a framework.
+"""The way of an inference request, from the client's connection to the engine's and back.
 
-`protocol.py` stands between the socket and uvicorn: it answers the plain form of the hot calls itself and leaves
-everything else, byte for byte, to uvicorn's own protocol on the same connection.
+`connection/` speaks HTTP with the client, `request/` makes an `InferenceRequest` of head and body, `exchange/` calls
+the engine and relays its response, `routing/` chooses the replica. Each imports only those that come after it here, and
+`errors.py`. The ASGI routes of `api/openai` and `api/dialects` enter at `request/`.
 """

@@ -1,4 +1,4 @@
-"""What can be seen of the requests that have ended: numbers, an access log, traces.
+"""Observes the requests that have ended: numbers, an access log, traces.
 
-Everything here is told of each request exactly once (`ports/answers.py`) and knows nothing of how it was answered.
+Each request is reported here exactly once (`ports/requests.py`), without its content.
 """

@@ -1,7 +1,7 @@
-"""One line for each request, for those who read logs: text for people, JSON for collectors.
+"""Writes one log line per request: text for people, JSON for collectors.
 
-Guarantee: a line names the request, the key's id, the model and how it went, and nothing that was asked or answered.
-Text from outside (ids of requests, names) cannot break a line. Off, there is no listener and it costs nothing.
+Guarantee: a line names the request, the key's id, the model and the outcome, and nothing of the prompt or the response.
+Text from outside (ids of requests, names) cannot break a line. Switched off, there is no listener and no cost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from corral.domain.answered import Answered
+from corral.domain.usage import RequestRecord
 
 # A logger of its own, so that its lines can go elsewhere, without the handlers and levels of everything else.
 LOGGER = "corral.access"
@@ -20,30 +20,32 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class AccessLogStyle(StrEnum):
+    """The forms of the access log: off, text for people, JSON for collectors."""
+
     OFF = "off"
     TEXT = "text"
     JSON = "json"
 
 
 class AccessLog:
-    """A `Listener`."""
+    """Writes one line for each request that has ended. Implements `RequestListener`."""
 
     def __init__(self, style: AccessLogStyle, logger: logging.Logger | None = None) -> None:
-        assert style is not AccessLogStyle.OFF, "what is off has no listener"
-        self._line: Callable[[Answered], str] = as_json if style is AccessLogStyle.JSON else as_text
+        assert style is not AccessLogStyle.OFF, "an access log that is off has no listener"
+        self._format_line: Callable[[RequestRecord], str] = format_json if style is AccessLogStyle.JSON else format_text
         self._logger = logger or logging.getLogger(LOGGER)
 
-    def answered(self, *records: Answered) -> None:
+    def on_requests_ended(self, *records: RequestRecord) -> None:
         for record in records:
-            # Made by hand: looking for the caller on the stack costs more than the line.
-            said = logging.LogRecord(LOGGER, logging.INFO, "", 0, self._line(record), None, None)
-            self._logger.handle(said)
+            # The log record is made by hand, because finding the caller on the stack costs more than the line.
+            log_record = logging.LogRecord(LOGGER, logging.INFO, "", 0, self._format_line(record), None, None)
+            self._logger.handle(log_record)
 
 
-def as_json(record: Answered) -> str:
+def format_json(record: RequestRecord) -> str:
     return _encode(
         {
-            "at": _moment(record.began_at),
+            "at": _format_time(record.began_at),
             "request_id": record.request_id,
             "key_id": record.key_id,
             "call": record.call,
@@ -55,9 +57,9 @@ def as_json(record: Answered) -> str:
             "replica": record.replica_id,
             "attempts": record.attempts,
             "stream": record.is_stream,
-            "queue_ms": _ms(record.queue_s),
-            "first_byte_ms": None if record.first_byte_s is None else _ms(record.first_byte_s),
-            "total_ms": _ms(record.total_s),
+            "queue_ms": _to_ms(record.queue_s),
+            "first_byte_ms": None if record.first_byte_s is None else _to_ms(record.first_byte_s),
+            "total_ms": _to_ms(record.total_s),
             "events": record.events,
             "prompt_tokens": record.prompt_tokens,
             "cached_tokens": record.cached_tokens,
@@ -70,35 +72,35 @@ def as_json(record: Answered) -> str:
     )
 
 
-def as_text(record: Answered) -> str:
-    words = [_moment(record.began_at), record.call or "-", _word(record.model), str(record.status)]
+def format_text(record: RequestRecord) -> str:
+    words = [_format_time(record.began_at), record.call or "-", _format_word(record.model), str(record.status)]
     if record.error_code:
         words.append(f"{record.error_code}({record.origin.value})")
-    words.append(f"total={_ms(record.total_s)}ms")
+    words.append(f"total={_to_ms(record.total_s)}ms")
     if record.first_byte_s is not None:
-        words.append(f"first={_ms(record.first_byte_s)}ms")
-    words.append(f"queue={_ms(record.queue_s)}ms")
+        words.append(f"first={_to_ms(record.first_byte_s)}ms")
+    words.append(f"queue={_to_ms(record.queue_s)}ms")
     if record.completion_tokens is not None or record.prompt_tokens is not None:
         about = "~" if record.is_estimated else ""
         words.append(f"tokens={record.prompt_tokens or 0}+{about}{record.completion_tokens or 0}")
     if record.node_name:
-        words.append(f"node={_word(record.node_name)}")
+        words.append(f"node={_format_word(record.node_name)}")
     if record.attempts > 1:
         words.append(f"attempts={record.attempts}")
-    words += [f"key={record.key_id or '-'}", f"id={_word(record.request_id)}"]
+    words += [f"key={record.key_id or '-'}", f"id={_format_word(record.request_id)}"]
     return " ".join(words)
 
 
-def _ms(seconds: float) -> float:
+def _to_ms(seconds: float) -> float:
     return round(seconds * 1000.0, 1)
 
 
-def _moment(epoch_s: float) -> str:
+def _format_time(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="milliseconds")
 
 
-def _word(text: str) -> str:
-    """One word, whatever it holds."""
+def _format_word(text: str) -> str:
+    """Return the text as one word, whatever it contains."""
     if not text:
         return "-"
     return text if text.isprintable() and " " not in text else json.dumps(text)

@@ -1,6 +1,6 @@
-"""A histogram that a request can afford: values are counted many at a time, by one sort and one search for each bound.
+"""A histogram that is cheap per request: values are counted many at a time, by one sort and one search for each bound.
 
-Limit: a quantile is as exact as the buckets are narrow. Not safe between threads: it belongs to one event loop.
+Limit: a quantile is as exact as the buckets are narrow. Not thread-safe: a histogram belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-# Upper ends of the buckets, in seconds. A step is about the double: the eye sees no finer difference.
+# Upper bounds of the buckets, in seconds. Each is about double the previous one, which is fine enough for charts.
 REQUEST_BOUNDS = (
     0.001,
     0.0025,
@@ -28,23 +28,25 @@ REQUEST_BOUNDS = (
     120.0,
     300.0,
 )
-# A warm request finds its replica within microseconds; what counts is whether it waited at all.
+# A warm request finds its replica within microseconds, so only real waits need buckets.
 QUEUE_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-# Between two tokens it is about the speed at which people read, so here the steps are narrower.
+# The time between two tokens is about the speed at which people read, so these steps are narrower.
 TOKEN_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
 
 
 class Histogram:
+    """Counts values by buckets, many at a time, so cheaply that every request can be counted."""
+
     __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        # The last one counts what is above every bound.
+        # The last bucket counts the values above every bound.
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def observe(self, values: list[float]) -> None:
-        """All of these; the list is put in order."""
+        """Count all these values. Sorts the list in place."""
         if not values:
             return
         values.sort()
@@ -64,19 +66,18 @@ class Histogram:
         self.sum += other.sum
 
 
-def quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float | None:
-    """The value that this share of all values is below, as far as buckets tell; None if there are no values.
+def compute_quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float | None:
+    """Return the value that this share of all values is below, as exactly as the buckets allow; None without values.
 
-    Within a bucket values are taken to be spread evenly. Above the last bound nothing is known but that bound.
-    """
-    wanted = share * sum(counts)
-    if not wanted:
+    Within a bucket values are taken to be spread evenly. Above the last bound the result is that bound."""
+    target = share * sum(counts)
+    if not target:
         return None
     below = 0.0
     for position, count in enumerate(counts[: len(bounds)]):
-        if count and below + count >= wanted:
+        if count and below + count >= target:
             low = bounds[position - 1] if position else 0.0
-            # Rounding may end a hair above the bucket.
-            return min(bounds[position], low + (bounds[position] - low) * (wanted - below) / count)
+            # Rounding may end slightly above the bucket.
+            return min(bounds[position], low + (bounds[position] - low) * (target - below) / count)
         below += count
     return bounds[-1]

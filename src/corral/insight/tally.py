@@ -1,9 +1,9 @@
-"""Counting requests: the one place where the numbers of `/metrics` and of `corral top` come from.
+"""Counts requests: the one source of the numbers of `/metrics` and of `corral top`.
 
-Guarantee: every request that has ended is counted once, a sum never falls, and what is kept is bounded by the models
-and replicas that there are: what has gone is added up under its model, and a model that has gone under no name.
-What has ended is noted at once and counted some requests later, or when somebody asks.
-Limit: the numbers are of this process since its start. Nothing is locked: it belongs to one event loop.
+Guarantee: every request that has ended is counted once, a sum never falls, and memory is bounded by the existing models
+and replicas: the sums of a removed replica are added to its model's, and those of a removed model to a row without a
+name. Ended requests are noted at once and counted some requests later, or when the numbers are read. Limit: the numbers
+are of this process since its start. Not thread-safe: a tally belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from corral.domain.answered import Answered, Origin
+from corral.domain.usage import ErrorOrigin, RequestRecord
 from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, Histogram
 
-# What is counted under no name of its own.
+# The name under which all other rows are counted together.
 OTHER = "other"
-# More rows than a cluster has replicas; what comes beyond it is counted together.
+# More rows than a cluster has replicas; requests beyond this limit are counted together.
 ROWS_MAX = 10_000
-# So many are counted together: the code that counts is then at hand in the processor's cache, which it is not between
-# two requests, and that is most of its time.
-TOGETHER = 128
-# Codes of errors are slugs of ours; an engine's own can be anything.
+# This many requests are counted together, so that the counting code is in the processor's cache: loading it is most of
+# the time that counting takes.
+COUNTED_TOGETHER = 128
+# Error codes are our own slugs, but an engine's own can be any text.
 CODES_MAX = 200
-_OURS = (Origin.GATEWAY, Origin.ENGINE)
+_OURS = (ErrorOrigin.GATEWAY, ErrorOrigin.ENGINE)
 
 
-class Place(NamedTuple):
-    """What a row is about. Without a replica: none was reached."""
+class TallyKey(NamedTuple):
+    """Names what a row of the tally is about: model, call and replica. Without a replica: none was reached."""
 
     model: str
     call: str
     replica_id: str = ""
 
 
-class Row:
-    """The sums of one place."""
+class TallyRow:
+    """Holds the sums of all requests with one `TallyKey`."""
 
     __slots__ = (
         "cached_tokens",
@@ -56,26 +56,26 @@ class Row:
         self.first_byte = Histogram(REQUEST_BOUNDS)
         self.inter_token = Histogram(TOKEN_BOUNDS)
         self.queue = Histogram(QUEUE_BOUNDS)
-        # By the first digit of the status.
+        # Requests by the first digit of the status.
         self.statuses = [0] * 10
-        # Those that the client is not to blame for; also answers that began well and were cut.
+        # Errors that the client did not cause, including responses that began well and were cut.
         self.errors = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.completion_tokens = 0
-        # Tokens as they could be seen going by: the events of streams, the tokens of other answers.
+        # Tokens as they were relayed: the events of streams, the tokens of other responses.
         self.written = 0
 
     @property
     def requests(self) -> int:
         return sum(self.statuses)
 
-    def take(self, records: list[Answered]) -> None:
+    def count(self, records: list[RequestRecord]) -> None:
         statuses = self.statuses
         for record in records:
             statuses[record.status // 100] += 1
         self.errors += sum([record.origin in _OURS for record in records])
-        # Not those that were turned away: how long that took would only blur how long answers take.
+        # Refused requests are left out, because their times would blur the times of responses.
         tried = [record for record in records if record.attempts]
         self.request.observe([record.total_s for record in tried])
         self.queue.observe([record.queue_s for record in tried])
@@ -92,7 +92,7 @@ class Row:
         self.completion_tokens += sum([record.completion_tokens or 0 for record in tried])
         self.written += sum([record.events if record.is_stream else record.completion_tokens or 0 for record in tried])
 
-    def add(self, other: Row) -> None:
+    def add(self, other: TallyRow) -> None:
         self.request.add(other.request)
         self.first_byte.add(other.first_byte)
         self.inter_token.add(other.inter_token)
@@ -105,75 +105,75 @@ class Row:
         self.written += other.written
 
 
-class Tally:
-    """A `Listener`."""
+class RequestTally:
+    """Counts every request that has ended, by model, call and replica. Implements `RequestListener`."""
 
     def __init__(self) -> None:
-        # Ended, and not counted yet.
-        self._noted: list[Answered] = []
-        self._counted: dict[tuple[str, str, str], Row] = {}
-        # What was counted for replicas that have gone, by model and call.
-        self._past: defaultdict[tuple[str, str], Row] = defaultdict(Row)
+        # Requests that have ended and are not counted yet.
+        self._uncounted_records: list[RequestRecord] = []
+        self._rows_by_key: dict[tuple[str, str, str], TallyRow] = {}
+        # The sums of removed replicas, by model and call.
+        self._removed_rows: defaultdict[tuple[str, str], TallyRow] = defaultdict(TallyRow)
         self._errors: Counter[tuple[str, str]] = Counter()
 
-    def answered(self, *records: Answered) -> None:
-        self._noted += records
-        if len(self._noted) >= TOGETHER:
+    def on_requests_ended(self, *records: RequestRecord) -> None:
+        self._uncounted_records += records
+        if len(self._uncounted_records) >= COUNTED_TOGETHER:
             self._count()
 
     def _count(self) -> None:
-        noted, self._noted = self._noted, []
-        alike: defaultdict[tuple[str, str, str], list[Answered]] = defaultdict(list)
+        noted, self._uncounted_records = self._uncounted_records, []
+        alike: defaultdict[tuple[str, str, str], list[RequestRecord]] = defaultdict(list)
         for record in noted:
             alike[record.model, record.call, record.replica_id].append(record)
             if record.error_code:
-                self._fail(record.origin.value, record.error_code)
+                self._count_error(record.origin.value, record.error_code)
         for key, records in alike.items():
-            (self._counted.get(key) or self._open(Place(*key))).take(records)
+            (self._rows_by_key.get(key) or self._ensure_row(TallyKey(*key))).count(records)
 
     @property
-    def _rows(self) -> dict[tuple[str, str, str], Row]:
-        """With all that has ended."""
-        if self._noted:
+    def _rows(self) -> dict[tuple[str, str, str], TallyRow]:
+        """Return all rows, after counting the requests that have ended."""
+        if self._uncounted_records:
             self._count()
-        return self._counted
+        return self._rows_by_key
 
-    def rows(self) -> Iterator[tuple[Place, Row]]:
-        """Of what is there now."""
-        return ((Place(*key), row) for key, row in self._rows.items())
+    def iter_rows(self) -> Iterator[tuple[TallyKey, TallyRow]]:
+        """Yield the rows of existing models and replicas."""
+        return ((TallyKey(*key), row) for key, row in self._rows.items())
 
-    def totals(self) -> dict[tuple[str, str], Row]:
-        """By model and call, since the start; the caller's own."""
-        sums: defaultdict[tuple[str, str], Row] = defaultdict(Row)
+    def compute_totals(self) -> dict[tuple[str, str], TallyRow]:
+        """Return the sums by model and call since the start. The caller owns the result."""
+        sums: defaultdict[tuple[str, str], TallyRow] = defaultdict(TallyRow)
         rows = self._rows
-        for (model, call), row in self._past.items():
+        for (model, call), row in self._removed_rows.items():
             sums[model, call].add(row)
         for (model, call, _), row in rows.items():
             sums[model or OTHER, call].add(row)
         return dict(sums)
 
-    def errors(self) -> dict[tuple[str, str], int]:
-        """By who is to blame and code, since the start."""
+    def count_errors(self) -> dict[tuple[str, str], int]:
+        """Return the number of errors by origin and code since the start."""
         self._count()
         return dict(self._errors)
 
     def forget(self, models: Collection[str], replica_ids: Collection[str]) -> None:
-        """These are there; what was counted for others is added up."""
+        """Keep the rows of these models and replicas, and add up those of all others."""
         rows = self._rows
         for key in list(rows):
             model, call, replica_id = key
             if (model and model not in models) or (replica_id and replica_id not in replica_ids):
-                self._past[model or OTHER, call].add(rows.pop(key))
-        for model, call in list(self._past):
+                self._removed_rows[model or OTHER, call].add(rows.pop(key))
+        for model, call in list(self._removed_rows):
             if model != OTHER and model not in models:
-                self._past[OTHER, call].add(self._past.pop((model, call)))
+                self._removed_rows[OTHER, call].add(self._removed_rows.pop((model, call)))
 
-    def _open(self, place: Place) -> Row:
-        if len(self._counted) >= ROWS_MAX:
-            place = Place("", place.call)
-        return self._counted.setdefault(place, Row())
+    def _ensure_row(self, key: TallyKey) -> TallyRow:
+        if len(self._rows_by_key) >= ROWS_MAX:
+            key = TallyKey("", key.call)
+        return self._rows_by_key.setdefault(key, TallyRow())
 
-    def _fail(self, origin: str, code: str) -> None:
+    def _count_error(self, origin: str, code: str) -> None:
         if len(self._errors) >= CODES_MAX and (origin, code) not in self._errors:
             code = OTHER
         self._errors[origin, code] += 1

@@ -1,9 +1,9 @@
-"""The library of one frontend: what enters the cluster enters here, once, and nodes read it from here.
+"""The library of one frontend: files enter the cluster here, once, and nodes read them from here.
 
-Guarantee: what `enter` returns is held, hashed and registered, in one transaction with the model's facts. A crash
-leaves nothing behind but bytes that the next try goes on with. One content is fetched once at a time, whoever wants it.
-Limit: a folder is a cache of one frontend. What is lost from it is fetched again from where it came from; other
-frontends that hold it are named to whoever asks. Slow work runs in threads.
+Guarantee: everything that `ensure_files` returns is held, hashed and registered, in one transaction with the model's
+facts. A crash leaves nothing behind but bytes that the next attempt continues with. One content is fetched once at a
+time, whoever needs it. Limit: a folder is a cache of one frontend. A lost file is fetched again from its source;
+other frontends that hold it are named to the reader. Slow work runs in threads.
 """
 
 from __future__ import annotations
@@ -16,70 +16,44 @@ from pathlib import Path
 
 import structlog
 
-from corral.bus.messages import BlobPlace
+from corral.bus.messages import BlobSource
 from corral.domain.errors import Conflict, NotFound, Unavailable
 from corral.domain.model import CHUNK_BYTES, Blob, ModelFacts, ModelFile, StoredFile
-from corral.library.entering import Entering
-from corral.library.facts import facts_of
+from corral.library.content_store import INCOMING_LIFE_S, ContentStore, measure_free_bytes
+from corral.library.facts import ToolSupportReader, read_stored_facts
+from corral.library.file_reader import read_file
+from corral.library.importer import FetchProgress, LibraryImporter
 from corral.library.inspector import CopyInspector, InspectorDeps
-from corral.library.report import Sum
-from corral.library.serving import read_file
-from corral.library.shelf import INCOMING_LIFE_S, Shelf, disk_free
-from corral.library.wanted import is_upload, measure, resolve
-from corral.ports.library import FetchReport, NoPeers, Peers
-from corral.ports.origin import Moved, Origins
+from corral.library.resolved_files import is_upload, measure, resolve_files
+from corral.ports.files import ModelFileOrigins, ProgressCallback, SharedStorage
+from corral.ports.library import FetchProgressListener, NoPeerLibraries, PeerLibraries
 from corral.ports.runtime import Clock
-from corral.ports.storage import Storage
-from corral.runtime.guard import Failed, attempt
+from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import files as file_store
 from corral.store import models as model_store
 from corral.store import replicas as replica_store
 from corral.store.database import Database, is_storable
-from corral.store.files import Held, Holder, LostUpload
+from corral.store.files import HeldContent, LibraryHolder, LostUpload
+from corral.transfer.files import StopFlag, run_in_thread
 from corral.transfer.inbox import Inbox
-from corral.transfer.threads import Stop, in_thread
 
 log = structlog.get_logger(__name__)
-
-# Lists of chunks that are kept in memory; one of 1 TiB takes 4 MiB.
-CHUNK_LISTS_MAX = 64
-# What is held for no model is kept so long when somebody asks to collect, and so long when nobody does: whoever sends a
-# file makes a model of it afterwards.
+# How long a content of no model is kept when an admin collects, and how long otherwise: after an upload the model
+# is created later.
 GRACE_S = 3600.0
 LONG_GRACE_S = 24 * 3600.0
-# An address of the storage outlives the longest transfer that is given it.
+# A signed address of the storage outlives the longest transfer that uses it.
 ADDRESS_LIFE_S = 24 * 3600.0
-# What is listened on, and nobody can be sent to.
+# Addresses to listen on that no client can be sent to.
 _ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 SHARED_FOLDER = "shared folder"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryOptions:
-    frontend_id: str
-    # None: this frontend has no library; nothing can enter here.
-    folder: Path | None = None
-    # The folder is the same for all frontends and workers: nothing has to be moved to a node.
-    is_shared: bool = False
-    # How much room there is in a folder; tests have their own.
-    free_bytes: Callable[[Path], int] = disk_free
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """What a library holds, or held, for no model."""
-
-    files: tuple[StoredFile, ...] = ()
-    is_dry_run: bool = False
-
-    @property
-    def freed_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
+# How many lists of chunks are kept in memory; one of 1 TiB takes 4 MiB.
+CHUNK_LISTS_MAX = 64
 
 
 @dataclass(slots=True)
-class _Memory:
-    """Lists of chunks that were asked for lately."""
+class ChunkListCache:
+    """Caches the newest lists of chunks, and drops the one that was used longest ago."""
 
     lists: OrderedDict[str, Blob] = field(default_factory=OrderedDict)
 
@@ -94,290 +68,338 @@ class _Memory:
             self.lists.popitem(last=False)
 
 
-class Library:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryOptions:
+    """Tunables of the library: its folder, whether workers share it, and how free space is measured."""
+
+    frontend_id: str
+    # None: this frontend has no library, and files cannot enter here.
+    folder: Path | None = None
+    # The folder is the same for all frontends and workers: nothing has to be copied to a node.
+    is_shared: bool = False
+    # Returns the free space of a folder; tests replace it.
+    free_bytes: Callable[[Path], int] = measure_free_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryGarbageReport:
+    """Lists the files that the library held for no model, and the bytes that they take."""
+
+    files: tuple[StoredFile, ...] = ()
+    is_dry_run: bool = False
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+class FrontendLibrary:
+    """Keeps the content-addressed files of models on one frontend: fetches, registers, serves and collects them."""
+
     def __init__(
         self,
         options: LibraryOptions,
         database: Database,
-        origins: Origins,
+        origins: ModelFileOrigins,
         clock: Clock,
-        storage: Storage | None = None,
-        peers: Peers | None = None,
+        storage: SharedStorage | None = None,
+        peers: PeerLibraries | None = None,
     ) -> None:
-        self._peers = peers or NoPeers()
+        self._peers = peers or NoPeerLibraries()
         self._database = database
         self._origins = origins
         self._clock = clock
         self._storage = storage
         self._is_shared = options.is_shared
-        self._shelf = _shelf(options)
-        self._own = Holder(
+        self._content_store = (
+            ContentStore(options.folder, free_bytes=options.free_bytes, is_open_to_workers=options.is_shared)
+            if options.folder is not None
+            else None
+        )
+        self._own_holder = LibraryHolder(
             name=SHARED_FOLDER if options.is_shared else options.frontend_id, is_shared=options.is_shared
         )
-        self._stored = Holder(name=storage.name, is_shared=True) if storage else None
-        # Contents that somebody is about to register: not to be collected now.
+        self._storage_holder = LibraryHolder(name=storage.name, is_shared=True) if storage else None
+        # Contents that are about to be registered: not to be collected now.
         self._pins: Counter[str] = Counter()
-        self._memory = _Memory()
+        self._chunk_lists = ChunkListCache()
+        self._tool_support = ToolSupportReader(database, self.filter_held, self.find_path, storage)
         self._inspector = CopyInspector(
-            self._shelf,
+            self._content_store,
             InspectorDeps(
                 clock=clock,
-                find_blob=self.blob,
-                drop_own=lambda sha256: self._drop(self._own, sha256),
-                drop_stored=lambda sha256: self._drop(self._stored, sha256),
+                find_blob=self.get_blob,
+                drop_own=lambda sha256: self._drop(self._own_holder, sha256),
+                drop_stored=lambda sha256: self._drop(self._storage_holder, sha256),
                 storage=storage,
             ),
         )
-        self._lost: tuple[LostUpload, ...] = ()
-        self._entering = (
-            Entering(self._shelf, origins, storage, known=self._known, peers=self._from_peers) if self._shelf else None
+        self._lost_uploads: tuple[LostUpload, ...] = ()
+        self._importer = (
+            LibraryImporter(
+                self._content_store,
+                origins,
+                storage,
+                find_held=self._find_held,
+                fetch_from_peers=self._fetch_from_peers,
+            )
+            if self._content_store
+            else None
         )
 
     @property
-    def shelf(self) -> Shelf:
-        if self._shelf is None:
-            raise _no_library()
-        return self._shelf
+    def content_store(self) -> ContentStore:
+        if self._content_store is None:
+            raise _make_no_library_error()
+        return self._content_store
 
     @property
-    def _door(self) -> Entering:
-        if self._entering is None:
-            raise _no_library()
-        return self._entering
+    def _ready_importer(self) -> LibraryImporter:
+        if self._importer is None:
+            raise _make_no_library_error()
+        return self._importer
 
     @property
     def is_shared_folder(self) -> bool:
-        """Workers find the files of models in the same folder."""
+        """Whether workers find the files of models in the same folder."""
         return self._is_shared
 
     # --- start and stop ---
 
     async def start(self) -> None:
-        """Register what is in the folder, if there is one yet. A library that is not usable stops nobody else."""
-        if self._shelf is None:
+        """Register the contents of the folder, if it exists. A library that is not usable stops nothing else."""
+        if self._content_store is None:
             return
         outcome = await attempt(self.tidy)
-        if isinstance(outcome, Failed):
-            log.warning("the library could not be looked through", error=outcome.sentence)
+        if isinstance(outcome, AttemptFailure):
+            log.warning("could not read the library", error=outcome.sentence)
 
     async def stop(self) -> None:
-        """End what is being fetched; its bytes stay. Others do not look here any more."""
+        """Stop running fetches, whose bytes stay, and unregister this library."""
         await self._inspector.close()
-        if self._entering is not None:
-            await self._entering.close()
-        if self._shelf is not None and not self._own.is_shared:
+        if self._importer is not None:
+            await self._importer.close()
+        if self._content_store is not None and not self._own_holder.is_shared:
             async with self._database.transaction() as tx:
-                await file_store.drop_holder(tx, self._own)
+                await file_store.drop_holder(tx, self._own_holder)
         if self._storage is not None:
             await self._storage.close()
 
     async def tidy(self) -> int:
-        """Bring folder and registry together; how many contents are held here.
+        """Reconcile folder and registry, and return how many contents are held here.
 
-        A file of another size than its content has is thrown away: it was damaged. One that the registry does not know
-        stays, and is looked at when somebody wants it.
+        A file of another size than its content has is deleted: it was damaged. One that the registry does not know
+        stays, and is checked when it is needed.
         """
-        shelf = self.shelf
-        if not await in_thread(lambda _stop: shelf.folder.is_dir()):
-            # Made with the first file: a frontend that fetches nothing leaves no folder behind.
+        store = self.content_store
+        if not await run_in_thread(lambda _stop: store.folder.is_dir()):
+            # The folder is created with the first file: a frontend that fetches nothing leaves no folder behind.
             async with self._database.transaction() as tx:
                 await file_store.drop_absent_holders(tx)
             return 0
-        await in_thread(lambda _stop: shelf.prepare())
-        await in_thread(lambda _stop: shelf.tidy(self._clock.wall().timestamp()))
-        found = await in_thread(lambda _stop: list(shelf.contents()))
+        await run_in_thread(lambda _stop: store.prepare())
+        await run_in_thread(lambda _stop: store.tidy(self._clock.wall().timestamp()))
+        found = await run_in_thread(lambda _stop: list(store.list_contents()))
         async with self._database.transaction() as tx:
             await file_store.drop_absent_holders(tx)
             sizes = await file_store.list_sizes(tx)
         damaged = [entry.sha256 for entry in found if sizes.get(entry.sha256, entry.size_bytes) != entry.size_bytes]
         for sha256 in damaged:
-            log.warning("a file of the library had the wrong size and is gone", sha256=sha256)
-            await in_thread(lambda _stop, sha256=sha256: shelf.remove(sha256))  # type: ignore[misc]
+            log.warning("a file of the library had the wrong size and was removed", sha256=sha256)
+            await run_in_thread(lambda _stop, sha256=sha256: store.remove(sha256))  # type: ignore[misc]
         held = sorted({entry.sha256 for entry in found if entry.sha256 in sizes} - set(damaged))
         async with self._database.transaction() as tx:
-            # Only what is new to it: saying it again would make it look fresh.
-            known = await file_store.list_holders(tx, held)
-            await file_store.put_holder(tx, [one for one in held if self._own not in known.get(one, ())], self._own)
-        await self._look_through({sha256: sizes[sha256] for sha256 in held})
+            # Only new contents are registered: repeating the others would make them look fresh.
+            known, own = await file_store.list_holders(tx, held), self._own_holder
+            await file_store.put_holder(tx, [one for one in held if own not in known.get(one, ())], own)
+        await self._inspect_changed({sha256: sizes[sha256] for sha256 in held})
         return len(held)
 
-    async def _look_through(self, sizes: Mapping[str, int]) -> None:
-        """Have copies hashed that were touched since they were noted. One of an older version is noted as it is."""
-        shelf = self.shelf
+    async def _inspect_changed(self, sizes: Mapping[str, int]) -> None:
+        """Have copies hashed that were touched since their note was written. A copy of an older version is noted as
+        it is."""
+        store = self.content_store
 
-        def find_changed(stop: Stop) -> list[str]:
+        def find_changed(stop: StopFlag) -> list[str]:
             changed = []
             for sha256, size_bytes in sizes.items():
-                stop.check()
-                if shelf.has_note(sha256) and not shelf.is_as_noted(sha256, size_bytes):
+                stop.raise_if_set()
+                if store.has_note(sha256) and not store.matches_note(sha256, size_bytes):
                     changed.append(sha256)
-                elif not shelf.has_note(sha256):
-                    shelf.note(sha256)
+                elif not store.has_note(sha256):
+                    store.write_note(sha256)
             return changed
 
-        for sha256 in await in_thread(find_changed):
+        for sha256 in await run_in_thread(find_changed):
             self._inspector.inspect(sha256)
 
     # --- what is held ---
 
-    def path(self, sha256: str) -> Path | None:
-        """The file of a content on this machine; None if it is not here."""
-        return self._shelf.path(sha256) if self._shelf is not None else None
+    def find_path(self, sha256: str) -> Path | None:
+        """Return the file of a content on this machine; None if it is not here."""
+        return self._content_store.find_path(sha256) if self._content_store is not None else None
 
     async def has(self, sha256: str) -> bool:
-        """Here, or in the storage that all frontends share."""
-        return sha256 in await self.holds((sha256,))
+        """Whether the content is here, or in the storage that all frontends share."""
+        return sha256 in await self.filter_held((sha256,))
 
-    async def holds(self, sha256s: Collection[str]) -> frozenset[str]:
-        """Which of these can be had from here or from the storage."""
+    async def filter_held(self, sha256s: Collection[str]) -> frozenset[str]:
+        """Return those of the contents that are available here or from the storage."""
         missing = {sha256 for sha256 in sha256s if not await self._is_intact(sha256)}
         held = frozenset(sha256s) - missing
-        if not missing or self._stored is None:
+        if not missing or self._storage_holder is None:
             return held
         async with self._database.transaction() as tx:
             holders = await file_store.list_holders(tx, missing)
-        return held | {sha256 for sha256, those in holders.items() if self._stored in those}
+        return held | {sha256 for sha256, found in holders.items() if self._storage_holder in found}
 
     async def _is_intact(self, sha256: str) -> bool:
-        """Whether a right copy is in this frontend's folder. One that the registry does not know is taken for right
-        until somebody wants it: see `_known`."""
-        if self.path(sha256) is None:
+        """Whether a right copy is in this frontend's folder. A copy that the registry does not know counts as right
+        until it is needed: see `_find_held`."""
+        if self.find_path(sha256) is None:
             return False
         async with self._database.transaction() as tx:
             blob = await file_store.find_blob(tx, sha256)
         return blob is None or await self._inspector.is_intact(blob)
 
     async def drop_damaged(self, sha256s: Collection[str]) -> None:
-        """Look at this frontend's copies of these contents; those that are damaged or gone are not held any more."""
-        for sha256 in sha256s if self._shelf is not None else ():
+        """Check this frontend's copies of these contents; damaged or missing ones are no longer held."""
+        for sha256 in sha256s if self._content_store is not None else ():
             if not await self._is_intact(sha256):
-                await self.missed(sha256)
+                await self.report_missing(sha256)
 
     def can_serve(self, blob: Blob) -> bool:
-        """Whether a copy of this size is here. One that was touched is served, as nodes verify what they get, and is
-        looked at meanwhile."""
-        path = self.path(blob.sha256)
+        """Whether a copy of this size is here. A touched copy is served and checked meanwhile: nodes verify it."""
+        path = self.find_path(blob.sha256)
         if path is None:
             return False
-        if not self._inspector.is_as_noted(blob):
+        if not self._inspector.matches_note(blob):
             self._inspector.inspect(blob.sha256)
         return path.stat().st_size == blob.size_bytes
 
     def report_damage(self, sha256: str) -> bool | None:
-        """A node was given wrong bytes of a content: hash this frontend's copies, at most once in ten minutes. Whether
-        they are right; None as long as that is not known."""
+        """Hash this frontend's copies of a content of which a node received wrong bytes, at most once in ten
+        minutes. Return whether they are right; None while that is not known."""
         return self._inspector.inspect(sha256)
 
-    async def _drop(self, holder: Holder | None, sha256: str) -> None:
+    async def _drop(self, holder: LibraryHolder | None, sha256: str) -> None:
         if holder is not None:
             async with self._database.transaction() as tx:
                 await file_store.drop_holder(tx, holder, (sha256,))
         await self.find_lost()
 
     async def find_lost(self) -> int:
-        """Look for files that were sent by hand and that no library holds any more; how many there are."""
+        """Look for uploaded files that no library holds any more, and return how many there are."""
         async with self._database.transaction() as tx:
-            self._lost = tuple(await file_store.list_lost_uploads(tx, self._own))
-        return len(self._lost)
+            self._lost_uploads = tuple(await file_store.list_lost_uploads(tx, self._own_holder))
+        return len(self._lost_uploads)
 
-    def trouble(self) -> str | None:
-        """What people have to send again, as a sentence."""
-        if not self._lost:
+    def describe_lost_uploads(self) -> str | None:
+        """Return a sentence with the files that people have to upload again; None if there are none."""
+        if not self._lost_uploads:
             return None
-        first, more = self._lost[0], len(self._lost) - 1
+        first, more = self._lost_uploads[0], len(self._lost_uploads) - 1
         others = f", and {more} more such {'file' if more == 1 else 'files'}" if more else ""
         return (
-            f"{first.path} of model {first.model} was sent by hand and no library has it any more{others}: send it "
+            f"{first.path} of model {first.model} was uploaded and no library has it any more{others}: upload it "
             f"again with `corral models import`, or PUT /api/files/{first.sha256}."
         )
 
-    async def holders(self, sha256: str) -> tuple[Holder, ...]:
-        """Everybody who is registered to hold it."""
+    async def list_holders(self, sha256: str) -> tuple[LibraryHolder, ...]:
+        """Return every library that is registered to hold the content."""
         async with self._database.transaction() as tx:
             return (await file_store.list_holders(tx, (sha256,))).get(sha256, ())
 
-    async def missed(self, sha256: str) -> tuple[Holder, ...]:
-        """Somebody wants what is not here: who holds it. If that was said of this library it is taken back, so that
-        whoever asks next fetches it again."""
-        found = await self.holders(sha256)
-        if self._own not in found:
+    async def report_missing(self, sha256: str) -> tuple[LibraryHolder, ...]:
+        """Return who holds a content that is missing here, and unregister this library as a holder."""
+        found = await self.list_holders(sha256)
+        if self._own_holder not in found:
             return found
         log.warning("a file of the library is lost", sha256=sha256)
-        await self._drop(self._own, sha256)
-        return tuple(holder for holder in found if holder != self._own)
+        await self._drop(self._own_holder, sha256)
+        return tuple(holder for holder in found if holder != self._own_holder)
 
-    async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
-        """Addresses of the storage, from which nodes take these directly, and of the frontends that hold them: a node
-        may know only some of the frontends."""
+    async def list_blob_sources(self, sha256s: Collection[str]) -> tuple[BlobSource, ...]:
+        """Return addresses of the storage, from which nodes take these directly, and of the frontends that hold
+        them: a node may know only some of the frontends."""
         async with self._database.transaction() as tx:
             libraries = await file_store.list_libraries(tx, sha256s)
-            holders = await file_store.list_holders(tx, sha256s) if self._stored else {}
-        return (*await self._stored_at(sha256s, holders), *_library_places(libraries, frozenset(sha256s)))
+            holders = await file_store.list_holders(tx, sha256s) if self._storage_holder else {}
+        return (
+            *await self._list_storage_sources(sha256s, holders),
+            *_make_library_sources(libraries, frozenset(sha256s)),
+        )
 
-    async def _stored_at(
-        self, sha256s: Collection[str], holders: Mapping[str, tuple[Holder, ...]]
-    ) -> tuple[BlobPlace, ...]:
-        if self._storage is None or self._stored is None:
+    async def _list_storage_sources(
+        self, sha256s: Collection[str], holders: Mapping[str, tuple[LibraryHolder, ...]]
+    ) -> tuple[BlobSource, ...]:
+        if self._storage is None or self._storage_holder is None:
             return ()
-        stored = [sha256 for sha256 in sorted(sha256s) if self._stored in holders.get(sha256, ())]
+        stored = [sha256 for sha256 in sorted(sha256s) if self._storage_holder in holders.get(sha256, ())]
         return tuple(
             [
-                BlobPlace(kind="storage", url=await self._storage.address(sha256, ADDRESS_LIFE_S), sha256=sha256)
+                BlobSource(kind="storage", url=await self._storage.make_address(sha256, ADDRESS_LIFE_S), sha256=sha256)
                 for sha256 in stored
             ]
         )
 
-    async def blob(self, sha256: str) -> Blob:
-        """Size and chunks of a content that the cluster knows, wherever it is held."""
-        known = self._memory.get(sha256)
+    async def get_blob(self, sha256: str) -> Blob:
+        """Return size and chunks of a content that the cluster knows, wherever it is held."""
+        known = self._chunk_lists.get(sha256)
         if known is None:
             async with self._database.transaction() as tx:
                 known = await file_store.find_blob(tx, sha256)
             if known is None:
                 raise NotFound("The cluster knows no such content.", code="blob_not_found")
-            self._memory.put(known)
+            self._chunk_lists.put(known)
         return known
 
-    async def list_held(self, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[Held]:
-        """A page of everything that the cluster knows, by sha256, wherever it is held."""
+    async def list_contents(self, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[HeldContent]:
+        """Return a page of all contents that the cluster knows, by sha256, wherever they are held."""
         if model is not None and not is_storable(model):
             return []
         async with self._database.transaction() as tx:
-            return await file_store.list_held(tx, model=model, after=after, limit=limit)
+            return await file_store.list_contents(tx, model=model, after=after, limit=limit)
 
     def read(self, sha256: str, offset: int, length: int) -> AsyncIterator[memoryview]:
-        """These bytes of a content that is here, in large pieces; `NotFound` if it is not."""
-        path = self.path(sha256)
+        """Yield these bytes of a content that is here, in large pieces; `NotFound` if it is not."""
+        path = self.find_path(sha256)
         if path is None:
             raise NotFound("This frontend does not hold that content.", code="blob_not_here")
         return read_file(path, offset, length)
 
-    async def chunk(self, sha256: str, index: int) -> bytes:
-        """One chunk of a content that is here."""
+    async def read_chunk(self, sha256: str, index: int) -> bytes:
+        """Return one chunk of a content that is here."""
         return b"".join([piece async for piece in self.read(sha256, index * CHUNK_BYTES, CHUNK_BYTES)])
 
     # --- entering ---
 
     async def measure(self, files: Sequence[ModelFile]) -> int | None:
-        """Ask the sources of these files whether they are there, and return their bytes. See `wanted.measure`."""
-        return await measure(self._origins, files, self._known)
+        """Ask the sources of these files whether they exist, and return their bytes. See `resolved_files.measure`."""
+        return await measure(self._origins, files, self._find_held)
 
-    async def enter(self, model: str, files: Sequence[ModelFile], report: FetchReport) -> tuple[StoredFile, ...]:
-        """Hold all files of a model, and register what it is made of and what its headers say.
+    async def ensure_files(
+        self, model: str, files: Sequence[ModelFile], report: FetchProgressListener
+    ) -> tuple[StoredFile, ...]:
+        """Hold all files of a model, and register its contents and the facts in their headers.
 
-        What is held already is not fetched again, if its sha256 was promised. `Conflict` (model_changed) if the model
-        was given other files meanwhile; what was fetched is kept.
+        A held file is not fetched again, if its sha256 was given. `Conflict` (model_changed) if the model was given
+        other files meanwhile; fetched files are kept.
         """
         async with self._database.transaction() as tx:
             entry = (await model_store.get_model(tx, model)).config.entry
-        wanted = await resolve(self._origins, files)
-        with self._pinned() as pin:
-            blobs = await self._door.hold(wanted, Sum(report, len(wanted)), pin) if wanted else []
+        resolved = await resolve_files(self._origins, files)
+        with self._pin_contents() as pin:
+            blobs = (
+                await self._ready_importer.import_files(resolved, FetchProgress(report, len(resolved)), pin)
+                if resolved
+                else []
+            )
             stored = tuple(
                 StoredFile(path=one.path, sha256=blob.sha256, size_bytes=blob.size_bytes)
-                for one, blob in zip(wanted, blobs, strict=True)
+                for one, blob in zip(resolved, blobs, strict=True)
             )
-            facts = await facts_of(stored, entry, self.path, self._storage)
+            facts = await read_stored_facts(stored, entry, self.find_path, self._storage)
             await self._register(model, files, blobs, stored, facts)
             self._forget_inspections(blobs)
             await self._leave_to_storage(blobs)
@@ -390,15 +412,15 @@ class Library:
         """
         if not files or not all(is_upload(file) for file in files):
             return False
-        sent = await resolve(self._origins, files)
-        if await self.holds([one.sha256 for one in sent]) < {one.sha256 for one in sent}:
+        sent = await resolve_files(self._origins, files)
+        if await self.filter_held([one.sha256 for one in sent]) < {one.sha256 for one in sent}:
             return False
-        blobs = [await self.blob(one.sha256) for one in sent]
+        blobs = [await self.get_blob(one.sha256) for one in sent]
         stored = [
             StoredFile(path=one.path, sha256=blob.sha256, size_bytes=blob.size_bytes)
             for one, blob in zip(sent, blobs, strict=True)
         ]
-        await facts_of(stored, entry, self.path, self._storage)
+        await read_stored_facts(stored, entry, self.find_path, self._storage)
         return True
 
     async def _register(
@@ -414,24 +436,24 @@ class Library:
             if locked.config.files != tuple(files):
                 raise Conflict(
                     f"{model} was given other files while these were fetched.",
-                    hint="Ask again; what was fetched is kept.",
+                    hint="Try again; the fetched files are kept.",
                     code="model_changed",
                 )
             await file_store.put_blobs(tx, blobs, self._holder)
             made = await model_store.put_contents(tx, locked.name, stored, facts)
-            # A source that nobody had promised a sha256 of may have changed: what runs with the old bytes ends.
+            # A source without a given sha256 may have changed: replicas with the old bytes end.
             await replica_store.mark_stale(tx, made.name, made.run_hash, "its files have changed")
 
-    async def take(self, path: Path, sha256: str) -> Blob:
-        """Hold a file that somebody has sent; it is moved, and registered without a model. Twice is once."""
-        with self._pinned() as pin:
+    async def take_upload(self, path: Path, sha256: str) -> Blob:
+        """Hold an uploaded file; it is moved, and registered without a model. A second upload changes nothing."""
+        with self._pin_contents() as pin:
             pin(sha256)
-            blob = await self._known(sha256) or await self._door.take(path, sha256)
+            blob = await self._find_held(sha256) or await self._ready_importer.import_upload(path, sha256)
             async with self._database.transaction() as tx:
                 await file_store.put_blobs(tx, (blob,), self._holder)
             self._forget_inspections((blob,))
             await self._leave_to_storage((blob,))
-        if self._lost:
+        if self._lost_uploads:
             await self.find_lost()
         return blob
 
@@ -440,84 +462,86 @@ class Library:
             self._inspector.forget(blob.sha256)
 
     async def _leave_to_storage(self, blobs: Sequence[Blob]) -> None:
-        """With a storage, the folder is only where files pass through."""
+        """Delete local copies that are in the storage: with a storage, files only pass through the folder."""
         if self._storage is not None:
-            shelf = self.shelf
-            await in_thread(lambda _stop: [shelf.remove(blob.sha256) for blob in blobs])
+            store = self.content_store
+            await run_in_thread(lambda _stop: [store.remove(blob.sha256) for blob in blobs])
 
     @property
-    def _holder(self) -> Holder:
-        return self._stored or self._own
+    def _holder(self) -> LibraryHolder:
+        return self._storage_holder or self._own_holder
 
     @contextmanager
-    def _pinned(self) -> Iterator[Callable[[str], None]]:
-        mine: Counter[str] = Counter()
+    def _pin_contents(self) -> Iterator[Callable[[str], None]]:
+        pins: Counter[str] = Counter()
 
         def pin(sha256: str) -> None:
-            mine[sha256] += 1
+            pins[sha256] += 1
             self._pins[sha256] += 1
 
         try:
             yield pin
         finally:
-            self._pins -= mine
+            self._pins -= pins
 
-    async def _known(self, sha256: str) -> Blob | None:
-        """What is held under a promised sha256. A file that the registry does not know is hashed before it counts."""
-        if self._stored is not None:
-            # Said first, looked at second: a frontend that collects leaves alone what was said lately.
+    async def _find_held(self, sha256: str) -> Blob | None:
+        """Return the held content of a given sha256. A file that the registry does not know is hashed before it
+        counts."""
+        if self._storage_holder is not None:
+            # Registered first, checked second: a frontend that collects leaves fresh registrations alone.
             async with self._database.transaction() as tx:
-                if self._stored in (await file_store.list_holders(tx, (sha256,))).get(sha256, ()):
-                    await file_store.put_holder(tx, (sha256,), self._stored)
+                if self._storage_holder in (await file_store.list_holders(tx, (sha256,))).get(sha256, ()):
+                    await file_store.put_holder(tx, (sha256,), self._storage_holder)
         if not await self.has(sha256):
             return None
         async with self._database.transaction() as tx:
             known = await file_store.find_blob(tx, sha256)
-        path = self.path(sha256)
+        path = self.find_path(sha256)
         if path is None:
-            return await self._still_stored(known)
+            return await self._check_stored(known)
         if known is not None and path.stat().st_size == known.size_bytes:
             return known
-        shelf = self.shelf
-        return await in_thread(lambda stop: shelf.hash(sha256, stop))
+        store = self.content_store
+        return await run_in_thread(lambda stop: store.hash_content(sha256, stop))
 
-    async def _from_peers(self, sha256: str, into: Path, moved: Moved) -> Path | None:
-        """A content that another frontend's library holds."""
+    async def _fetch_from_peers(self, sha256: str, into: Path, moved: ProgressCallback) -> Path | None:
+        """Fetch a content that another frontend's library holds."""
         async with self._database.transaction() as tx:
             blob = await file_store.find_blob(tx, sha256)
             libraries = await file_store.list_libraries(tx, (sha256,))
-        urls = [place.url for place in _library_places(libraries, frozenset((sha256,)))]
+        urls = [source.url for source in _make_library_sources(libraries, frozenset((sha256,)))]
         return await self._peers.fetch(blob, urls, into, moved) if blob is not None and urls else None
 
-    async def _still_stored(self, known: Blob | None) -> Blob | None:
-        """Somebody may have emptied the bucket."""
-        if known is None or self._storage is None or self._stored is None:
+    async def _check_stored(self, known: Blob | None) -> Blob | None:
+        """Return the content if the storage still has it: somebody may have emptied the bucket."""
+        if known is None or self._storage is None or self._storage_holder is None:
             return None
         if await self._storage.find(known.sha256) == known.size_bytes:
             return known
         log.warning("a file of the storage is lost", sha256=known.sha256)
         async with self._database.transaction() as tx:
-            await file_store.drop_holder(tx, self._stored, (known.sha256,))
+            await file_store.drop_holder(tx, self._storage_holder, (known.sha256,))
         return None
 
     # --- what nobody uses ---
 
     async def tick(self) -> int:
-        """Throw away what has been held for no model for a long time; how many files."""
-        if self._shelf is None:
+        """Delete contents that have been held for no model for a long time; return how many. Models are read first."""
+        if self._content_store is None:
             return 0
+        await self._tool_support.tick()
         async with self._database.transaction() as tx:
             sizes = await file_store.list_sizes(tx)
-        there = await in_thread(lambda _stop: {entry.sha256 for entry in self.shelf.contents()})
-        await self._look_through({sha256: size for sha256, size in sizes.items() if sha256 in there})
-        # Parts of files that an admin began to send and never went on with.
-        old = await Inbox(self._shelf.uploads).collect(self._clock.wall().timestamp() - INCOMING_LIFE_S)
+        present = await run_in_thread(lambda _stop: {entry.sha256 for entry in self.content_store.list_contents()})
+        await self._inspect_changed({sha256: size for sha256, size in sizes.items() if sha256 in present})
+        # Parts of uploads that an admin began and never continued.
+        old = await Inbox(self._content_store.uploads).collect_garbage(self._clock.wall().timestamp() - INCOMING_LIFE_S)
         return len(old) + len((await self.collect(older_than_s=LONG_GRACE_S)).files)
 
-    async def collect(self, *, dry_run: bool = False, older_than_s: float = GRACE_S) -> Collected:
-        """Throw away what is held for no model, or only tell what that would be."""
+    async def collect(self, *, dry_run: bool = False, older_than_s: float = GRACE_S) -> LibraryGarbageReport:
+        """Delete contents that are held for no model, or only list them."""
         found: list[StoredFile] = []
-        for holder in {self._own, self._holder}:
+        for holder in {self._own_holder, self._holder}:
             async with self._database.transaction() as tx:
                 unused = await file_store.list_unused(tx, holder, older_than_s)
             for sha256, size_bytes in unused:
@@ -527,71 +551,64 @@ class Library:
         if not dry_run:
             async with self._database.transaction() as tx:
                 await file_store.prune_blobs(tx, GRACE_S)
-        return Collected(files=tuple(found), is_dry_run=dry_run)
+        return LibraryGarbageReport(files=tuple(found), is_dry_run=dry_run)
 
     async def _collect_unknown(self, *, dry_run: bool, older_than_s: float) -> list[StoredFile]:
-        """Files that the registry has never heard of: of a model whose header made no sense, or of another cluster."""
-        if self._shelf is None:
+        """Collect files that the registry does not know: of a model with an invalid header, or of another cluster."""
+        if self._content_store is None:
             return []
-        shelf, now_s = self._shelf, self._clock.wall().timestamp()
-        there = await in_thread(lambda _stop: list(shelf.contents()))
+        store, now_s = self._content_store, self._clock.wall().timestamp()
+        present = await run_in_thread(lambda _stop: list(store.list_contents()))
         async with self._database.transaction() as tx:
             known = await file_store.list_sizes(tx)
-        old = [one for one in there if one.sha256 not in known and now_s - one.changed_s >= older_than_s]
-        gone = [one for one in old if not self._pins[one.sha256]]
+        old = [one for one in present if one.sha256 not in known and now_s - one.changed_s >= older_than_s]
+        unpinned = [one for one in old if not self._pins[one.sha256]]
         if not dry_run:
-            for one in gone:
-                shelf.remove(one.sha256)
-        return [StoredFile(path="", sha256=one.sha256, size_bytes=one.size_bytes) for one in gone]
+            for one in unpinned:
+                store.remove(one.sha256)
+        return [StoredFile(path="", sha256=one.sha256, size_bytes=one.size_bytes) for one in unpinned]
 
     async def forget_unused(self) -> None:
-        """After a model was deleted: its contents may go, those of others and fresh ones stay."""
+        """Delete the contents of a deleted model; those of others and fresh ones stay."""
         await self.collect()
 
     async def forget(self, sha256: str) -> bool:
-        """Throw one content away if no model uses it; whether it went."""
-        gone = [await self._forget(sha256, holder, 0.0) for holder in {self._own, self._holder}]
-        return any(gone)
+        """Delete one content if no model uses it; return whether it was deleted."""
+        forgotten = [await self._forget(sha256, holder, 0.0) for holder in {self._own_holder, self._holder}]
+        return any(forgotten)
 
-    async def _forget(self, sha256: str, holder: Holder, older_than_s: float) -> bool:
+    async def _forget(self, sha256: str, holder: LibraryHolder, older_than_s: float) -> bool:
         if self._pins[sha256]:
             return False
         async with self._database.transaction() as tx:
             if not await file_store.release_unused(tx, sha256, holder, older_than_s):
                 return False
-        if holder == self._stored and self._storage is not None:
+        if holder == self._storage_holder and self._storage is not None:
             await self._storage.remove(sha256)
             return True
         if self._pins[sha256]:
-            # Somebody has come to want it in the meantime, and will register it.
+            # Another caller needs the content now, and will register it.
             return False
-        self._memory.lists.pop(sha256, None)
-        # In the loop, on purpose: nobody can begin to want it between the look above and this.
-        self.shelf.remove(sha256)
+        self._chunk_lists.lists.pop(sha256, None)
+        # In the event loop, on purpose: no caller can start to need the content between the check above and this.
+        self.content_store.remove(sha256)
         return True
 
 
-def _library_places(
-    libraries: Mapping[tuple[str, int], Collection[str]], wanted: frozenset[str]
-) -> tuple[BlobPlace, ...]:
-    """One place for a library that has all of them; else one for each content."""
-    places: list[BlobPlace] = []
+def _make_library_sources(
+    libraries: Mapping[tuple[str, int], Collection[str]], sha256s: frozenset[str]
+) -> tuple[BlobSource, ...]:
+    """Return one source for a library that has all contents; else one for each content."""
+    sources: list[BlobSource] = []
     for (host, port), held in libraries.items():
         if host in _ANYWHERE:
             continue
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        whole = wanted <= set(held)
-        places += [BlobPlace(kind="library", url=url, sha256=one) for one in ([""] if whole else sorted(held))]
-    return tuple(places)
+        whole = sha256s <= set(held)
+        sources += [BlobSource(kind="library", url=url, sha256=one) for one in ([""] if whole else sorted(held))]
+    return tuple(sources)
 
 
-def _shelf(options: LibraryOptions) -> Shelf | None:
-    if options.folder is None:
-        return None
-    return Shelf(options.folder, free_bytes=options.free_bytes, is_open_to_workers=options.is_shared)
-
-
-def _no_library() -> Unavailable:
-    return Unavailable(
-        "This frontend has no library.", hint="Set library_dir to a folder with room.", code="no_library"
-    )
+def _make_no_library_error() -> Unavailable:
+    hint = "Set library_dir to a folder with room."
+    return Unavailable("This frontend has no library.", hint=hint, code="no_library")

@@ -1,1 +1,2 @@
-"""Loads: from a model that is wanted to a replica that answers, the one way to end one, and what nodes hold of it."""
+"""Loads models: from a request for a model to a ready replica, the stopping of replicas, and the files that nodes
+hold."""

@@ -1,16 +1,16 @@
-"""What a worker says that it runs and holds, held against the registry, in both directions.
+"""Reconciles a worker's report of its processes and files with the registry, in both directions.
 
     listed, with a row          confirmed; a new port is taken over
-    listed, without a row       with the ticket of its load, at the node's own address, and as its model and the rule of
-                                the model are now: adopted, and gets requests. Else it is nobody's, and is stopped
-    a row, not listed twice     its process is gone, and so is the row; in the first report of a worker's life once is
-                                enough, since nothing that the earlier process started can still be on its way
+    listed, without a row       adopted and routed to, if it has the ticket of its load, runs at the node's own
+                                address and matches its model and the rule of the model as they are now; else stopped
+    a row, not listed twice     the process is gone, and the row is deleted; in the first report of a worker process
+                                once is enough, since no start of its predecessor can still be on its way
     started by hand             left alone
 
-Only the present process of a node is heard. Guarantees: a worker cannot bring a process into service that the cluster
-has not asked it to run, nor send requests to another host (`loading/load_tickets.py`). No answer removes nothing, and
-being busy is no reason for anything: a process that is listed is there. Nodes are locked before replicas, and
-operations not at all.
+Only the current worker process of a node may report. Guarantees: a worker cannot bring a process into service that
+the cluster has not commanded, nor send requests to another host (`loading/kinds/commands.py`). A missing answer
+removes nothing, and a busy process is left alone: a process that is listed is there. Nodes are locked before
+replicas, and operations not at all.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from corral.bus.messages import RunningProcess
 from corral.domain.errors import BootSuperseded, NotFound
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState
-from corral.loading.load_tickets import LoadTickets
-from corral.policy.labels import matches
-from corral.policy.node_identity import foreign_address_sentence, is_own_address
-from corral.ports.runtime import Ids
+from corral.loading.kinds.commands import LoadTicketIssuer
+from corral.policy.labels import matches_labels
+from corral.policy.node_identity import describe_foreign_address, is_own_address
+from corral.ports.runtime import IdGenerator
+from corral.store import holdings as store
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
 from corral.store import rules as rule_store
-from corral.store import staged as store
 from corral.store.database import Database, Transaction, as_uuid
 
 MISSES_MAX = 2
-# How late a report may be.
+# How late a report may arrive.
 LATE_S = 120.0
 _READY = "ready"
 _S = ReplicaState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
-    """One report. `files` None: nothing was said about files."""
+class HoldingsReport:
+    """Holds one worker's report of the processes, models and files on its node. `files` None: none were reported."""
 
     node_id: NodeId
     boot_id: str
@@ -53,8 +53,8 @@ class Holdings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """What a report means for the rows."""
+class HoldingsDiff:
+    """Lists what a holdings report means for replica rows: confirmed, corrected, adopted and missed."""
 
     confirmed: tuple[str, ...] = ()
     corrected: tuple[Replica, ...] = ()
@@ -63,73 +63,77 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class HoldingsResult:
+    """Names the replica processes that a holdings report had adopted, stopped or removed."""
+
     adopted: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
 
-async def take(database: Database, ids: Ids, tickets: LoadTickets, report: Holdings) -> Taken:
-    """Write down one report."""
+async def apply_report(
+    database: Database, ids: IdGenerator, tickets: LoadTicketIssuer, report: HoldingsReport
+) -> HoldingsResult:
+    """Apply one report to the registry and return what it changed."""
     async with database.transaction() as tx:
         node = (await node_store.lock_nodes(tx, [report.node_id])).get(report.node_id)
         if node is None:
-            raise NotFound("The node has just been removed.", code="node_not_found")
+            raise NotFound("The node was removed a moment ago.", code="node_not_found")
         if report.boot_id != node.boot_id:
             raise BootSuperseded(
-                f"A newer worker process of node {node.name} has registered; this one is no longer heard."
+                f"A newer worker process of node {node.name} has registered; messages of this one are ignored."
             )
         if node.approved_at is None or node.type is not NodeType.BACKEND:
-            return Taken()
-        await _take_files(tx, report)
-        taken = await _take_processes(tx, ids, tickets, node, report.processes)
+            return HoldingsResult()
+        await _apply_files(tx, report)
+        taken = await _apply_processes(tx, ids, tickets, node, report.processes)
         await store.note_holdings(tx, node.id)
     return taken
 
 
-async def _take_files(tx: Transaction, report: Holdings) -> None:
+async def _apply_files(tx: Transaction, report: HoldingsReport) -> None:
     if report.models is not None:
         await store.replace_models(tx, report.node_id, report.models, is_all=report.is_all)
     if report.files is not None and report.is_all:
         await store.replace_files(tx, report.node_id, report.files)
 
 
-async def _take_processes(
-    tx: Transaction, ids: Ids, tickets: LoadTickets, node: Node, processes: Sequence[RunningProcess]
-) -> Taken:
+async def _apply_processes(
+    tx: Transaction, ids: IdGenerator, tickets: LoadTicketIssuer, node: Node, processes: Sequence[RunningProcess]
+) -> HoldingsResult:
     rows = await replica_store.list_replicas(tx, node.id)
     known = {(row.model, row.index) for row in rows}
     unknown = {process.model for process in processes if (process.model, process.replica) not in known}
-    check = AdoptionCheck(
+    check = AdoptionPolicy(
         node=node,
-        hashes=await store.run_hashes(tx, unknown),
+        hashes=await store.read_run_hashes(tx, unknown),
         selectors=await rule_store.list_selectors(tx, unknown),
-        is_asked_for=lambda process: tickets.is_valid(node.id, process),
+        has_ticket=lambda process: tickets.is_valid(node.id, process),
     )
     ended: set[tuple[str, int, str]] = set()
     if unknown:
-        # A report that was on its way while a process was ended still lists it.
+        # A report that was on its way while a process was stopped still lists it.
         ended = await replica_store.list_just_ended(tx, node.id, LATE_S)
-    there = [one for one in processes if (one.model, one.replica, one.address) not in ended]
-    settled = settle(rows, there, check)
-    await store.confirm(tx, settled.confirmed)
+    running = [one for one in processes if (one.model, one.replica, one.address) not in ended]
+    settled = diff_holdings(rows, running, check)
+    await store.confirm_replicas(tx, settled.confirmed)
     for replica in settled.corrected:
-        await store.correct(tx, replica)
-    await store.adopt(tx, [replace(replica, id=ids.new_id()) for replica in settled.adopted])
-    missed = await store.miss(tx, settled.missed)
+        await store.correct_replica(tx, replica)
+    await store.adopt_replicas(tx, [replace(replica, id=ids.new_id()) for replica in settled.adopted])
+    missed = await store.count_misses(tx, settled.missed)
     misses_max = MISSES_MAX if node.holdings_at is not None else 1
-    gone = [(node_id, model, index) for node_id, model, index, count in missed if count >= misses_max]
-    await replica_store.remove_ended(tx, gone, "its worker does not run it any more", may_return=True)
+    missing = [(node_id, model, index) for node_id, model, index, count in missed if count >= misses_max]
+    await replica_store.remove_ended_processes(tx, missing, "its worker no longer runs it", may_return=True)
     stopped = [one for one in (*settled.adopted, *settled.corrected) if one.state is _S.UNLOADING]
-    return Taken(
+    return HoldingsResult(
         adopted=tuple(one.process_key for one in settled.adopted if one.state is _S.LOADED),
         stopped=tuple(one.process_key for one in stopped),
-        removed=tuple(f"{model}#{index}" for _, model, index in gone),
+        removed=tuple(f"{model}#{index}" for _, model, index in missing),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptionCheck:
+class AdoptionPolicy:
     """Decides whether a process that no row knows may be adopted, and whether one that a row knows may have moved.
 
     `hashes`: the run hashes of models that may be loaded, by name. `selectors`: those of the rules, by model.
@@ -138,7 +142,7 @@ class AdoptionCheck:
     node: Node
     hashes: Mapping[str, str] = field(default_factory=dict)
     selectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    is_asked_for: Callable[[RunningProcess], bool] = lambda _: False
+    has_ticket: Callable[[RunningProcess], bool] = lambda _: False
 
     def find_refusal(self, process: RunningProcess) -> str:
         """Return why this process is not adopted; '' if it may be."""
@@ -149,56 +153,58 @@ class AdoptionCheck:
             return "It was loaded before the model was edited."
         if self.node.drained_at is not None:
             return "The node was drained."
-        if not matches(self.selectors.get(process.model, {}), self.node.label_map):
+        if not matches_labels(self.selectors.get(process.model, {}), self.node.label_map):
             return "The rule of the model does not allow this node."
         if (process.address or process.state == _READY) and not self.is_own(process):
-            return self.foreign_sentence(process)
-        return "" if self.is_asked_for(process) else "It has no valid ticket of a load on this node."
+            return self.describe_foreign_address(process)
+        return "" if self.has_ticket(process) else "It has no valid ticket of a load on this node."
 
     def is_own(self, process: RunningProcess) -> bool:
         return is_own_address(self.node, process.address)
 
-    def foreign_sentence(self, process: RunningProcess) -> str:
-        return foreign_address_sentence(self.node.name, self.node.address, process.address)
+    def describe_foreign_address(self, process: RunningProcess) -> str:
+        return describe_foreign_address(self.node.name, self.node.address, process.address)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Sorting:
-    check: AdoptionCheck
+class _ProcessMatcher:
+    """Matches reported processes with replica rows, one by one, and collects what follows for the rows."""
+
+    check: AdoptionPolicy
     confirmed: list[str] = field(default_factory=list)
     corrected: list[Replica] = field(default_factory=list)
     adopted: list[Replica] = field(default_factory=list)
 
-    def known(self, row: Replica, process: RunningProcess) -> None:
+    def add_known(self, row: Replica, process: RunningProcess) -> None:
         if row.state in (_S.STAGING, _S.LOADING):
-            return  # The load itself says what becomes of it.
+            return  # The load itself decides about its process.
         is_other = process.revision != row.revision
         has_moved = process.state == _READY and process.address not in ("", row.address)
         if row.state is _S.UNLOADING:
             if is_other or has_moved:
-                # So that the stop finds it; the reason stays.
-                self.corrected.append(_as_running(row, process))
+                # The row gets the process, so that the stop finds it; the reason stays.
+                self.corrected.append(_with_process(row, process))
             return
         self.confirmed.append(row.id)
         if is_other:
             reason = "Its process was loaded as something else."
-            self.corrected.append(replace(_as_running(row, process), state=_S.UNLOADING, stop_reason=reason))
+            self.corrected.append(replace(_with_process(row, process), state=_S.UNLOADING, stop_reason=reason))
         elif has_moved and not self.check.is_own(process):
-            reason = self.check.foreign_sentence(process)
-            self.corrected.append(replace(_as_running(row, process), state=_S.UNLOADING, stop_reason=reason))
+            reason = self.check.describe_foreign_address(process)
+            self.corrected.append(replace(_with_process(row, process), state=_S.UNLOADING, stop_reason=reason))
         elif has_moved:
-            self.corrected.append(_as_running(row, process))
+            self.corrected.append(_with_process(row, process))
 
-    def unknown(self, process: RunningProcess) -> None:
+    def add_unknown(self, process: RunningProcess) -> None:
         reason = self.check.find_refusal(process)
         if not reason and process.state != _READY:
-            return  # It is as it should be and not ready: adopted when it is.
-        self.adopted.append(_found(self.check.node, process, reason))
+            return  # The process matches and is not ready: it is adopted when it is.
+        self.adopted.append(_make_adopted_replica(self.check.node, process, reason))
 
 
-def settle(rows: Sequence[Replica], processes: Sequence[RunningProcess], check: AdoptionCheck) -> Settled:
-    """Return what a report of these processes means for the rows of its node."""
-    sorting = _Sorting(check=check)
+def diff_holdings(rows: Sequence[Replica], processes: Sequence[RunningProcess], check: AdoptionPolicy) -> HoldingsDiff:
+    """Return the changes that a report of these processes means for the rows of its node."""
+    sorting = _ProcessMatcher(check=check)
     by_place = {(row.model, row.index): row for row in rows}
     listed: set[str] = set()
     for process in processes:
@@ -208,10 +214,10 @@ def settle(rows: Sequence[Replica], processes: Sequence[RunningProcess], check: 
         if not process.revision:
             continue
         if row is None:
-            sorting.unknown(process)
+            sorting.add_unknown(process)
         else:
-            sorting.known(row, process)
-    return Settled(
+            sorting.add_known(row, process)
+    return HoldingsDiff(
         confirmed=tuple(sorting.confirmed),
         corrected=tuple(sorting.corrected),
         adopted=tuple(sorting.adopted),
@@ -219,7 +225,7 @@ def settle(rows: Sequence[Replica], processes: Sequence[RunningProcess], check: 
     )
 
 
-def _as_running(row: Replica, process: RunningProcess) -> Replica:
+def _with_process(row: Replica, process: RunningProcess) -> Replica:
     return replace(
         row,
         address=process.address or row.address,
@@ -228,7 +234,7 @@ def _as_running(row: Replica, process: RunningProcess) -> Replica:
     )
 
 
-def _found(node: Node, process: RunningProcess, reason: str) -> Replica:
+def _make_adopted_replica(node: Node, process: RunningProcess, reason: str) -> Replica:
     return Replica(
         id="",
         node_id=node.id,
@@ -244,5 +250,5 @@ def _found(node: Node, process: RunningProcess, reason: str) -> Replica:
         vram_bytes=process.vram_bytes,
         ram_bytes=process.ram_bytes,
         threads=process.threads,
-        stop_reason=f"Nobody asked for it. {reason}" if reason else "",
+        stop_reason=f"No load requested it. {reason}" if reason else "",
     )

@@ -1,4 +1,4 @@
-"""Everything about loads that a frontend runs, put together: what drives operations about models, and two loops."""
+"""Wires together everything about loads that a frontend runs: the driver of operations about models, and two loops."""
 
 from __future__ import annotations
 
@@ -7,38 +7,33 @@ from dataclasses import dataclass, field, replace
 
 from corral.bus.messages import ListRunning
 from corral.bus.subjects import MODELS_RUNNING
-from corral.domain.cluster import Event
+from corral.domain.cluster import OutboxEvent
 from corral.domain.errors import CorralError
 from corral.domain.model import Model
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
 from corral.loading import holdings
-from corral.loading.admission import Loads, check, named_nodes
-from corral.loading.fetches import Fetches
-from corral.loading.fleet import EngineChoice
-from corral.loading.holdings import Holdings
-from corral.loading.kinds.bring import BringKind
-from corral.loading.kinds.commands import Places
-from corral.loading.kinds.ending import DeleteKind, UnloadKind
-from corral.loading.kinds.files import FileNeeds, is_somewhere
-from corral.loading.kinds.load import BUSY_LOOKS, LoadKind
-from corral.loading.kinds.view import Patience
-from corral.loading.listening import LoadListener
-from corral.loading.load_tickets import LoadTickets
-from corral.loading.placing import Attempt, Decided, PlaceOptions, Placer
-from corral.loading.removing import Remover
-from corral.loading.request import Wanted
-from corral.loading.step import LoadStepper
-from corral.loading.stopping import Stopper
-from corral.operations.apply import Teller
-from corral.operations.numbers import Numbers, Uncounted
-from corral.operations.planning import Builds
-from corral.operations.step import Pool
-from corral.policy.loading import Hold
+from corral.loading.admission import ModelAdmissionController, list_named_nodes
+from corral.loading.copy_remover import ModelCopyRemover
+from corral.loading.fetches import FileProvisioner, ModelFetchRegistry, is_available
+from corral.loading.holdings import HoldingsReport
+from corral.loading.kinds.commands import BlobSourceResolver, LoadTicketIssuer
+from corral.loading.kinds.load import BUSY_LOOKS, LoadHandler
+from corral.loading.kinds.stage import StageHandler
+from corral.loading.kinds.teardown import DeleteHandler, UnloadHandler
+from corral.loading.kinds.view import ModelPoolHandler, RetryBudget
+from corral.loading.load_reports import LoadReportListener
+from corral.loading.placer import EngineChoice, PlacementAttempt, PlacementDecision, Placer, PlacerOptions
+from corral.loading.replica_stopper import ReplicaStopper
+from corral.loading.spec import ModelOperationSpec
+from corral.operations.backend_plan import BuildCatalog
+from corral.operations.command_sender import CommandSender, DispatchMetrics, NullDispatchMetrics
+from corral.operations.driver import OperationPool
+from corral.policy.loads import LoadTimeouts
 from corral.ports.bus import Bus
-from corral.ports.credentials import BusCredentials
+from corral.ports.credentials import BusCredentialIssuer
 from corral.ports.library import ModelLibrary
-from corral.ports.runtime import Clock, Ids
+from corral.ports.runtime import Clock, IdGenerator
 from corral.store import models as model_store
 from corral.store.database import Database
 
@@ -46,131 +41,135 @@ _K = OperationKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadingOptions:
-    frontend_id: str
+class ModelOperationOptions:
+    """Tunables of model operations: fan-out, load timeouts and placement."""
+
     fan_out: int = 128
-    hold: Hold = field(default_factory=Hold)
-    place: PlaceOptions = field(default_factory=PlaceOptions)
+    timeouts: LoadTimeouts = field(default_factory=LoadTimeouts)
+    placer_options: PlacerOptions = field(default_factory=PlacerOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadingWorld:
+class ModelOperationDeps:
+    """Holds what model operations need of their frontend: database, bus, clock, catalog, library and credentials."""
+
     database: Database
     bus: Bus
     clock: Clock
-    ids: Ids
-    catalog: Builds
+    ids: IdGenerator
+    catalog: BuildCatalog
     library: ModelLibrary
-    credentials: BusCredentials | None = None
-    numbers: Numbers = field(default_factory=Uncounted)
+    credentials: BusCredentialIssuer | None = None
+    metrics: DispatchMetrics = field(default_factory=NullDispatchMetrics)
     # Whether this frontend cannot reach workers and a peer can.
     leaves_to_peers: Callable[[], bool] = lambda: False
     on_crash: Callable[[BaseException], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """Where a model would go. Nothing was written, so another may have taken the place a moment later."""
+class LoadPlan:
+    """Shows where a model would be placed now. Nothing is written or reserved."""
 
     model: Model
-    decided: Decided
+    decision: PlacementDecision
     engines: Mapping[NodeId, EngineChoice]
-    # Its files are not known yet, or not to be had: they would be fetched first.
+    # True if the files are unknown or unavailable: they would be fetched first.
     needs_fetch: bool
 
 
-class Loading:
-    """`pool` goes to the dispatcher, `loads` to whoever wants a model; `connect` tells it whom to call."""
+class ModelOperationService:
+    """Wires together what a frontend runs for operations about models: admission, driver, placer, fetches."""
 
-    def __init__(self, world: LoadingWorld, options: LoadingOptions) -> None:
-        self._world = world
-        self.loads = Loads(world.database, world.ids)
-        self.placer = Placer(world.catalog, world.ids, options.place)
-        self.fetches = Fetches(world.library, world.clock, on_crash=world.on_crash)
-        leaves = world.leaves_to_peers
-        self.stopper = Stopper(world.database, world.bus, leaves_to_peers=leaves, on_crash=world.on_crash)
-        self.remover = Remover(world.database, world.bus, leaves_to_peers=leaves, on_crash=world.on_crash)
-        self._tickets = LoadTickets(credentials=world.credentials)
+    def __init__(self, deps: ModelOperationDeps, options: ModelOperationOptions) -> None:
+        self._deps = deps
+        self.admission = ModelAdmissionController(deps.database, deps.ids)
+        self.placer = Placer(deps.catalog, deps.ids, options.placer_options)
+        self.fetches = ModelFetchRegistry(deps.library, deps.clock, on_crash=deps.on_crash)
+        leaves = deps.leaves_to_peers
+        self.replica_stopper = ReplicaStopper(deps.database, deps.bus, leaves_to_peers=leaves, on_crash=deps.on_crash)
+        self.copy_remover = ModelCopyRemover(deps.database, deps.bus, leaves_to_peers=leaves, on_crash=deps.on_crash)
+        self._tickets = LoadTicketIssuer(credentials=deps.credentials)
         self.pool = self._make_pool(options)
         self._wake_stops: Callable[[], None] = lambda: None
         self._wake_removals: Callable[[], None] = lambda: None
 
-    def _make_pool(self, options: LoadingOptions) -> Pool:
-        world = self._world
-        teller = Teller(world.bus, limit=options.fan_out, numbers=world.numbers)
-        places = Places(library=world.library, credentials=world.credentials)
-        listener = LoadListener(hold=options.hold)
-        files = FileNeeds(fetches=self.fetches, hold=options.hold)
-        busy = Patience(BUSY_LOOKS)
-        bring = BringKind(placer=self.placer, files=files, teller=teller, places=places, ids=world.ids)
-        return Pool(
-            steps=LoadStepper(
-                database=world.database,
-                teller=teller,
-                ids=world.ids,
-                fetches=self.fetches,
-                listener=listener,
-                kinds={
-                    _K.MODEL_LOAD: LoadKind(
-                        placer=self.placer, files=files, teller=teller, places=places, tickets=self._tickets, busy=busy
+    def _make_pool(self, options: ModelOperationOptions) -> OperationPool:
+        deps = self._deps
+        teller = CommandSender(deps.bus, limit=options.fan_out, metrics=deps.metrics)
+        blob_sources = BlobSourceResolver(library=deps.library, credentials=deps.credentials)
+        files = FileProvisioner(fetches=self.fetches, timeouts=options.timeouts)
+        busy = RetryBudget(BUSY_LOOKS)
+        bring = StageHandler(placer=self.placer, files=files, sender=teller, blob_sources=blob_sources, ids=deps.ids)
+        return OperationPool(
+            admission=self.admission,
+            handler=ModelPoolHandler(
+                teller,
+                {
+                    _K.MODEL_LOAD: LoadHandler(
+                        placer=self.placer,
+                        files=files,
+                        sender=teller,
+                        blob_sources=blob_sources,
+                        tickets=self._tickets,
+                        busy_budget=busy,
                     ),
                     _K.MODEL_INSTALL: bring,
                     _K.MODEL_STAGE: bring,
-                    _K.MODEL_UNLOAD: UnloadKind(ids=world.ids, grace_s=options.place.grace_s),
-                    _K.MODEL_DELETE: DeleteKind(ids=world.ids, library=world.library),
+                    _K.MODEL_UNLOAD: UnloadHandler(ids=deps.ids, grace_s=options.placer_options.grace_s),
+                    _K.MODEL_DELETE: DeleteHandler(ids=deps.ids, library=deps.library),
                 },
-                frontend_id=options.frontend_id,
+                self.fetches.release,
             ),
-            listener=listener,
-            is_busy_with=self.fetches.is_wanted_by,
+            listener=LoadReportListener(timeouts=options.timeouts),
+            is_busy_with=self.fetches.is_fetching_for,
         )
 
     def connect(
         self,
         *,
-        call: Callable[[OperationId], None],
+        wake_operation: Callable[[OperationId], None],
         wake_stops: Callable[[], None],
         wake_removals: Callable[[], None],
     ) -> None:
-        """The dispatcher and the loops, which are made with this."""
-        self.fetches.call = call
+        """Connect the dispatcher and the loops, which are created after this service."""
+        self.fetches.on_fetch_end = wake_operation
         self._wake_stops, self._wake_removals = wake_stops, wake_removals
 
-    async def follow(self, events: Sequence[Event]) -> None:
-        if await self.stopper.follow(events):
+    async def follow(self, events: Sequence[OutboxEvent]) -> None:
+        if await self.replica_stopper.follow(events):
             self._wake_stops()
-        if await self.remover.follow(events):
+        if await self.copy_remover.follow(events):
             self._wake_removals()
 
-    async def plan(self, wanted: Wanted) -> Planned:
-        """What a load would do now."""
-        check(wanted)
-        async with self._world.database.transaction() as tx:
-            model = await model_store.get_model(tx, wanted.model)
-            nodes = await named_nodes(tx, wanted)
-            registry = await self.placer.look(tx, model)
-        exact = replace(wanted, model=model.name, nodes=None if nodes is None else tuple(node.id for node in nodes))
-        return Planned(
+    async def plan(self, spec: ModelOperationSpec) -> LoadPlan:
+        """Return what a load would do now."""
+        spec.check()
+        async with self._deps.database.transaction() as tx:
+            model = await model_store.get_model(tx, spec.model)
+            nodes = await list_named_nodes(tx, spec)
+            registry = await self.placer.read_snapshot(tx, model)
+        exact = replace(spec, model=model.name, nodes=None if nodes is None else tuple(node.id for node in nodes))
+        return LoadPlan(
             model=model,
-            decided=self.placer.decide(model, Attempt(wanted=exact), registry),
+            decision=self.placer.decide(model, PlacementAttempt(spec=exact), registry),
             engines=registry.engines,
-            needs_fetch=not is_somewhere(model, registry.in_library, registry.staged),
+            needs_fetch=not is_available(model, registry.in_library, registry.staged),
         )
 
-    async def take_holdings(self, report: Holdings) -> holdings.Taken:
-        return await holdings.take(self._world.database, self._world.ids, self._tickets, report)
+    async def apply_holdings(self, report: HoldingsReport) -> holdings.HoldingsResult:
+        return await holdings.apply_report(self._deps.database, self._deps.ids, self._tickets, report)
 
-    async def ask_running(self, node_id: NodeId) -> bool:
-        """Ask a worker once what it runs. False: it did not say, which says nothing."""
+    async def query_running(self, node_id: NodeId) -> bool:
+        """Ask a worker once what it runs. False: it did not respond, from which nothing follows."""
         try:
-            running = await self._world.bus.request(MODELS_RUNNING, ListRunning(), node=node_id)
-            report = Holdings(node_id=node_id, boot_id=running.boot_id, processes=running.processes)
-            await self.take_holdings(report)
+            running = await self._deps.bus.request(MODELS_RUNNING, ListRunning(), node=node_id)
+            report = HoldingsReport(node_id=node_id, boot_id=running.boot_id, processes=running.processes)
+            await self.apply_holdings(report)
         except CorralError:
             return False
         return True
 
     async def close(self) -> None:
         await self.fetches.close()
-        await self.stopper.close()
-        await self.remover.close()
+        await self.replica_stopper.close()
+        await self.copy_remover.close()

@@ -1,1 +1,1 @@
-"""Usage: every request that was answered is counted once, also when PostgreSQL is away or this process is killed."""
+"""Usage: every answered request is counted once, also when PostgreSQL is down or this process is killed."""

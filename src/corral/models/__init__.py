@@ -1,1 +1,2 @@
-"""Models as configurations: making and changing them, galleries to make them from, rules, and a whole fleet at once."""
+"""Models as configurations: create and change them, galleries to create them from, rules, and the whole fleet as a
+file."""

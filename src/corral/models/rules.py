@@ -1,7 +1,7 @@
-"""Changing rules, and the ones that a frontend is started with.
+"""Changes rules, and applies the ones that a frontend is started with.
 
-Guarantee: a seed is read whole before anything is written, and one wrong entry stops the start; what it lists is made
-so at every start, what it does not list is left alone. Saving a rule forgets that it could not be met.
+Guarantee: a seed is read whole before anything is written, and one invalid entry stops the start; a listed rule is
+written at every start, other rules are left alone. Saving a rule resets its backoff.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ SEED_RULES_MAX = 10_000
 
 
 async def save(tx: Transaction, rule: Rule, actor: str) -> bool:
-    """Whether it says something new."""
+    """Save a rule and return whether it differs from the stored one."""
     is_new = await store.save_rule(tx, rule)
     if is_new:
-        await access_store.record(tx, actor, "rule.save", rule.model[:255], json.dumps(to_mapping(rule))[:1000])
+        await access_store.record_audit(tx, actor, "rule.save", rule.model[:255], json.dumps(to_mapping(rule))[:1000])
     return is_new
 
 
 async def put(tx: Transaction, model: str, value: object, actor: str) -> Rule:
-    """Replace a rule by what a person wrote; what it says of routing stays when it is not spoken of.
+    """Replace a rule by the given value; routing options stay when the value does not mention them.
 
     An alias means its model.
     """
-    name = await model_store.find_owner(tx, model) or model
+    name = await model_store.find_own_name(tx, model) or model
     if isinstance(value, dict) and model != name:
         value = {key: item for key, item in value.items() if key not in ("model", "model_name")}
     rule = from_mapping(value, model=name, keeps=await store.find_rule(tx, name))
@@ -44,21 +44,21 @@ async def put(tx: Transaction, model: str, value: object, actor: str) -> Rule:
 
 
 async def remove(tx: Transaction, model: str, actor: str) -> Rule:
-    """The rule that was there."""
-    rule = await store.get_rule(tx, await model_store.find_owner(tx, model) or model)
+    """Delete the rule of a model and return it."""
+    rule = await store.get_rule(tx, await model_store.find_own_name(tx, model) or model)
     await store.delete_rule(tx, rule.model)
-    await model_store.put_applied(tx, (), [("rule", rule.model)])
-    await access_store.record(tx, actor, "rule.remove", rule.model[:255])
+    await model_store.put_fleet_items(tx, (), [("rule", rule.model)])
+    await access_store.record_audit(tx, actor, "rule.remove", rule.model[:255])
     return rule
 
 
 def read_seed(inline: str, text: str) -> tuple[Rule, ...]:
-    """The rules of the settings: a JSON list first, then the YAML of a file. Any wrong entry is an error.
+    """Return the rules of the settings: a JSON list first, then the YAML of a file. Any invalid entry is an error.
 
-    A model that is in both has the rule of the file: it comes later.
+    A model that is in both has the rule of the file, which comes later.
     """
     rules: dict[str, Rule] = {}
-    for value in (*_listed(inline, "rules", is_json=True), *_listed(text, "rules_file", is_json=False)):
+    for value in (*_parse_list(inline, "rules", is_json=True), *_parse_list(text, "rules_file", is_json=False)):
         rule = from_mapping(value)
         rules[rule.model] = rule
     if len(rules) > SEED_RULES_MAX:
@@ -67,7 +67,7 @@ def read_seed(inline: str, text: str) -> tuple[Rule, ...]:
 
 
 async def seed(tx: Transaction, rules: Sequence[Rule]) -> int:
-    """Make the rules of the settings so. How many said something new."""
+    """Write the rules of the settings and return how many of them were new or changed."""
     changed = 0
     for rule in sorted(rules, key=lambda one: one.model):
         known = await store.find_rule(tx, rule.model)
@@ -76,7 +76,7 @@ async def seed(tx: Transaction, rules: Sequence[Rule]) -> int:
     return changed
 
 
-def _listed(text: str, where: str, *, is_json: bool) -> Sequence[Any]:
+def _parse_list(text: str, where: str, *, is_json: bool) -> Sequence[Any]:
     if not text.strip():
         return ()
     if is_json:
@@ -84,7 +84,7 @@ def _listed(text: str, where: str, *, is_json: bool) -> Sequence[Any]:
             found = json.loads(text)
         except ValueError as error:
             raise InvalidRequest(
-                f"{where}: this is not JSON.", hint='Write [{"model": "chat", "min_replicas": 1}].', code=CODE
+                f"{where}: not valid JSON.", hint='Write [{"model": "chat", "min_replicas": 1}].', code=CODE
             ) from error
     else:
         found = load_document(text, where)

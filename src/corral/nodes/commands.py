@@ -1,12 +1,12 @@
-"""Commands to one node over the bus, and what their answers tell about the node.
+"""Sends commands to one node over the bus, and records what the answers tell about the node.
 
-No answer because nobody listens is an observation: the node is off the bus. It is written down; nothing else of
-the node changes, because its replicas go on answering requests.
+An unanswered command because nobody subscribes is an observation: the node is off the bus. That is recorded; nothing
+else of the node changes, because its replicas go on answering requests.
 """
 
 from __future__ import annotations
 
-from corral.bus.messages import Describe, NodeDescription, StopAnswer, StopNode, WakeNode
+from corral.bus.messages import DescribeNode, NodeDescription, StopNode, StopNodeReply, WakeNode
 from corral.bus.subjects import NODE_DESCRIBE, NODE_STOP, NODE_WAKE
 from corral.domain.errors import Conflict, CorralError, NodeUnreachable
 from corral.domain.node import Node, NodeId
@@ -18,10 +18,10 @@ from corral.store.database import Database
 
 
 async def describe(database: Database, bus: Bus, reference: str) -> NodeDescription:
-    """Ask the worker itself who it is."""
-    node = await _commandable(database, reference)
+    """Ask the worker to describe itself."""
+    node = await _get_commandable_node(database, reference)
     try:
-        answer = await bus.request(NODE_DESCRIBE, Describe(), node=node.id)
+        answer = await bus.request(NODE_DESCRIBE, DescribeNode(), node=node.id)
     except NodeUnreachable:
         await note_bus(database, node.id, is_on_bus=False)
         raise
@@ -29,9 +29,9 @@ async def describe(database: Database, bus: Bus, reference: str) -> NodeDescript
     return answer
 
 
-async def stop(database: Database, bus: Bus, reference: str) -> StopAnswer:
-    """Ask the worker to finish and end; it says goodbye itself."""
-    node = await _commandable(database, reference)
+async def stop(database: Database, bus: Bus, reference: str) -> StopNodeReply:
+    """Ask the worker to finish its work and exit; the worker signs off itself."""
+    node = await _get_commandable_node(database, reference)
     try:
         return await bus.request(NODE_STOP, StopNode(), node=node.id)
     except NodeUnreachable:
@@ -40,7 +40,7 @@ async def stop(database: Database, bus: Bus, reference: str) -> StopAnswer:
 
 
 async def wake(bus: Bus, node_id: NodeId) -> None:
-    """Something about the node has changed; without the hint it learns it from its next heartbeat."""
+    """Hint to a node that something about it has changed; without the hint its next heartbeat brings the news."""
     try:
         await bus.publish(NODE_WAKE, WakeNode(), node=node_id)
     except CorralError:
@@ -48,19 +48,19 @@ async def wake(bus: Bus, node_id: NodeId) -> None:
 
 
 async def note_bus(database: Database, node_id: NodeId, *, is_on_bus: bool) -> None:
-    """Write down what was seen. What the node owes is looked at when it is back."""
+    """Record whether the node is on the bus, and wake its pending changes when it is back."""
     async with database.transaction() as tx:
         node = await node_store.find_node(tx, node_id)
         has_changed = node is not None and await node_store.set_bus(tx, node_id, is_on_bus=is_on_bus)
         if node is not None and has_changed:
             await outbox.append(tx, "node.bus_changed", node_id, {"name": node.name, "on_bus": is_on_bus})
     if has_changed and is_on_bus:
-        # Apart: nobody waits for an operation while holding a node.
+        # A transaction of its own: nobody waits for an operation while holding the lock of a node.
         async with database.transaction() as tx:
             await assignment_store.wake_nodes(tx, [node_id])
 
 
-async def _commandable(database: Database, reference: str) -> Node:
+async def _get_commandable_node(database: Database, reference: str) -> Node:
     async with database.transaction() as tx:
         node = await node_store.get_node(tx, reference)
     if node.approved_at is None:

@@ -1,8 +1,8 @@
-"""Heartbeats are buffered: a thousand nodes are one statement a second, not a thousand transactions.
+"""Buffers heartbeats, so that a thousand nodes are one statement a second, not a thousand transactions.
 
-`record` only touches memory, so the answer does not wait for PostgreSQL. `flush` writes what has come since. If
-PostgreSQL is away the buffer keeps the newest heartbeat of each node and tries again; that is its bound.
-A frontend killed with a full buffer loses at most one interval of heartbeats, which the next ones repair.
+`record` only touches memory, so the answer does not wait for PostgreSQL. `flush` writes what has arrived since.
+While PostgreSQL is away the buffer keeps the newest heartbeat of each node and tries again; that is its bound. A
+frontend that is killed with a full buffer loses at most one interval of heartbeats, which the next ones repair.
 """
 
 from __future__ import annotations
@@ -22,55 +22,57 @@ BATCH_MAX = 2000
 
 
 class HeartbeatBuffer:
+    """Keeps the newest heartbeat of each node in memory and writes them in batches."""
+
     def __init__(self, database: Database, lease_s: float) -> None:
         self._database = database
         self._lease_s = lease_s
         self._waiting: dict[NodeId, dict[str, Any]] = {}
-        # Nodes that are back, until what they owe has been woken.
-        self._back: set[NodeId] = set()
+        # Nodes that are back, until their pending changes have been woken.
+        self._returned_nodes: set[NodeId] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def record(self, node_id: NodeId, reading: Mapping[str, Any]) -> None:
-        """Keep the newest value of each field; a field that is absent leaves the one before."""
+        """Keep the newest value of each field; an absent field leaves the previous value."""
         newer = {"node_id": node_id} | {key: value for key, value in reading.items() if value is not None}
-        self._waiting[node_id] = _merged(self._waiting.get(node_id), newer)
+        self._waiting[node_id] = _merge_readings(self._waiting.get(node_id), newer)
 
     async def flush(self) -> int:
-        """Write what is waiting now; how many nodes that were. What comes meanwhile is for the next flush."""
+        """Write the waiting heartbeats and return the number of nodes. Later ones are for the next flush."""
         waiting = list(self._waiting)
         for start in range(0, len(waiting), BATCH_MAX):
             nodes = waiting[start : start + BATCH_MAX]
             batch = {node_id: self._waiting.pop(node_id) for node_id in nodes if node_id in self._waiting}
             try:
                 async with self._database.transaction() as tx:
-                    back = await self._write(tx, batch)
+                    returned_nodes = await self._write(tx, batch)
             except BaseException:
                 self._put_back(batch)
                 raise
-            self._back.update(back)
+            self._returned_nodes.update(returned_nodes)
         await self._wake()
         return len(waiting)
 
     def _put_back(self, batch: dict[NodeId, dict[str, Any]]) -> None:
         for node_id, reading in batch.items():
             newer = self._waiting.get(node_id)
-            self._waiting[node_id] = reading if newer is None else _merged(reading, newer)
+            self._waiting[node_id] = reading if newer is None else _merge_readings(reading, newer)
 
     async def _wake(self) -> None:
-        """Apart from the heartbeats: nobody waits for an operation while holding nodes."""
-        if self._back:
-            back = sorted(self._back)
+        """Wake pending changes apart from the heartbeats: nobody waits for an operation while holding nodes."""
+        if self._returned_nodes:
+            returned_nodes = sorted(self._returned_nodes)
             async with self._database.transaction() as tx:
-                await assignment_store.wake_nodes(tx, back)
-            self._back.difference_update(back)
+                await assignment_store.wake_nodes(tx, returned_nodes)
+            self._returned_nodes.difference_update(returned_nodes)
 
     async def _write(self, tx: Transaction, batch: dict[NodeId, dict[str, Any]]) -> list[NodeId]:
-        """The nodes that are back, or whose bus has changed."""
+        """Write a batch and return the nodes that are back, or whose state on the bus has changed."""
         changes = await node_store.apply_heartbeats(tx, batch.values(), self._lease_s)
-        back = [(c.node_id, {"name": c.name}) for c in changes if c.came_back]
-        await outbox.append_many(tx, "node.alive", [(str(key), data) for key, data in back])
+        returned = [(c.node_id, {"name": c.name}) for c in changes if c.came_back]
+        await outbox.append_many(tx, "node.alive", [(str(key), data) for key, data in returned])
         bus = [c for c in changes if c.bus_changed and not c.came_back]
         await outbox.append_many(tx, "node.bus_changed", [(c.node_id, {"name": c.name}) for c in bus])
         for change in changes:
@@ -82,8 +84,9 @@ class HeartbeatBuffer:
         return [change.node_id for change in changes if change.came_back or change.bus_changed]
 
 
-def _merged(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
-    """Field by field, unless they come from two processes: what the older one saw says nothing about the newer."""
+def _merge_readings(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
+    """Merge two readings field by field, unless they come from two processes: the older one's values say nothing
+    about the newer."""
     if older is None or older.get("boot_id") != newer.get("boot_id"):
         return newer
     return older | newer

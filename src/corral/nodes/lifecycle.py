@@ -1,7 +1,7 @@
-"""What admins decide about a node, and what a worker may say about itself.
+"""Changes the life cycle of nodes: what admins decide about a node, and what a worker may say about itself.
 
-Approval and drain are changed here by admins only. A worker can drain itself and take that back, and can leave;
-none of its calls touches `approved_at` or `drained_at`.
+Only admins change approval and drain. A worker can drain itself and undo that, and can leave; none of its calls
+touches `approved_at` or `drained_at`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import TypeVar
 
 from corral.domain.errors import BootSuperseded, InvalidRequest
 from corral.domain.node import Liveness, Node, NodeId
-from corral.policy.labels import pairs_of
+from corral.policy.labels import format_labels
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
-from corral.store import bus_keys as bus_key_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
@@ -24,49 +23,53 @@ from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
 T = TypeVar("T")
-# How long an answer may still take on a node that is taken out of service; nobody is in a hurry there.
+# How long a running request may still take on a node that is taken out of service; there is no hurry.
 DRAIN_GRACE_S = 600.0
-# How often locks are taken anew while new work for the node keeps coming; after that PostgreSQL may have to arbitrate.
+# How often locks are taken anew while new work for the node keeps arriving; after that PostgreSQL may have to
+# arbitrate.
 TRIES = 5
 
 
-def agreed_labels(node: Node, shown: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the labels that wait for an admin, as far as the admin has seen exactly these pairs. `shown` None: all."""
+def select_agreed_labels(node: Node, shown_labels: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the labels that wait for an admin, as far as the admin has seen exactly these pairs. `shown_labels`
+    None: all."""
     waiting = node.proposed_labels
-    return {key: value for key, value in waiting.items() if shown is None or shown.get(key) == value}
+    return {key: value for key, value in waiting.items() if shown_labels is None or shown_labels.get(key) == value}
 
 
-async def approve(database: Database, reference: str, actor: str, shown: Mapping[str, str] | None = None) -> Node:
-    """Let a pending node take part, with the labels that its worker sends; `shown`: only those of these pairs."""
+async def approve(
+    database: Database, reference: str, actor: str, shown_labels: Mapping[str, str] | None = None
+) -> Node:
+    """Approve a pending node with the labels that its worker sends; `shown_labels`: only those of these pairs."""
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         if node.approved_at is not None:
             raise InvalidRequest(f"Node {node.name} is approved already.", code="not_pending")
-        agreed = agreed_labels(node, shown)
+        agreed = select_agreed_labels(node, shown_labels)
         values = {"approved_at": NOW, "approved_by": actor, "approved_labels": agreed, "bus_joined_at": None}
         await node_store.update_node(tx, node.id, values)
-        # A pending node has no credential for the bus, so it is known to be off it until it says otherwise.
+        # A pending node has no credential for the bus, so it counts as off the bus until it reports otherwise.
         await node_store.set_bus(tx, node.id, is_on_bus=False)
         await rule_store.clear_unsatisfiable(tx)
-        labels = f", labels {pairs_of(agreed)}" if agreed else ""
-        await access_store.record(tx, actor, "node.approve", node.id, f"{node.name} at {node.address}{labels}")
+        labels = f", labels {format_labels(agreed)}" if agreed else ""
+        await access_store.record_audit(tx, actor, "node.approve", node.id, f"{node.name} at {node.address}{labels}")
         await outbox.append(tx, "node.approved", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
 
 
 async def drain(database: Database, reference: str, actor: str) -> Node:
-    """Take it out of service: its replicas are no longer routed to; what is being answered is finished.
+    """Drain a node: its replicas are no longer routed to, and running requests are finished.
 
-    What operations wanted of it and it has not begun ends; what its worker is at is finished.
+    Targets of operations that the node has not begun end; the job that its worker runs is finished.
     """
 
     async def work(tx: Transaction, node: Node) -> Node:
         if node.drained_at is None:
             await node_store.update_node(tx, node.id, {"drained_at": NOW, "drained_by": actor})
             await assignment_store.end_for_node(tx, node.id, node.name, is_removed=False)
-            there = [replica.id for replica in await replica_store.list_replicas(tx, node.id)]
-            await replica_store.mark_unloading(tx, there, "the node was drained", grace_s=DRAIN_GRACE_S)
-            await access_store.record(tx, actor, "node.drain", node.id, node.name)
+            replica_ids = [replica.id for replica in await replica_store.list_replicas(tx, node.id)]
+            await replica_store.mark_unloading(tx, replica_ids, "the node was drained", grace_s=DRAIN_GRACE_S)
+            await access_store.record_audit(tx, actor, "node.drain", node.id, node.name)
             await outbox.append(tx, "node.drained", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
 
@@ -74,87 +77,90 @@ async def drain(database: Database, reference: str, actor: str) -> Node:
 
 
 async def _take_out(database: Database, reference: str, work: Callable[[Transaction, Node], Awaitable[T]]) -> T:
-    """With everything locked that a node's going touches: operations before the node, as everybody does it who holds
-    both. Work that was assigned between the two is seen, and the locks are taken anew."""
+    """Lock everything that the removal or drain of a node touches, then run `work`: operations before the node, in
+    the common lock order. Work that was assigned in between is seen, and the locks are taken anew."""
     for tries_left in reversed(range(TRIES)):
         async with database.transaction() as tx:
             found = await node_store.get_node(tx, reference)
-            locked = await assignment_store.lock_of_node(tx, found.id)
+            locked = await assignment_store.lock_operations_of_node(tx, found.id)
             node = await node_store.lock_node(tx, found.id)
-            if not tries_left or locked >= await assignment_store.operations_of_node(tx, node.id):
+            if not tries_left or locked >= await assignment_store.list_operations_of_node(tx, node.id):
                 return await work(tx, node)
     raise AssertionError("the last try returns or raises")
 
 
 async def resume(database: Database, reference: str, actor: str) -> Node:
-    """Take back a drain. It says nothing about approval or liveness."""
+    """Undo a drain. Approval and liveness do not change."""
     async with database.transaction() as tx:
         node = await node_store.lock_node(tx, reference)
         if node.drained_at is not None:
             await node_store.update_node(tx, node.id, {"drained_at": None, "drained_by": None})
             await rule_store.clear_unsatisfiable(tx)
-            await access_store.record(tx, actor, "node.resume", node.id, node.name)
+            await access_store.record_audit(tx, actor, "node.resume", node.id, node.name)
             await outbox.append(tx, "node.resumed", node.id, {"name": node.name, "by": actor})
         return await node_store.get_node(tx, node.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedNode:
-    """What a node was. `bus_keys`: all keys that it has tokens for, to be revoked."""
+    """Holds a node that was removed, with the bus keys that have to be revoked."""
 
     node: Node
     bus_keys: tuple[str, ...]
 
 
 async def remove(database: Database, reference: str, actor: str) -> RemovedNode:
-    """Forget the node and everything that hangs on it."""
+    """Remove the node and all rows that depend on it."""
 
     async def work(tx: Transaction, node: Node) -> RemovedNode:
-        keys = await bus_key_store.list_keys(tx, node.id)
+        keys = await node_store.list_bus_keys(tx, node.id)
         await assignment_store.end_for_node(tx, node.id, node.name, is_removed=True)
         await replica_store.remove_replicas(tx, node.id, "the node was removed")
         await node_store.delete_node(tx, node.id)
-        await access_store.record(tx, actor, "node.remove", node.id, node.name)
+        await access_store.record_audit(tx, actor, "node.remove", node.id, node.name)
         await outbox.append(tx, "node.removed", node.id, {"name": node.name, "by": actor})
         return RemovedNode(node=node, bus_keys=tuple(keys))
 
     return await _take_out(database, reference, work)
 
 
-async def self_drain(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
+async def drain_self(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
     async with database.transaction() as tx:
-        node = await _lock_speaker(tx, node_id, boot_id)
+        node = await _lock_reporting_node(tx, node_id, boot_id)
         if node.self_drained_at is None:
             await node_store.update_node(tx, node.id, {"self_drained_at": NOW})
             await outbox.append(tx, "node.self_drained", node.id, {"name": node.name})
 
 
-async def self_resume(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
-    """The worker's own wish only: an admin's drain stays."""
+async def resume_self(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
+    """Undo the worker's own drain only: an admin's drain stays."""
     async with database.transaction() as tx:
-        node = await _lock_speaker(tx, node_id, boot_id)
+        node = await _lock_reporting_node(tx, node_id, boot_id)
         if node.self_drained_at is not None:
             await node_store.update_node(tx, node.id, {"self_drained_at": None})
             await outbox.append(tx, "node.self_resumed", node.id, {"name": node.name})
 
 
 async def leave(database: Database, node_id: NodeId, boot_id: str | None = None) -> None:
-    """The worker says goodbye. It stays registered and approved; a late heartbeat does not bring it back."""
+    """Record that the worker has stopped. The node stays registered and approved; a late heartbeat does not bring it
+    back."""
     async with database.transaction() as tx:
-        node = await _lock_speaker(tx, node_id, boot_id)
+        node = await _lock_reporting_node(tx, node_id, boot_id)
         if node.liveness is not Liveness.LEFT:
             await node_store.set_liveness(tx, node.id, Liveness.LEFT)
-            # Its wish for no new work ends with it; what is left to say is that it has gone.
+            # The worker's own drain ends with it; all that is left to record is that the worker has gone.
             await node_store.update_node(tx, node.id, {"self_drained_at": None})
             await node_store.set_bus(tx, node.id, is_on_bus=None)
             await replica_store.remove_replicas(tx, node.id, "its worker has stopped")
             await outbox.append(tx, "node.left", node.id, {"name": node.name})
 
 
-async def _lock_speaker(tx: Transaction, node_id: NodeId, boot_id: str | None) -> Node:
-    """The node, if the process that speaks for it is its present one. Asked here, under the lock: what a frontend
-    remembers may be older than the registration of the newer process."""
+async def _lock_reporting_node(tx: Transaction, node_id: NodeId, boot_id: str | None) -> Node:
+    """Lock and return the node, if the reporting process is its current one. Checked under the lock: a frontend's
+    memory may be older than the registration of the newer process."""
     node = await node_store.lock_node(tx, node_id)
     if boot_id is not None and boot_id != node.boot_id:
-        raise BootSuperseded(f"A newer worker process of node {node.name} has registered; this one is no longer heard.")
+        raise BootSuperseded(
+            f"A newer worker process of node {node.name} has registered; messages of this one are ignored."
+        )
     return node

@@ -1,8 +1,9 @@
-"""What an admin does to an operation that is there: cancel, pause, resume, retry, dismiss, clear, and single debts.
+"""Actions of an admin on an existing operation: cancel, pause, resume, retry, dismiss, clear, and single assignments.
 
-Guarantee: each is one transaction under the operation's row lock, and the trigger of the table refuses what the state
-does not allow. Whoever ends an operation first wins; what is settled stays as it is. After a cancellation no
-assignment is left that could run later. Any frontend can do all of it: the owner is fenced out and told by events.
+Guarantee: each action is one transaction under the operation's row lock, and the trigger of the table refuses what the
+state does not allow. The first action that ends an operation wins; settled targets stay as they are. After a
+cancellation no assignment is left that could run later. Any frontend can run every action: the frontend that holds the
+lease is fenced out and notified by events.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from dataclasses import replace
 from corral.domain.backend import Assignment, AssignmentState
 from corral.domain.errors import Conflict
 from corral.domain.operation import ACTIVE, OPEN, Operation, OperationState, TargetState
-from corral.operations.admission import Admission, Admitted
-from corral.operations.request import Asked
-from corral.operations.resuming import resume_paused
-from corral.ports.runtime import Ids
+from corral.operations.admission import AdmissionControllers, AdmissionResult
+from corral.operations.backend_pool import BackendAdmissionController
+from corral.operations.backend_spec import BackendOperationSpec
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
 from corral.store import loads as load_store
@@ -30,39 +30,39 @@ RETRYABLE = frozenset({_S.FAILED, _S.CANCELLED, _S.PAUSED})
 
 
 async def cancel(database: Database, operation_id: str, actor: str) -> Operation:
-    """Take it back. Workers that are at it are told to stop and to throw away what they fetched."""
+    """Cancel an operation. Workers that run its jobs stop and delete the bytes that they fetched."""
     async with database.transaction() as tx:
         operation = await operation_store.lock(tx, operation_id)
         if operation.state not in OPEN and operation.state is not _S.PAUSED:
-            raise _ended(operation)
+            raise _make_ended_error(operation)
         _check_no_removal_runs(operation)
         must_tell = await assignment_store.release_operation(tx, operation.id)
         if operation.state is _S.PAUSED:
-            must_tell = await assignment_store.discard_put_aside(tx, operation.id)
+            must_tell = await assignment_store.discard_paused(tx, operation.id)
         await load_store.abandon_operation(tx, operation.id, f"Its load was cancelled by {actor}.")
-        return await _stopped(tx, operation, _S.CANCELLED, actor, must_tell=must_tell)
+        return await _write_stopped(tx, operation, _S.CANCELLED, actor, must_notify_worker=must_tell)
 
 
 async def pause(database: Database, operation_id: str, actor: str) -> Operation:
-    """Stop it for now. Workers keep what they fetched, and go on from there after `resume`."""
+    """Pause an operation. Workers keep the bytes that they fetched, and continue from there after `resume`."""
     async with database.transaction() as tx:
         operation = await operation_store.lock(tx, operation_id)
         if operation.state not in OPEN and operation.state is not _S.PAUSED:
-            raise _ended(operation)
+            raise _make_ended_error(operation)
         _check_no_removal_runs(operation)
         if operation.state not in ACTIVE:
             raise Conflict(
                 f"The operation is {operation.state}: there is nothing to pause.",
-                hint=f"Take it back with: corral operations cancel {operation.id}",
+                hint=f"Cancel it with: corral operations cancel {operation.id}",
                 code="nothing_to_pause",
             )
         must_tell = await assignment_store.release_operation(tx, operation.id, keeps_partial=True)
         await load_store.abandon_operation(tx, operation.id, f"Its load was paused by {actor}.")
-        return await _stopped(tx, operation, _S.PAUSED, actor, must_tell=must_tell)
+        return await _write_stopped(tx, operation, _S.PAUSED, actor, must_notify_worker=must_tell)
 
 
-async def _stopped(
-    tx: Transaction, operation: Operation, state: OperationState, actor: str, *, must_tell: bool
+async def _write_stopped(
+    tx: Transaction, operation: Operation, state: OperationState, actor: str, *, must_notify_worker: bool
 ) -> Operation:
     is_end = state is _S.CANCELLED
     words = f"{'Cancelled' if is_end else 'Paused'} by {actor}."
@@ -72,31 +72,31 @@ async def _stopped(
         "error_code": None,
         "error_text": None,
         "finished_at": NOW if is_end else None,
-        "due_at": NOW if must_tell else None,
+        "due_at": NOW if must_notify_worker else None,
     }
-    stopped = await operation_store.change(tx, operation.id, values)
+    stopped = await operation_store.update_operation(tx, operation.id, values)
     await operation_store.add_note(tx, operation.id, words)
     action = "operation.cancel" if is_end else "operation.pause"
-    await access_store.record(tx, actor, action, operation.id, f"{operation.kind} {operation.subject}")
-    await outbox.append(tx, "operation.changed", stopped.id, operation_store.event_data(stopped))
+    await access_store.record_audit(tx, actor, action, operation.id, f"{operation.kind} {operation.subject}")
+    await outbox.append(tx, "operation.changed", stopped.id, operation_store.make_event_data(stopped))
     return stopped
 
 
-def _ended(operation: Operation) -> Conflict:
+def _make_ended_error(operation: Operation) -> Conflict:
     return Conflict(f"The operation is {operation.state} already.", code="operation_ended")
 
 
 def _check_no_removal_runs(operation: Operation) -> None:
     if not operation.is_cancellable:
         raise Conflict(
-            f"The removal of {operation.subject} has begun and cannot be taken back.",
+            f"The removal of {operation.subject} has begun and cannot be cancelled.",
             hint=f"Install it again afterwards: corral {operation.kind.pool}s install {operation.subject}",
             code="deletion_running",
         )
 
 
-async def resume(database: Database, ids: Ids, operation_id: str, actor: str) -> Operation:
-    """Go on with a paused operation: the same one, with the same nodes and builds."""
+async def resume(database: Database, admissions: AdmissionControllers, operation_id: str, actor: str) -> Operation:
+    """Resume a paused operation: the same operation, with the same nodes and builds."""
     async with database.transaction() as tx:
         paused = await operation_store.get(tx, operation_id)
         await operation_store.lock_scope(tx, paused.scope_key)
@@ -111,26 +111,27 @@ async def resume(database: Database, ids: Ids, operation_id: str, actor: str) ->
                 code="operation_in_progress",
                 details={"operation_id": rivals[0].id},
             )
-        return await resume_paused(tx, paused, ids, actor)
+        return await admissions[paused.kind.pool].resume_in(tx, paused, actor)
 
 
-async def retry(database: Database, admission: Admission, operation_id: str, actor: str) -> Admitted:
-    """Ask for exactly the same once more. A failure counts as dismissed from then on; a paused one goes on."""
+async def retry(database: Database, admissions: AdmissionControllers, operation_id: str, actor: str) -> AdmissionResult:
+    """Admit the stored request of an ended operation once more. The old failure counts as dismissed; a paused one
+    resumes."""
     async with database.transaction() as tx:
         old = await operation_store.get(tx, operation_id)
         if old.state not in RETRYABLE:
             raise Conflict(
-                f"The operation is {old.state}; only a failed, cancelled or paused one can be tried again.",
+                f"The operation is {old.state}; only a failed, cancelled or paused one can be retried.",
                 code="not_retryable",
             )
-        admitted = await admission.again(tx, old, actor)
+        admitted = await admissions[old.kind.pool].admit_retry(tx, old, actor)
         if old.state is _S.FAILED:
             await _dismiss(tx, await operation_store.lock(tx, old.id), actor)
         return admitted
 
 
 async def dismiss(database: Database, operation_id: str, actor: str) -> Operation:
-    """A failure has been seen: it leaves the live list and stays in the record. No work is stopped."""
+    """Dismiss a failed operation: it leaves the live list and stays in the history. No work is stopped."""
     async with database.transaction() as tx:
         return await _dismiss(tx, await operation_store.lock(tx, operation_id), actor)
 
@@ -144,36 +145,38 @@ async def _dismiss(tx: Transaction, operation: Operation, actor: str) -> Operati
         )
     if operation.dismissed_at is not None:
         return operation
-    await assignment_store.release_untold(tx, operation.id)
+    await assignment_store.release_unsent(tx, operation.id)
     dismissed = await operation_store.mark_dismissed(tx, operation.id, actor)
-    await access_store.record(tx, actor, "operation.dismiss", operation.id, operation.subject)
-    await outbox.append(tx, "operation.dismissed", dismissed.id, operation_store.event_data(dismissed))
+    await access_store.record_audit(tx, actor, "operation.dismiss", operation.id, operation.subject)
+    await outbox.append(tx, "operation.dismissed", dismissed.id, operation_store.make_event_data(dismissed))
     return dismissed
 
 
 async def undismiss(database: Database, operation_id: str, actor: str) -> Operation:
-    """Take back a dismissal: the failure is listed again. Pending changes that the dismissal released stay released."""
+    """Undo the dismissal of a failed operation, so that it is listed again. Pending changes that the dismissal released
+    stay released."""
     async with database.transaction() as tx:
         operation = await operation_store.lock(tx, operation_id)
         if operation.state is not _S.FAILED or operation.dismissed_at is None:
             raise Conflict("The operation is not a dismissed failure.", code="not_dismissed")
         restored = await operation_store.mark_undismissed(tx, operation.id)
-        await access_store.record(tx, actor, "operation.undismiss", operation.id, operation.subject)
-        await outbox.append(tx, "operation.undismissed", restored.id, operation_store.event_data(restored))
+        await access_store.record_audit(tx, actor, "operation.undismiss", operation.id, operation.subject)
+        await outbox.append(tx, "operation.undismissed", restored.id, operation_store.make_event_data(restored))
         return restored
 
 
 async def clear_history(database: Database, actor: str) -> int:
-    """Delete the record; how many rows went. What goes on and failures that nobody has dismissed stay."""
+    """Delete the history of operations and return the number of deleted rows. Active operations and failures that
+    nobody has dismissed stay."""
     async with database.transaction() as tx:
-        gone = await operation_store.clear_record(tx)
-        await access_store.record(tx, actor, "operations.clear", "history", f"{gone} operations")
-        await outbox.append(tx, "operations.cleared", "history", {"count": gone, "by": actor})
-        return gone
+        deleted = await operation_store.clear_history(tx)
+        await access_store.record_audit(tx, actor, "operations.clear", "history", f"{deleted} operations")
+        await outbox.append(tx, "operations.cleared", "history", {"count": deleted, "by": actor})
+        return deleted
 
 
-async def drop_assignment(database: Database, node: str, backend: str, actor: str) -> Assignment:
-    """The node no longer owes it; the operation goes on without this node."""
+async def discard_assignment(database: Database, node: str, backend: str, actor: str) -> Assignment:
+    """Discard the pending change of a node for a backend; the operation goes on without this node."""
     async with database.transaction() as tx:
         known = await node_store.get_node(tx, node)
         assignment = await assignment_store.get_assignment(tx, known.id, backend)
@@ -181,24 +184,26 @@ async def drop_assignment(database: Database, node: str, backend: str, actor: st
         at_work = any(item.node == known.id and item.state is TargetState.WORKING for item in operation.targets)
         if operation.kind.is_deletion and at_work:
             raise Conflict(
-                f"Node {known.name} is removing {backend} now; that cannot be taken back.", code="deletion_running"
+                f"Node {known.name} is removing {backend} now; that cannot be cancelled.", code="deletion_running"
             )
-        await assignment_store.drop(tx, assignment)
-        words = f"{actor} no longer asks this of {known.name}."
+        await assignment_store.discard(tx, assignment)
+        words = f"{actor} discarded the change for {known.name}."
         await operation_store.add_note(tx, operation.id, words, level="warning", node_name=known.name)
-        await access_store.record(tx, actor, "assignment.drop", known.id, f"{known.name}: {backend}")
+        await access_store.record_audit(tx, actor, "assignment.drop", known.id, f"{known.name}: {backend}")
         return assignment
 
 
-async def revive_assignment(database: Database, admission: Admission, node: str, backend: str, actor: str) -> Admitted:
-    """Try a debt that was put aside once more, with all its attempts: the stored request, for this node only."""
+async def retry_assignment(
+    database: Database, admission: BackendAdmissionController, node: str, backend: str, actor: str
+) -> AdmissionResult:
+    """Retry a failed assignment with all its attempts: admit the stored request for this node only."""
     async with database.transaction() as tx:
         known = await node_store.get_node(tx, node)
         assignment = await assignment_store.get_assignment(tx, known.id, backend)
         if assignment.state is not AssignmentState.DEAD:
             raise Conflict(
-                f"{backend} on node {known.name} has not been given up; it is being tried.", code="assignment_open"
+                f"{backend} on node {known.name} has not failed; Corral is still trying.", code="assignment_open"
             )
         old = await operation_store.get(tx, assignment.operation_id)
-        asked = replace(Asked.from_json(old.request), nodes=(known.id,))
-        return await admission.admit_in(tx, asked, actor, retry_of=old.id)
+        spec = replace(BackendOperationSpec.from_json(old.request), nodes=(known.id,))
+        return await admission.admit_in(tx, spec, actor, retry_of=old.id)

@@ -1,168 +1,248 @@
-"""The one door for operations: checked, written and told in one transaction, before anybody hears the id.
+"""Admission of operations: a request is checked, written and announced in one transaction, before its id is returned.
+
+`AdmissionController` is the same for every pool of operations. A pool says what a request is about, which operation it
+may join, and what refuses it: `operations/backend_pool.py` for backends, `loading/admission.py` for models.
 
 Guarantee: of any number of equal requests, on any number of frontends, one becomes an operation and the others are
-given its id. A rival for the same scope is refused, or waits behind if it was asked to. Nothing is sent to a node here.
+given its id. A rival for the same scope is refused, or waits behind the active operation if the request says so. A
+request for a paused operation resumes it. Admission sends nothing to a node.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from corral.domain.errors import Conflict, NotFound
-from corral.domain.node import Node
-from corral.domain.operation import Operation, OperationId
-from corral.operations.planning import Builds, Fleet, Planned, check, named_nodes, plan_targets, read_fleet
-from corral.operations.request import Asked
-from corral.operations.resuming import resume_paused
-from corral.operations.scope import is_same_intent, scope_key
-from corral.ports.runtime import Ids
+from corral.domain.node import Node, NodeId
+from corral.domain.operation import Operation, OperationId, OperationKind, OperationState
+from corral.ports.runtime import IdGenerator
 from corral.store import access as access_store
-from corral.store import assignments as assignment_store
 from corral.store import operations as operation_store
 from corral.store import outbox
-from corral.store.database import Database, Transaction
+from corral.store.database import Database, Transaction, as_uuid
 from corral.store.operations import NewOperation
+from corral.store.schema import NOW
 
-# Operations that wait behind one another in one scope; more than a few are a script that has run wild.
+# Limits how many operations wait behind one another in one scope; a longer chain is a script out of control.
 CHAIN_MAX = 20
-# Refusals that are about what nodes have now.
-_MAY_CHANGE = frozenset({"backend_not_installed", "already_current"})
+
+
+class OperationSpec(Protocol):
+    """Specifies an operation of any pool. Stored whole with the operation, so that a retry repeats it."""
+
+    @property
+    def kind(self) -> OperationKind: ...
+
+    @property
+    def subject(self) -> str:
+        """Return the name of what the operation is about."""
+        ...
+
+    @property
+    def deadline_s(self) -> float | None:
+        """Return how long the operation may stay open; None: without limit."""
+        ...
+
+    def check(self) -> None:
+        """Raise if the request is invalid by itself, without a look at the registry."""
+        ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+S = TypeVar("S", bound=OperationSpec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class AdmissionRequest(Generic[S]):
+    """Holds a checked spec with its scope, and the nodes that it names; None: it names none."""
+
+    spec: S
+    scope_key: str
+    nodes: Sequence[Node] | None
+
+
+R = TypeVar("R", bound=AdmissionRequest[Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionResult:
+    """Says which operation a request was admitted as, and whether it existed or was paused before."""
+
     operation: Operation
-    # It was there already: the same was asked for before.
+    # True if the same request was admitted before.
     is_duplicate: bool = False
-    # It was paused, and this request has taken it up again.
+    # True if the operation was paused, and this request has resumed it.
     is_resumed: bool = False
 
 
-class Again(Protocol):
-    """Asking for exactly what an operation was asked for with."""
+class AdmissionController(ABC, Generic[S, R]):
+    """Admits the operations of one pool: checks a spec, joins, refuses or queues it, and writes the operation row."""
 
-    async def __call__(self, tx: Transaction, old: Operation, actor: str) -> Admitted: ...
+    # Completes the sentence about a rival: "The load of m is running for …".
+    scope_words: ClassVar[str]
 
-
-class Admission:
-    """`others`: who asks again for operations that are not about backends, by pool."""
-
-    def __init__(
-        self, database: Database, catalog: Builds, ids: Ids, others: Mapping[str, Again] | None = None
-    ) -> None:
+    def __init__(self, database: Database, ids: IdGenerator) -> None:
         self._database = database
-        self._catalog = catalog
         self._ids = ids
-        self._others = others or {}
 
-    async def admit(self, asked: Asked, actor: str, *, queue_behind: bool = False) -> Admitted:
-        """With `queue_behind`, a rival of the same scope is waited for instead of refused."""
+    async def admit(self, spec: S, actor: str, *, queue_behind: bool = False) -> AdmissionResult:
+        """Admit an operation. With `queue_behind`, it waits for a rival of the same scope instead of being refused."""
         async with self._database.transaction() as tx:
-            return await self.admit_in(tx, asked, actor, queue_behind=queue_behind)
+            return await self.admit_in(tx, spec, actor, queue_behind=queue_behind)
 
-    async def again(self, tx: Transaction, old: Operation, actor: str) -> Admitted:
-        """Exactly the same once more, as a retry of the old one."""
-        other = self._others.get(old.kind.pool)
-        if other is not None:
-            return await other(tx, old, actor)
-        return await self.admit_in(tx, Asked.from_json(old.request), actor, retry_of=old.id)
-
-    async def plan(self, asked: Asked) -> Planned:
-        """What would be done to which node; nothing is written."""
-        async with self._database.transaction() as tx:
-            fleet = await read_fleet(tx, asked)
-        return plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
+    async def admit_retry(self, tx: Transaction, old: Operation, actor: str) -> AdmissionResult:
+        """Admit the spec of an old operation once more, as its retry."""
+        return await self.admit_in(tx, self._parse_retry(old.request), actor, retry_of=old.id)
 
     async def admit_in(
         self,
         tx: Transaction,
-        asked: Asked,
+        spec: S,
         actor: str,
         *,
         queue_behind: bool = False,
         retry_of: OperationId | None = None,
-    ) -> Admitted:
-        """As a part of a larger change. Refused as a whole, or written."""
-        check(asked)
-        fleet = await read_fleet(tx, asked)
-        named = None if asked.nodes is None else named_nodes(asked, fleet.nodes)
-        key = scope_key(asked, None if named is None else [node.id for node in named])
-        await operation_store.lock_scope(tx, key)
-        chain = await operation_store.list_active(tx, key)
-        if chain and is_same_intent(asked, chain[-1].request):
-            return await self._again(tx, chain[-1])
-        if chain and not queue_behind:
-            raise in_progress(chain[-1], "the same nodes")
-        check_chain(chain)
-        self._check_possible(asked, fleet, may_become_true=bool(chain))
-        if not chain:
-            for paused in await operation_store.find_paused(tx, key):
-                if is_same_intent(asked, paused.request):
-                    resumed = await resume_paused(tx, paused, self._ids, actor)
-                    return Admitted(operation=resumed, is_duplicate=True, is_resumed=True)
-        new = self._new(asked, named, key, actor)
-        return Admitted(operation=await write(tx, new, chain, retry_of))
+    ) -> AdmissionResult:
+        """Admit an operation inside a larger transaction: the whole change is written, or refused with an error."""
+        spec.check()
+        request = await self._resolve(tx, spec)
+        await operation_store.lock_scope(tx, request.scope_key)
+        chain = await operation_store.list_active(tx, request.scope_key)
+        joined = self._find_joined(request, chain)
+        if joined is not None:
+            await self._on_joined(tx, joined)
+            return AdmissionResult(operation=await operation_store.get(tx, joined.id), is_duplicate=True)
+        recent = await self._find_recent(tx, request)
+        if recent is not None:
+            return AdmissionResult(operation=recent, is_duplicate=True)
+        if chain and not queue_behind and not self._must_queue_behind(request, chain[-1]):
+            raise _make_in_progress_error(chain[-1], self.scope_words)
+        if len(chain) >= CHAIN_MAX:
+            raise Conflict(f"{CHAIN_MAX} operations already wait in this scope.", code="too_many_waiting")
+        self._check_possible(request, is_first=not chain)
+        if not chain and (paused := await self._find_paused(tx, request)) is not None:
+            return AdmissionResult(
+                operation=await self.resume_in(tx, paused, actor), is_duplicate=True, is_resumed=True
+            )
+        new = self._make_operation(request, actor)
+        return AdmissionResult(operation=await _write_operation(tx, new, chain, retry_of))
 
-    def _check_possible(self, asked: Asked, fleet: Fleet, *, may_become_true: bool) -> None:
-        """A request that no node could meet is refused. What waits behind another is planned when its turn comes: until
-        then the other may bring what is missing."""
-        try:
-            plan_targets(asked, fleet.nodes, fleet.installed, self._catalog, owed=fleet.owed)
-        except (Conflict, NotFound) as refusal:
-            if not may_become_true or refusal.slug not in _MAY_CHANGE:
-                raise
+    async def resume_in(self, tx: Transaction, paused: Operation, actor: str) -> Operation:
+        """Queue a paused operation again: the same operation, with new jobs. The caller holds the lock of the scope
+        and has checked that no rival is active."""
+        operation = await operation_store.lock(tx, paused.id)
+        values = {
+            "state": OperationState.QUEUED,
+            "message": "Waiting for its turn.",
+            "finished_at": None,
+            "due_at": NOW,
+        }
+        operation = await self._restart(tx, operation, values)
+        await operation_store.add_note(tx, operation.id, f"Resumed by {actor}.")
+        await access_store.record_audit(tx, actor, "operation.resume", operation.id, operation.subject)
+        await outbox.append(tx, "operation.changed", operation.id, operation_store.make_event_data(operation))
+        return await operation_store.get(tx, operation.id)
 
-    def _new(self, asked: Asked, named: Sequence[Node] | None, key: str, actor: str) -> NewOperation:
-        only = named[0] if named is not None and len(named) == 1 else None
+    @abstractmethod
+    def _parse_retry(self, stored_request: Mapping[str, Any]) -> S:
+        """Return the spec that a retry of a stored request is admitted with."""
+
+    @abstractmethod
+    async def _resolve(self, tx: Transaction, spec: S) -> R:
+        """Return the scope and the named nodes of a spec. Raises if something that it names does not exist."""
+
+    @abstractmethod
+    def _find_joined(self, request: R, chain: Sequence[Operation]) -> Operation | None:
+        """Return the active operation of the scope that does what the request is for."""
+
+    @abstractmethod
+    async def _find_paused(self, tx: Transaction, request: R) -> Operation | None:
+        """Return the paused operation that the request resumes."""
+
+    @abstractmethod
+    async def _restart(self, tx: Transaction, operation: Operation, values: Mapping[str, Any]) -> Operation:
+        """Write the values of a resumed operation, and give its targets new jobs."""
+
+    async def _on_joined(self, tx: Transaction, operation: Operation) -> None:
+        """Called before a request is given the id of an active operation."""
+
+    async def _find_recent(self, tx: Transaction, request: R) -> Operation | None:  # noqa: ARG002 - a hook
+        """Return the operation that has ended a moment ago and answers the request."""
+        return None
+
+    def _must_queue_behind(self, request: R, rival: Operation) -> bool:  # noqa: ARG002 - a hook
+        """Return whether the request waits behind this rival without having said so."""
+        return False
+
+    def _check_possible(self, request: R, *, is_first: bool) -> None:
+        """Raise if nothing could fulfil the request. `is_first`: it waits behind no other operation."""
+
+    def _make_operation(self, request: R, actor: str) -> NewOperation:
+        spec: OperationSpec = request.spec
+        only = request.nodes[0] if request.nodes is not None and len(request.nodes) == 1 else None
         return NewOperation(
             id=OperationId(self._ids.new_id()),
-            kind=asked.kind,
-            subject=asked.backend,
-            scope_key=key,
+            kind=spec.kind,
+            subject=spec.subject,
+            scope_key=request.scope_key,
             scope_node=only.id if only else None,
             scope_node_name=only.name if only else "",
-            request=asked.to_json(),
+            request=spec.to_json(),
             created_by=actor,
-            deadline_s=asked.deadline_s,
+            deadline_s=spec.deadline_s,
         )
 
-    async def _again(self, tx: Transaction, operation: Operation) -> Admitted:
-        await assignment_store.hasten(tx, operation.id)
-        return Admitted(operation=await operation_store.get(tx, operation.id), is_duplicate=True)
+
+# The admission controller of each pool.
+AdmissionControllers = Mapping[str, AdmissionController[Any, Any]]
 
 
-async def write(
+def find_named_nodes(references: Sequence[str], nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes with these ids or names, each once. Raises if one of them does not exist."""
+    by_id = {node.id: node for node in nodes}
+    by_name = {node.name: node for node in nodes}
+    found: dict[NodeId, Node] = {}
+    for reference in references:
+        node = by_id.get(NodeId(as_uuid(reference) or reference)) or by_name.get(reference)
+        if node is None:
+            raise NotFound(
+                f"There is no node {reference[:80]!r}.",
+                hint="`corral nodes list` shows the nodes.",
+                code="node_not_found",
+            )
+        found[node.id] = node
+    return list(found.values())
+
+
+async def _write_operation(
     tx: Transaction, new: NewOperation, chain: Sequence[Operation], retry_of: OperationId | None
 ) -> Operation:
-    """The row, behind the last of the chain, with its note, its line in the record and its event."""
+    """Insert the operation row behind the last of the chain, with its note, its audit entry and its event."""
     after = chain[-1] if chain else None
     message = (
-        "Waits for its turn."
+        "Waiting for its turn."
         if after is None
-        else f"Waits until the {after.kind.replace('_', ' ')} of {after.subject} has ended."
+        else f"Waiting until the {after.kind.replace('_', ' ')} of {after.subject} has ended."
     )
     operation = await operation_store.insert(
         tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of
     )
     if operation is None:
-        # Somebody who does not take the lock of the scope; the index is the last word.
-        raise Conflict("Another operation of the same scope was admitted just now; try again.", code="try_again")
-    words = f"Asked for by {new.created_by}."
+        # A writer that does not take the lock of the scope can get here; the unique index decides.
+        raise Conflict("Another operation of the same scope was admitted a moment ago. Try again.", code="try_again")
+    words = f"Requested by {new.created_by}."
     await operation_store.add_note(tx, operation.id, words)
     detail = f"{operation.kind} {operation.subject}"
-    await access_store.record(tx, new.created_by, "operation.create", operation.id, detail)
-    await outbox.append(tx, "operation.created", operation.id, operation_store.event_data(operation))
+    await access_store.record_audit(tx, new.created_by, "operation.create", operation.id, detail)
+    await outbox.append(tx, "operation.created", operation.id, operation_store.make_event_data(operation))
     return operation
 
 
-def check_chain(chain: Sequence[Operation]) -> None:
-    if len(chain) >= CHAIN_MAX:
-        raise Conflict(f"{CHAIN_MAX} operations wait in this scope already.", code="too_many_waiting")
-
-
-def in_progress(rival: Operation, where: str) -> Conflict:
+def _make_in_progress_error(rival: Operation, where: str) -> Conflict:
     return Conflict(
         f"The {rival.kind.replace('_', ' ')} of {rival.subject} is {rival.state.replace('_', ' ')} for {where}.",
         hint=f"Wait for it, queue behind it with --after, or stop it: corral operations cancel {rival.id}",

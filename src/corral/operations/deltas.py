@@ -1,8 +1,8 @@
-"""How far operations are, for eyes that watch: on this frontend and on the others.
+"""Publishes the progress of operations to watchers, on this frontend and on the others.
 
-What was published several times since the last pass is told once, with every target that moved; so an operation is
-told at most four times a second, and its last word always. A watcher that does not keep up misses steps between, never
-the newest. Limits: it is a hint beside the rows; what is lost on the bus is in the row a moment later.
+Deltas that were published several times since the last pass are sent once, with every target that moved; so an
+operation is sent at most four times a second, and its last state always. A slow watcher misses steps in between,
+never the newest. Limit: a delta is a hint beside the rows; one that is lost on the bus is in the row a moment later.
 """
 
 from __future__ import annotations
@@ -15,47 +15,51 @@ from dataclasses import replace
 from corral.bus.messages import OperationDelta
 from corral.bus.subjects import OPERATION_DELTA
 from corral.domain.errors import CorralError, TooLarge
-from corral.operations.hearing import merged_targets
+from corral.operations.job_reports import merge_targets
 from corral.ports.bus import Bus, Delivery
 
-# A little more than a quarter of a second: with its jitter the loop still stays under four a second.
+# A little more than a quarter of a second: even with jitter the loop stays under four passes a second.
 INTERVAL_S = 0.28
-# Operations that a watcher has not taken yet, that wait for the next pass, or whose last revision is remembered.
+# Limits the operations that a watcher has not read yet, that wait for the next pass, or whose last revision is
+# remembered.
 OPERATIONS_MAX = 2000
 
 
-class Deltas:
+class OperationDeltaFeed:
+    """Publishes progress of operations to watchers here and on the other frontends, a few times a second."""
+
     def __init__(self, bus: Bus, frontend_id: str) -> None:
         self._bus = bus
         self._frontend_id = frontend_id
         self._waiting: OrderedDict[str, OperationDelta] = OrderedDict()
-        self.watchers: set[Watcher] = set()
+        self.watchers: set[DeltaSubscription] = set()
         self._revisions: OrderedDict[str, int] = OrderedDict()
 
     def publish(self, delta: OperationDelta) -> None:
-        """Told at the next pass, here and to the peers."""
+        """Queue a delta for the next pass, which sends it to watchers here and to the peers."""
         _put(self._waiting, replace(delta, origin=self._frontend_id))
 
     async def tick(self) -> int:
-        """Tell what is waiting; how many operations that were."""
+        """Send the queued deltas and return how many operations they covered."""
         waiting, self._waiting = self._waiting, OrderedDict()
         for delta in waiting.values():
-            self._show(delta)
+            self._pass_to_watchers(delta)
         for delta in waiting.values():
             try:
                 await self._bus.publish(OPERATION_DELTA, delta)
             except TooLarge:
-                continue  # The peers' watchers read it from the rows.
+                continue  # Too large for the bus: watchers of the peers read the operation from its row.
             except CorralError:
-                break  # So they do when the bus is away.
+                break  # The bus is away: watchers of the peers read the operation from its row.
         return len(waiting)
 
     async def on_delta(self, delivery: Delivery[OperationDelta]) -> None:
-        """A peer tells. Our own words come back as well, and change nothing."""
+        """Pass the delta of a peer on to watchers here. This frontend's own deltas come back as well, and change
+        nothing."""
         if delivery.message.origin != self._frontend_id:
-            self._show(delivery.message)
+            self._pass_to_watchers(delivery.message)
 
-    def _show(self, delta: OperationDelta) -> None:
+    def _pass_to_watchers(self, delta: OperationDelta) -> None:
         if delta.rev < self._revisions.get(delta.operation_id, 0):
             return
         self._revisions[delta.operation_id] = delta.rev
@@ -66,8 +70,8 @@ class Deltas:
             watcher.put(delta)
 
     async def watch(self) -> AsyncGenerator[OperationDelta, None]:
-        """Everything that is told from now on, the newest of each operation."""
-        watcher = Watcher()
+        """Yield every delta from now on, the newest of each operation."""
+        watcher = DeltaSubscription()
         self.watchers.add(watcher)
         try:
             while True:
@@ -76,8 +80,8 @@ class Deltas:
             self.watchers.discard(watcher)
 
 
-class Watcher:
-    """What one watcher has not taken yet: the newest of each operation."""
+class DeltaSubscription:
+    """Holds the deltas that one watcher has not read yet: the newest of each operation."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, OperationDelta] = OrderedDict()
@@ -94,7 +98,7 @@ class Watcher:
         return self._waiting.popitem(last=False)[1]
 
     def take_all(self) -> list[OperationDelta]:
-        """What waits now, without waiting for more."""
+        """Return the waiting deltas without waiting for more."""
         waiting, self._waiting = self._waiting, OrderedDict()
         return list(waiting.values())
 
@@ -104,7 +108,7 @@ def _put(waiting: OrderedDict[str, OperationDelta], delta: OperationDelta) -> No
     if older is not None:
         newest = delta if delta.rev >= older.rev else older
         first, second = (older, delta) if newest is delta else (delta, older)
-        delta = replace(newest, targets=merged_targets(first.targets, second.targets))
+        delta = replace(newest, targets=merge_targets(first.targets, second.targets))
     waiting[delta.operation_id] = delta
     while len(waiting) > OPERATIONS_MAX:
         waiting.popitem(last=False)

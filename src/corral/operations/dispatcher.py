@@ -5,125 +5,276 @@ dispatcher that dies loses nothing. Guarantees: steps of one pool never wait for
 waits for its workers holds no place in a pool; a step that fails ends its own operation at most. A frontend that is off
 the bus while a peer is on it claims nothing, and hands over what it holds after three seconds, except for what it is
 fetching. Limit: a frontend that is killed keeps its operations until their lease runs out, 30 s.
+
+Job events are buffered, so that reports of a thousand workers become one write twice a second, not a thousand
+transactions. `JobEventBuffer.record` only touches memory and keeps the newest event of each job of a node: an event of
+one node never displaces an event of another node for a job with the same id. `flush` writes what has arrived since.
+While PostgreSQL is away the newest events wait; beyond the bound the oldest are dropped, and their workers are queried
+later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 from types import MappingProxyType
 
 import structlog
 
-from corral.bus.messages import JobEvent
-from corral.domain.cluster import Event
+from corral.bus.messages import JobEvent, OperationDelta
+from corral.domain.cluster import OutboxEvent
 from corral.domain.errors import Conflict, LeaseLost, Unavailable
-from corral.domain.operation import OPEN, JobState, OperationId, OperationKind
-from corral.operations.apply import Teller
-from corral.operations.deltas import INTERVAL_S, Deltas
-from corral.operations.events import JobEvents
-from corral.operations.numbers import Numbers, StepOutcome, Uncounted
-from corral.operations.planning import Builds
-from corral.operations.step import Pool, Stepped, Stepper, Steps
+from corral.domain.node import NodeId
+from corral.domain.operation import OPEN, JobId, JobState, Operation, OperationId, OperationKind, Progress
+from corral.operations.command_sender import (
+    CommandSender,
+    DispatchMetrics,
+    JobEventOutcome,
+    NullDispatchMetrics,
+    StepOutcome,
+)
+from corral.operations.deltas import INTERVAL_S, OperationDeltaFeed
+from corral.operations.driver import OperationDriver, OperationPool, StepResult
+from corral.operations.job_reports import (
+    CODE_MAX,
+    JobObservation,
+    JobReportListener,
+    apply_observations,
+    list_stopped_processes,
+    make_delta,
+    parse_job_event,
+    parse_result,
+    sanitise_text,
+)
+from corral.policy.progress import JobReport, TargetChange, aggregate_progress
 from corral.ports.bus import Bus, Delivery
-from corral.ports.runtime import Clock, Ids
-from corral.runtime.guard import Failed, attempt
-from corral.runtime.loop import Loop, LoopPlan
-from corral.runtime.tasks import Tasks
+from corral.ports.runtime import Clock, IdGenerator
+from corral.runtime.attempt import AttemptFailure, attempt
+from corral.runtime.loop import Loop, LoopOptions
+from corral.runtime.tasks import TaskSet
 from corral.store import assignments as assignment_store
 from corral.store import dispatch as store
 from corral.store import operations as operation_store
-from corral.store.database import Database
-from corral.store.dispatch import Claimed, Hold
+from corral.store.database import Database, Transaction, as_uuid
+from corral.store.dispatch import ClaimedOperation, OperationLease
 
 log = structlog.get_logger(__name__)
 
-# After this many owners were lost, the operation itself is what kills them.
+# After so many lost owners, the operation itself is assumed to kill them.
 OWNERS_MAX = 5
-# When a step could do nothing, or PostgreSQL did not answer.
+# The wait after a step that could do nothing, or while PostgreSQL does not respond.
 TRY_AGAIN_S = 1.0
-# So long a frontend may be off the bus before it hands over what it holds: a reconnect takes less.
+# How long a frontend may be off the bus before it hands its operations over; a reconnect takes less.
 OFF_BUS_S = 3.0
 # Events that may mean work for a dispatcher.
 _CALLS = ("operation.", "assignment.", "node.alive", "node.bus_changed", "node.backends_changed", "node.removed")
 _FINAL = frozenset(state for state in JobState if state.is_final)
+WAITING_MAX = 20_000
+# How many jobs one transaction takes; larger ones only hold locks longer.
+BATCH_MAX = 1000
+# Limits the remembered states: they are texts of workers, so their number is not bounded by itself.
+UNREADABLE_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchOptions:
+class FlushResult:
+    """Says what one flush changed: operations with a target in a new state, and deltas for watchers."""
+
+    changed_operations: frozenset[OperationId] = frozenset()
+    deltas: tuple[OperationDelta, ...] = ()
+
+
+class JobEventBuffer:
+    """Buffers job events of workers in memory and writes them to the registry in batches."""
+
+    def __init__(
+        self,
+        database: Database,
+        ids: IdGenerator,
+        *,
+        origin: str,
+        is_held: Callable[[str], bool],
+        metrics: DispatchMetrics,
+        listeners: Mapping[str, JobReportListener],
+    ) -> None:
+        self._database = database
+        self._ids = ids
+        self._origin = origin
+        self._is_held = is_held
+        self._metrics = metrics
+        self._listeners = listeners
+        self._waiting: OrderedDict[tuple[NodeId, JobId], JobObservation] = OrderedDict()
+        self._unreadable: set[tuple[str, str]] = set()
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def record(self, delivery: Delivery[JobEvent]) -> None:
+        event = delivery.message
+        news, job, node = parse_job_event(event), as_uuid(event.job_id), as_uuid(delivery.node or "")
+        if news is None or job is None or node is None:
+            self._metrics.count_job_event(JobEventOutcome.ODD)
+            self._warn_unreadable(delivery)
+            return
+        self._metrics.count_job_event(JobEventOutcome.TAKEN)
+        observation = JobObservation(
+            node=NodeId(node),
+            job_id=JobId(job),
+            observation=news,
+            stopped=list_stopped_processes(event),
+            result=parse_result(event),
+        )
+        self._put(observation)
+
+    def _warn_unreadable(self, delivery: Delivery[JobEvent]) -> None:
+        """Warn about an unreadable event, once for each node and state: a worker of a later version sends it four times
+        a second."""
+        node, state = sanitise_text(delivery.node or "", CODE_MAX), sanitise_text(delivery.message.state, CODE_MAX)
+        if (node, state) in self._unreadable:
+            return
+        if len(self._unreadable) >= UNREADABLE_MAX:
+            self._unreadable.clear()
+        self._unreadable.add((node, state))
+        log.warning("unreadable job event ignored", node=node, state=state)
+
+    def _put(self, observation: JobObservation) -> None:
+        key = (observation.node, observation.job_id)
+        older = self._waiting.pop(key, None)
+        self._waiting[key] = observation if older is None else _pick_newest(older, observation)
+        while len(self._waiting) > WAITING_MAX:
+            self._waiting.popitem(last=False)
+            self.dropped += 1
+            self._metrics.count_job_event(JobEventOutcome.DROPPED)
+
+    async def flush(self) -> FlushResult:
+        """Write the events that are waiting now; later ones are for the next pass."""
+        called: set[OperationId] = set()
+        deltas: list[OperationDelta] = []
+        left = len(self._waiting)
+        while left > 0 and self._waiting:
+            batch = [self._waiting.popitem(last=False)[1] for _ in range(min(BATCH_MAX, left, len(self._waiting)))]
+            left -= len(batch)
+            try:
+                async with self._database.transaction() as tx:
+                    flushed = await self._apply_batch(tx, batch)
+            except BaseException:
+                for observation in batch:
+                    self._put(observation)
+                raise
+            called |= flushed.changed_operations
+            deltas += flushed.deltas
+        return FlushResult(changed_operations=frozenset(called), deltas=tuple(deltas))
+
+    async def _apply_batch(self, tx: Transaction, batch: Collection[JobObservation]) -> FlushResult:
+        changes = await apply_observations(tx, batch, self._ids, listeners=self._listeners)
+        if not changes:
+            return FlushResult()
+        called = frozenset(
+            change.target.operation_id for change in changes if change.target.state is not change.previous_state
+        )
+        touched = sorted({change.target.operation_id for change in changes})
+        shown = await store.read_operations(tx, touched)
+        whole = {
+            operation.id: aggregate_progress(operation.targets, operation.progress)
+            for operation in shown
+            if operation.state in OPEN
+        }
+        revisions = await store.write_progress(tx, whole)
+        # Operations of other frontends are woken over the bus; our own are woken in memory.
+        await assignment_store.wake_operations(tx, sorted(key for key in called if not self._is_held(key)))
+        moved = _group_moved_nodes(changes)
+        deltas = [
+            make_delta(_with_progress(operation, whole, revisions), moved[operation.id], origin=self._origin)
+            for operation in shown
+            if operation.id in revisions
+        ]
+        return FlushResult(changed_operations=called, deltas=tuple(deltas))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherOptions:
+    """Tunables of the dispatcher: lease, intervals, fan-out, and how many steps run at once in each pool."""
+
     frontend_id: str
     lease_s: float = 30.0
     claim_interval_s: float = 1.0
     renew_interval_s: float = 5.0
     flush_interval_s: float = 0.5
-    # How many nodes are spoken to at once for one operation.
+    # How many nodes get commands at once for one operation.
     fan_out: int = 128
     # How many steps run at once, for each kind of work.
     pools: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({"backend": 4, "model": 2}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchWorld:
+class DispatcherDeps:
+    """Holds what the dispatcher needs of its frontend: database, bus, clock, and the pools of operations."""
+
     database: Database
     bus: Bus
     clock: Clock
-    ids: Ids
+    ids: IdGenerator
     rng: Random
-    catalog: Builds
+    # The registry of the kinds of operations. A pool that is not listed is left to other frontends.
+    pools: Mapping[str, OperationPool]
     is_leader: Callable[[], bool]
     # Whether this frontend cannot reach workers and a peer can.
     leaves_to_peers: Callable[[], bool] = lambda: False
-    # What drives operations that are not about backends, by pool. A pool that is not here is left to other frontends.
-    others: Mapping[str, Pool] = field(default_factory=lambda: MappingProxyType({}))
-    numbers: Numbers = field(default_factory=Uncounted)
+    metrics: DispatchMetrics = field(default_factory=NullDispatchMetrics)
     on_crash: Callable[[BaseException], None] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class _Held:
-    hold: Hold
+class _HeldOperation:
+    """An operation that this dispatcher holds the lease of, and when to look at it next."""
+
+    lease: OperationLease
     pool: str
-    # When to look at it; None: when somebody calls.
+    # When to look at the operation next; None: when it is woken.
     look_at: float | None
-    asks_all: bool = False
+    queries_all: bool = False
     is_stepping: bool = False
-    hears_replicas: bool = False
+    watches_replicas: bool = False
 
 
-class Dispatcher:
+class OperationDispatcher:
+    """Claims due operations, drives each in bounded steps, and hands its leases over when it stops."""
+
     name = "dispatcher"
 
-    def __init__(self, world: DispatchWorld, options: DispatchOptions, deltas: Deltas) -> None:
-        self._world = world
+    def __init__(self, deps: DispatcherDeps, options: DispatcherOptions, deltas: OperationDeltaFeed) -> None:
+        self._deps = deps
         self._options = options
         self._deltas = deltas
-        self._held: dict[OperationId, _Held] = {}
-        # Since when what needs workers is left to peers.
+        self._held_operations: dict[OperationId, _HeldOperation] = {}
+        # Since when operations that need workers have been left to peers.
         self._off_bus_since: float | None = None
-        self._tasks = Tasks("dispatcher", world.on_crash)
-        backends = Stepper(
-            database=world.database,
-            teller=Teller(world.bus, limit=options.fan_out, numbers=world.numbers),
-            ids=world.ids,
-            catalog=world.catalog,
-            frontend_id=options.frontend_id,
-        )
-        self._steps: dict[str, Steps] = {"backend": backends} | {
-            name: pool.steps for name, pool in world.others.items()
+        self._tasks = TaskSet("dispatcher", deps.on_crash)
+        self._drivers = {
+            name: OperationDriver(
+                database=deps.database,
+                sender=CommandSender(deps.bus, limit=options.fan_out, metrics=deps.metrics),
+                ids=deps.ids,
+                pool=pool,
+                frontend_id=options.frontend_id,
+            )
+            for name, pool in deps.pools.items()
         }
-        self._events = JobEvents(
-            world.database,
-            world.ids,
+        self._events = JobEventBuffer(
+            deps.database,
+            deps.ids,
             origin=options.frontend_id,
-            is_held=lambda key: key in self._held,
-            numbers=world.numbers,
-            listeners={name: pool.listener for name, pool in world.others.items()},
+            is_held=lambda key: key in self._held_operations,
+            metrics=deps.metrics,
+            listeners={name: pool.listener for name, pool in deps.pools.items()},
         )
-        self.claim_loop = self._loop("dispatcher", options.claim_interval_s, self.tick)
-        self.renew_loop = self._loop("operation leases", options.renew_interval_s, self.renew)
-        self.flush_loop = self._loop("job events", options.flush_interval_s, self.flush)
-        self._deltas_loop = self._loop("operation deltas", INTERVAL_S, deltas.tick)
+        self.claim_loop = self._make_loop("dispatcher", options.claim_interval_s, self.tick)
+        self.renew_loop = self._make_loop("operation leases", options.renew_interval_s, self.renew_leases)
+        self.flush_loop = self._make_loop("job events", options.flush_interval_s, self.flush)
+        self._deltas_loop = self._make_loop("operation deltas", INTERVAL_S, deltas.tick)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -131,53 +282,54 @@ class Dispatcher:
 
     @property
     def held(self) -> frozenset[OperationId]:
-        return frozenset(self._held)
+        return frozenset(self._held_operations)
 
     def wake(self) -> None:
-        """Look at once at what is due."""
+        """Wake the dispatcher to look at due operations at once."""
         self.claim_loop.wake()
 
-    async def follow(self, events: Sequence[Event]) -> None:
-        """Something has been written that may be for a dispatcher."""
+    async def follow(self, events: Sequence[OutboxEvent]) -> None:
+        """Wake the dispatcher for events that may mean work."""
         if any(event.kind.startswith("replica.") for event in events):
-            for held in self._held.values():
-                if held.hears_replicas:
-                    held.look_at = self._now()
+            for held in self._held_operations.values():
+                if held.watches_replicas:
+                    held.look_at = self._read_time()
                     self.wake()
         if any(event.kind.startswith(_CALLS) for event in events):
             self.wake()
 
-    def call(self, operation_id: OperationId) -> None:
-        """Something that this frontend does for an operation has come further."""
-        held = self._held.get(operation_id)
+    def wake_operation(self, operation_id: OperationId) -> None:
+        """Wake one operation: work that this frontend does for it has progressed."""
+        held = self._held_operations.get(operation_id)
         if held is not None:
-            held.look_at = self._now()
+            held.look_at = self._read_time()
             self.wake()
 
     async def on_reconnect(self) -> None:
-        """What was said meanwhile is lost: ask about everything that is held."""
-        for held in self._held.values():
-            held.asks_all, held.look_at = True, self._now()
+        """Query every held operation's jobs after a reconnect: messages sent meanwhile are lost."""
+        for held in self._held_operations.values():
+            held.queries_all, held.look_at = True, self._read_time()
         self.wake()
 
     async def on_job_event(self, delivery: Delivery[JobEvent]) -> None:
-        """Those of what is held here. The leader takes in every end: one whose operation nobody holds is not lost."""
+        """Buffer the event of a job that is held here. The leader takes in every end, so the end of a job that nobody
+        holds is not lost."""
         event = delivery.message
-        is_ours = event.operation_id in self._held
-        if is_ours or (event.state in _FINAL and self._world.is_leader()):
+        is_ours = event.operation_id in self._held_operations
+        if is_ours or (event.state in _FINAL and self._deps.is_leader()):
             self._events.record(delivery)
 
     async def tick(self) -> int:
-        """Take what is due and start steps; how many were started."""
-        started, leaves = 0, self._world.leaves_to_peers()
+        """Claim due operations and start steps; return how many were started."""
+        started, leaves = 0, self._deps.leaves_to_peers()
         if leaves:
             await self._hand_over_to_peers()
         else:
             self._off_bus_since = None
         for pool, size in self._options.pools.items():
-            if pool not in self._steps:
+            if pool not in self._drivers:
                 continue
-            free = size - sum(held.is_stepping for held in self._held.values() if held.pool == pool)
+            free = size - sum(held.is_stepping for held in self._held_operations.values() if held.pool == pool)
             if free > 0:
                 if not leaves:
                     await self._claim(pool, free)
@@ -185,178 +337,206 @@ class Dispatcher:
         return started
 
     async def _hand_over_to_peers(self) -> None:
-        """Give back what is held once this has lasted; what a step is at follows with the next pass."""
+        """Hand the held operations over once the frontend has been off the bus for long enough; an operation in the
+        middle of a step follows with the next pass."""
         if self._off_bus_since is None:
-            self._off_bus_since = self._now()
-        if self._now() - self._off_bus_since < OFF_BUS_S:
+            self._off_bus_since = self._read_time()
+        if self._read_time() - self._off_bus_since < OFF_BUS_S:
             return
-        left = [key for key, held in self._held.items() if not held.is_stepping and not self._is_busy_with(held)]
+        left = [
+            key for key, held in self._held_operations.items() if not held.is_stepping and not self._is_busy_with(held)
+        ]
         if not left:
             return
         log.warning("this frontend is off the bus: its operations are handed over", operations=left)
-        async with self._world.database.transaction() as tx:
+        async with self._deps.database.transaction() as tx:
             await store.hand_over(tx, self._options.frontend_id, left)
         for key in left:
-            del self._held[key]
+            del self._held_operations[key]
 
-    def _is_busy_with(self, held: _Held) -> bool:
-        pool = self._world.others.get(held.pool)
-        return pool is not None and pool.is_busy_with(held.hold.id)
+    def _is_busy_with(self, held: _HeldOperation) -> bool:
+        return self._deps.pools[held.pool].is_busy_with(held.lease.id)
 
-    async def idle(self) -> None:
-        """Return when no step runs."""
+    async def wait_idle(self) -> None:
+        """Wait until no step runs."""
         await self._tasks.join()
 
-    async def renew(self) -> None:
-        """Keep what is held, in one statement; what somebody else has by now is let go."""
-        holds = [held.hold for held in self._held.values()]
+    async def renew_leases(self) -> None:
+        """Renew the leases of all held operations in one statement, and drop those that another frontend has taken
+        over."""
+        holds = [held.lease for held in self._held_operations.values()]
         if not holds:
             return
-        async with self._world.database.transaction() as tx:
-            kept = await store.renew(tx, self._options.frontend_id, holds, self._options.lease_s)
+        async with self._deps.database.transaction() as tx:
+            kept = await store.renew_leases(tx, self._options.frontend_id, holds, self._options.lease_s)
         for hold in holds:
-            held = self._held.get(hold.id)
-            if held is not None and held.hold == hold and hold.id not in kept and not held.is_stepping:
-                del self._held[hold.id]
+            held = self._held_operations.get(hold.id)
+            if held is not None and held.lease == hold and hold.id not in kept and not held.is_stepping:
+                del self._held_operations[hold.id]
 
     async def flush(self) -> None:
-        """Take in what workers have said."""
+        """Write the buffered job events of workers."""
         flushed = await self._events.flush()
         for delta in flushed.deltas:
             self._deltas.publish(delta)
-        for key in flushed.called:
-            held = self._held.get(key)
+        for key in flushed.changed_operations:
+            held = self._held_operations.get(key)
             if held is not None:
-                held.look_at = self._now()
-        if flushed.called:
+                held.look_at = self._read_time()
+        if flushed.changed_operations:
             self.wake()
 
     async def stop(self) -> None:
-        """Hand everything over: peers go on at once instead of waiting for leases to run out."""
+        """Release every lease, so that peers continue at once instead of waiting for leases to run out."""
         await self._tasks.close()
         outcome = await attempt(self.flush)
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, AttemptFailure):
             log.warning("the last events of jobs were not written", error=outcome.sentence)
-        self._held.clear()
-        async with self._world.database.transaction() as tx:
+        self._held_operations.clear()
+        async with self._deps.database.transaction() as tx:
             await store.hand_over(tx, self._options.frontend_id)
 
     async def _claim(self, pool: str, limit: int) -> None:
         kinds = [kind for kind in OperationKind if kind.pool == pool]
         if not kinds:
             return
-        busy = [key for key, held in self._held.items() if held.is_stepping]
-        async with self._world.database.transaction() as tx:
-            wish = store.Wish(owner=self._options.frontend_id, kinds=kinds, limit=limit, busy=busy)
-            claimed = await store.claim(tx, wish, self._options.lease_s)
+        busy = [key for key, held in self._held_operations.items() if held.is_stepping]
+        async with self._deps.database.transaction() as tx:
+            request = store.ClaimRequest(owner=self._options.frontend_id, kinds=kinds, limit=limit, busy=busy)
+            claimed = await store.claim_operations(tx, request, self._options.lease_s)
             await operation_store.add_notes(
                 tx,
-                [(c.hold.id, "warning", "", f"taken over from frontend {c.lost_by}") for c in claimed if c.lost_by],
+                [(c.lease.id, "warning", "", f"taken over from frontend {c.lost_by}") for c in claimed if c.lost_by],
             )
         for item in claimed:
-            self._take(item, pool)
+            self._hold_claimed(item, pool)
 
-    def _take(self, claimed: Claimed, pool: str) -> None:
-        key, held = claimed.hold.id, self._held.get(claimed.hold.id)
-        if held is not None and held.hold == claimed.hold:
-            held.look_at = self._now()
+    def _hold_claimed(self, claimed: ClaimedOperation, pool: str) -> None:
+        key, held = claimed.lease.id, self._held_operations.get(claimed.lease.id)
+        if held is not None and held.lease == claimed.lease:
+            held.look_at = self._read_time()
             return
-        # Whoever takes over has not heard what was said before. One that is new has nobody to ask.
-        self._held[key] = _Held(
-            hold=claimed.hold, pool=pool, look_at=self._now(), asks_all=not claimed.is_new, is_stepping=False
+        # A new owner has missed earlier events, so it queries the workers. A new operation has no worker to query yet.
+        self._held_operations[key] = _HeldOperation(
+            lease=claimed.lease, pool=pool, look_at=self._read_time(), queries_all=not claimed.is_new, is_stepping=False
         )
         is_lost = claimed.lost_by is not None and claimed.attempt > OWNERS_MAX + 1
         if is_lost and claimed.state in OPEN:
-            del self._held[key]
-            self._tasks.start(self._reap(claimed.hold, self._steps[pool]), name=f"reap {key}")
+            del self._held_operations[key]
+            self._tasks.start(self._reap(claimed.lease, self._drivers[pool]), name=f"reap {key}")
 
-    async def _reap(self, hold: Hold, steps: Steps) -> None:
-        outcome = await attempt(lambda: steps.reap(hold))
-        if isinstance(outcome, Failed):
-            log.warning("could not give an operation up", operation=hold.id, error=outcome.sentence)
+    async def _reap(self, lease: OperationLease, driver: OperationDriver) -> None:
+        outcome = await attempt(lambda: driver.reap(lease))
+        if isinstance(outcome, AttemptFailure):
+            log.warning("could not give an operation up", operation=lease.id, error=outcome.sentence)
 
     def _start_steps(self, pool: str, free: int) -> int:
-        now = self._now()
+        now = self._read_time()
         due = [
             held
-            for held in self._held.values()
+            for held in self._held_operations.values()
             if held.pool == pool and not held.is_stepping and held.look_at is not None and held.look_at <= now
         ]
         due.sort(key=lambda held: held.look_at or 0.0)
         for held in due[:free]:
             held.is_stepping = True
-            asks_all, held.asks_all, held.look_at = held.asks_all, False, None
-            self._tasks.start(self._step(held, asks_all=asks_all), name=f"step {held.hold.id}")
+            asks_all, held.queries_all, held.look_at = held.queries_all, False, None
+            self._tasks.start(self._step(held, queries_all=asks_all), name=f"step {held.lease.id}")
         return len(due[:free])
 
-    async def _step(self, held: _Held, *, asks_all: bool) -> None:
-        began = self._now()
+    async def _step(self, held: _HeldOperation, *, queries_all: bool) -> None:
+        began = self._read_time()
         try:
-            outcome = await attempt(lambda: self._steps[held.pool].step(held.hold, asks_all=asks_all))
-            self._world.numbers.stepped(_counted(outcome), self._now() - began)
-            if isinstance(outcome, Failed):
-                await self._failed(held, outcome, asks_all=asks_all)
+            outcome = await attempt(lambda: self._drivers[held.pool].step(held.lease, queries_all=queries_all))
+            self._deps.metrics.count_step(_classify_outcome(outcome), self._read_time() - began)
+            if isinstance(outcome, AttemptFailure):
+                await self._handle_step_failure(held, outcome, queries_all=queries_all)
             else:
-                await self._ended(held, outcome.value)
+                await self._finish_step(held, outcome.value)
         finally:
             held.is_stepping = False
-        # A place is free, and what was called for meanwhile need not wait for the interval.
+        # A place is free, so an operation that was woken meanwhile need not wait for the interval.
         self.wake()
 
-    async def _ended(self, held: _Held, stepped: Stepped) -> None:
-        held.hears_replicas = stepped.hears_replicas
-        if stepped.delta is not None:
-            self._deltas.publish(stepped.delta)
-        if not stepped.is_held:
+    async def _finish_step(self, held: _HeldOperation, result: StepResult) -> None:
+        held.watches_replicas = result.watches_replicas
+        if result.delta is not None:
+            self._deltas.publish(result.delta)
+        if not result.is_held:
             self._drop(held)
             if held.look_at is not None:
-                # A worker has spoken after the step had looked: whoever takes it next is to know.
-                async with self._world.database.transaction() as tx:
-                    await assignment_store.wake_operations(tx, [held.hold.id])
-        elif stepped.next_s is not None:
-            soonest = 0.0 if stepped.has_moved else TRY_AGAIN_S
-            self._look(held, max(stepped.next_s, soonest))
+                # A worker has reported after the step had read the rows: the next owner is to know.
+                async with self._deps.database.transaction() as tx:
+                    await assignment_store.wake_operations(tx, [held.lease.id])
+        elif result.next_s is not None:
+            soonest = 0.0 if result.has_moved else TRY_AGAIN_S
+            self._schedule_look(held, max(result.next_s, soonest))
 
-    async def _failed(self, held: _Held, failed: Failed, *, asks_all: bool) -> None:
-        error, key = failed.error, held.hold.id
+    async def _handle_step_failure(self, held: _HeldOperation, failed: AttemptFailure, *, queries_all: bool) -> None:
+        error, key = failed.error, held.lease.id
         if isinstance(error, LeaseLost):
             self._drop(held)
-        elif _is_for_later(error):
-            held.asks_all = held.asks_all or asks_all
-            self._look(held, TRY_AGAIN_S)
+        elif _is_retryable(error):
+            held.queries_all = held.queries_all or queries_all
+            self._schedule_look(held, TRY_AGAIN_S)
         else:
             log.error("a step failed", operation=key, error=repr(error), exc_info=error)
-            text = f"A fault of Corral: {failed.sentence}"
-            ended = await attempt(lambda: self._steps[held.pool].fail(held.hold, text))
-            if isinstance(ended, Failed) and not isinstance(ended.error, LeaseLost):
-                self._look(held, TRY_AGAIN_S * 5)
+            text = f"Internal error of Corral: {failed.sentence}"
+            ended = await attempt(lambda: self._drivers[held.pool].fail(held.lease, text))
+            if isinstance(ended, AttemptFailure) and not isinstance(ended.error, LeaseLost):
+                self._schedule_look(held, TRY_AGAIN_S * 5)
             else:
                 self._drop(held)
 
-    def _look(self, held: _Held, seconds: float) -> None:
-        """Unless somebody has called for an earlier look meanwhile."""
-        at = self._now() + seconds
+    def _schedule_look(self, held: _HeldOperation, seconds: float) -> None:
+        """Schedule the next look at an operation, unless it was woken for an earlier one meanwhile."""
+        at = self._read_time() + seconds
         held.look_at = at if held.look_at is None else min(held.look_at, at)
 
-    def _drop(self, held: _Held) -> None:
-        if self._held.get(held.hold.id) is held:
-            del self._held[held.hold.id]
+    def _drop(self, held: _HeldOperation) -> None:
+        if self._held_operations.get(held.lease.id) is held:
+            del self._held_operations[held.lease.id]
 
-    def _now(self) -> float:
-        return self._world.clock.monotonic()
+    def _read_time(self) -> float:
+        return self._deps.clock.monotonic()
 
-    def _loop(self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]]) -> Loop:
-        plan = LoopPlan(name=name, interval_s=interval_s)
-        return Loop(plan, tick, self._world.clock, self._world.rng, on_crash=self._world.on_crash)
+    def _make_loop(self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]]) -> Loop:
+        options = LoopOptions(name=name, interval_s=interval_s)
+        return Loop(options, tick, self._deps.clock, self._deps.rng, on_crash=self._deps.on_crash)
 
 
-def _is_for_later(error: Exception) -> bool:
+def _is_retryable(error: Exception) -> bool:
     return isinstance(error, Unavailable) or (isinstance(error, Conflict) and error.slug == "try_again")
 
 
-def _counted(outcome: object) -> StepOutcome:
-    if not isinstance(outcome, Failed):
+def _classify_outcome(outcome: object) -> StepOutcome:
+    if not isinstance(outcome, AttemptFailure):
         return StepOutcome.DONE
     if isinstance(outcome.error, LeaseLost):
         return StepOutcome.LOST
-    return StepOutcome.LATER if _is_for_later(outcome.error) else StepOutcome.FAILED
+    return StepOutcome.LATER if _is_retryable(outcome.error) else StepOutcome.FAILED
+
+
+def _with_progress(
+    operation: Operation, whole: dict[OperationId, Progress], revisions: dict[OperationId, int]
+) -> Operation:
+    return replace(operation, progress=whole[operation.id], rev=revisions[operation.id])
+
+
+def _group_moved_nodes(changes: Collection[TargetChange]) -> dict[OperationId, set[NodeId]]:
+    moved: dict[OperationId, set[NodeId]] = {}
+    for change in changes:
+        moved.setdefault(change.target.operation_id, set()).add(change.target.node)
+    return moved
+
+
+def _pick_newest(older: JobObservation, newer: JobObservation) -> JobObservation:
+    """Return the newer of two observations by the worker's own counter, not by arrival. Processes that ended in either
+    one count as ended."""
+    stopped = tuple(dict.fromkeys((*older.stopped, *newer.stopped)))
+    return replace(newer if _get_seq(newer) >= _get_seq(older) else older, stopped=stopped)
+
+
+def _get_seq(observation: JobObservation) -> int:
+    assert isinstance(observation.observation, JobReport), "only observations of workers are buffered"
+    return observation.observation.seq

@@ -1,7 +1,8 @@
-"""Addresses that a stranger's URL must not lead to: this machine, the local network, and a cloud's metadata service.
+"""Judges addresses that a stranger's URL must not lead to: this machine, the local network, and a cloud's metadata
+service.
 
-Pure, so a host is judged by its text. A public name may still lead to a private address: whoever can ask the name
-service checks what it answers, with the same function.
+Pure, so a host is judged by its text. A public name may still lead to a private address: a caller that can query the
+name service checks the result with the same function.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def is_private_address(host: str) -> bool:
     name = host.strip().strip("[]").rstrip(".").lower()
     if not name:
         return True
-    address = _address(name)
+    address = _parse_address(name)
     if address is not None:
         return not _is_open(address)
     return "." not in name or any(name == ending or name.endswith(f".{ending}") for ending in _LOCAL_ENDINGS)
@@ -40,8 +41,8 @@ def has_password(address: str) -> bool:
 
 def _is_open(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
-        # The IPv4 address inside is where it leads.
-        inner = address.ipv4_mapped or address.sixtofour or _embedded(address)
+        # The embedded IPv4 address is where it leads.
+        inner = address.ipv4_mapped or address.sixtofour or _extract_embedded(address)
         if inner is not None:
             return _is_open(inner)
         if address.teredo is not None:
@@ -51,37 +52,38 @@ def _is_open(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _embedded(address: IPv6Address) -> IPv4Address | None:
+def _extract_embedded(address: IPv6Address) -> IPv4Address | None:
     """Return the IPv4 address at the end of an IPv4-compatible or NAT64 address; None for any other address."""
     is_embedding = any(address in network for network in _EMBEDDING)
     return IPv4Address(int(address) & 0xFFFFFFFF) if is_embedding else None
 
 
-def _address(name: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(name: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(name.partition("%")[0])
     except ValueError:
-        return _old_address(name)
+        return _parse_old_address(name)
 
 
-def _old_address(name: str) -> IPv4Address | None:
-    """The spellings of `inet_aton`: one to four numbers, decimal, octal or hexadecimal; the last one fills the rest."""
+def _parse_old_address(name: str) -> IPv4Address | None:
+    """Parse the spellings of `inet_aton`: one to four numbers, decimal, octal or hexadecimal; the last one fills the
+    rest."""
     parts = name.split(".")
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts) or any(len(part) > 20 for part in parts):
         return None
-    numbers = [_number(part) for part in parts]
+    numbers = [_parse_number(part) for part in parts]
     if any(number is None for number in numbers):
         return None
     *heads, last = [number for number in numbers if number is not None]
     value = last
-    for place, head in enumerate(heads):
+    for index, head in enumerate(heads):
         if head > 255:
             return None
-        value |= head << (24 - 8 * place)
+        value |= head << (24 - 8 * index)
     return IPv4Address(value) if last < 256 ** (4 - len(heads)) and value < 2**32 else None
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     base = 16 if text.startswith("0x") else 8 if text.startswith("0") and len(text) > 1 else 10
     try:
         return int(text, base)

@@ -1,7 +1,7 @@
-"""How much of a node's VRAM Corral may use.
+"""Computes how much of a node's VRAM Corral may use.
 
-Written as a person would: `80%`, `0.8`, `12GB` (decimal), `12GiB` (binary), bytes; empty or 0 means no cap.
-Resolved against the raw total at reading time, so a changed budget or a changed card counts at once.
+Written as a person would: `80%`, `0.8`, `12GB` (decimal), `12GiB` (binary), bytes; empty or 0 means no cap. Resolved
+against the raw total at reading time, so a changed budget or a changed card counts at once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _HINT = "Write it as 80%, 0.8, 12GB, 12GiB or a number of bytes; empty for no ca
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """Either a share of the card or a number of bytes; neither means no cap."""
+class VramBudget:
+    """Caps the VRAM that Corral may use on a node: a share of the card or a number of bytes; neither means no cap."""
 
     fraction: float | None = None
     size_bytes: int | None = None
 
-    def ceiling(self, total: int | None) -> int | None:
-        """The cap in bytes, never above the card; None means no cap, or a share of an unknown card."""
+    def compute_ceiling(self, total: int | None) -> int | None:
+        """Return the cap in bytes, never above the card; None means no cap, or a share of an unknown card."""
         if self.fraction is not None:
             # A float may round a huge total up.
             return None if total is None else min(total, int(total * self.fraction))
@@ -38,16 +38,16 @@ class Budget:
 
     def cap(self, available: int | None, total: int | None, held: int = 0) -> int | None:
         """Return how much of the free memory may still be used, given that `held` bytes of the budget are in use."""
-        ceiling = self.ceiling(total)
+        ceiling = self.compute_ceiling(total)
         if available is None or ceiling is None:
             return available
         return min(available, max(0, ceiling - held))
 
 
-NO_CAP = Budget()
+NO_CAP = VramBudget()
 
 
-def parse_budget(text: str) -> Budget:
+def parse_budget(text: str) -> VramBudget:
     text = text.strip()
     if not text:
         return NO_CAP
@@ -56,28 +56,28 @@ def parse_budget(text: str) -> Budget:
         raise InvalidRequest(f"{text[:64]!r} is not a VRAM budget.", hint=_HINT, code="bad_budget")
     number, unit = float(form["number"]), form["unit"].lower()
     if unit == "%":
-        return _share(number / 100, text)
+        return _make_share(number / 100, text)
     if unit not in _UNITS:
         raise InvalidRequest(f"{form['unit']!r} is not a unit of size.", hint=_HINT, code="bad_budget")
     if number == 0:
         return NO_CAP
     if unit == "" and number <= 1:
-        return _share(number, text)
+        return _make_share(number, text)
     if unit == "" and not number.is_integer():
         raise InvalidRequest(
             f"{text} is neither a share up to 1 nor a whole number of bytes.", hint=_HINT, code="bad_budget"
         )
-    return Budget(size_bytes=min(int(number * _UNITS[unit]), 2**62))
+    return VramBudget(size_bytes=min(int(number * _UNITS[unit]), 2**62))
 
 
-def _share(fraction: float, text: str) -> Budget:
+def _make_share(fraction: float, text: str) -> VramBudget:
     if fraction > 1:
         raise InvalidRequest(f"{text} is more than the whole card.", hint="Use at most 100%.", code="bad_budget")
-    return NO_CAP if fraction == 0 else Budget(fraction=fraction)
+    return NO_CAP if fraction == 0 else VramBudget(fraction=fraction)
 
 
-def budget_or_no_cap(text: str) -> Budget:
-    """For what is stored already: every way in is checked, so an unreadable one must not stop the node."""
+def parse_stored_budget(text: str) -> VramBudget:
+    """Parse a stored budget: every input is checked, so an unreadable one must not stop the node."""
     try:
         return parse_budget(text)
     except InvalidRequest:

@@ -1,11 +1,11 @@
-"""What to do next about an operation, and where it stands: pure functions of its rows.
+"""Decides what to do next about an operation, and its state: pure functions of its rows.
 
-`decide` says whom to tell, whom to ask, whom to stop, what has ended by itself and what goes back. `conclude` says the
-state, the sentence and when there is something to do again. Both start from the whole state every time; who holds the
-operation, and what was tried before, does not matter.
+`decide` returns the targets to send to, to query, to stop, to end and to roll back. `conclude` returns the state,
+the message and when there is something to do again. Both start from the whole state every time; the owner of the
+operation and earlier attempts do not matter.
 
-Guarantees: nobody who cannot be reached is sent anything. A wave begins only after all before it. An operation ends
-exactly once, and only when every target has.
+Guarantees: an unreachable node is sent nothing. A wave begins only after all before it. An operation ends exactly
+once, and only when every target has.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from corral.domain.operation import (
     Operation,
     OperationState,
     Progress,
-    Strategy,
+    RolloutStrategy,
     Target,
     TargetState,
 )
 from corral.policy import faults
-from corral.policy.progress import Ended, aggregate
-from corral.policy.status import status_of
+from corral.policy.progress import TargetEnd, aggregate_progress
+from corral.policy.status import compute_status
 
-# A worker that has said nothing for this long is asked.
+# A worker that has been silent for this long is queried.
 SILENCE = timedelta(seconds=30)
-# One that did not answer is asked again at every look, but not more often than this.
-ASKED_AGAIN = timedelta(seconds=5)
-# How soon to look again at what nothing wakes: a wave that waits for the health of an earlier one.
-LOOK_AGAIN = timedelta(seconds=30)
+# A worker that did not respond is queried again at every look, but not more often than this.
+QUERY_RETRY_INTERVAL = timedelta(seconds=5)
+# How soon to look again when nothing wakes the operation: a wave that waits for the health of an earlier one.
+LOOK_INTERVAL = timedelta(seconds=30)
 NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """An operation with its targets, what its nodes owe, and the nodes, all read at one moment of the database."""
+class OperationView:
+    """Holds an operation with its targets, assignments and nodes, all read at one moment of the database."""
 
     operation: Operation
-    strategy: Strategy
+    strategy: RolloutStrategy
     assignments: Mapping[NodeId, Assignment]
     nodes: Mapping[NodeId, Node]
     now: datetime
-    # Ask everybody who may be at work: whoever drives it now has not heard what was said before.
-    asks_all: bool = False
+    # Query every worker that may be at work: the new owner has missed earlier reports.
+    queries_all: bool = False
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -57,32 +57,36 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class DispatchDecision:
+    """Lists what to do next about the targets of an operation: send, query, stop, end, roll back."""
+
     send: tuple[Target, ...] = ()
-    ask: tuple[Target, ...] = ()
+    query: tuple[Target, ...] = ()
     stop: tuple[Target, ...] = ()
-    end: tuple[tuple[Target, Ended], ...] = ()
+    end: tuple[tuple[Target, TargetEnd], ...] = ()
     roll_back: tuple[Target, ...] = ()
 
     @property
-    def is_nothing(self) -> bool:
-        return not (self.send or self.ask or self.stop or self.end or self.roll_back)
+    def is_empty(self) -> bool:
+        return not (self.send or self.query or self.stop or self.end or self.roll_back)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class OperationVerdict:
+    """Says the state of an operation, its message and progress, and when there is something to do again."""
+
     state: OperationState
     message: str
     progress: Progress
     fault: Fault | None = None
-    # Somebody should keep hold of it: a worker is at work, or will soon be told.
+    # True if the lease should be kept: a worker is at work, or will soon get a command.
     is_moving: bool = False
-    # When there is something to do that nobody will call for. None: never.
+    # When there is something to do that nothing will wake the operation for. None: never.
     next_at: datetime | None = None
 
 
-def can_be_asked(node: Node | None) -> bool:
-    """Whether a message may reach its worker. A drained node may still be at work, so it is asked."""
+def is_reachable(node: Node | None) -> bool:
+    """Whether a message may reach the node's worker. A drained node may still be at work, so it is queried."""
     return (
         node is not None
         and node.approved_at is not None
@@ -91,71 +95,71 @@ def can_be_asked(node: Node | None) -> bool:
     )
 
 
-def can_be_sent(node: Node | None) -> bool:
-    """Whether new work may be sent to it."""
-    return node is not None and status_of(node) is NodeStatus.HEALTHY
+def accepts_work(node: Node | None) -> bool:
+    """Whether new work may be sent to the node."""
+    return node is not None and compute_status(node) is NodeStatus.HEALTHY
 
 
-def decide(view: View) -> Decision:
+def decide(view: OperationView) -> DispatchDecision:
     operation = view.operation
-    stop = tuple(t for t in view.targets if t.stop_wanted and can_be_asked(view.nodes.get(t.node)))
+    stop = tuple(t for t in view.targets if t.stop_wanted and is_reachable(view.nodes.get(t.node)))
     if operation.state not in OPEN:
-        return Decision(stop=stop)
-    end = tuple((target, why) for target in view.targets if (why := _end_of(view, target)) is not None)
+        return DispatchDecision(stop=stop)
+    end = tuple((target, end_reason) for target in view.targets if (end_reason := _find_end(view, target)) is not None)
     if end:
-        # What has ended changes what the rest may do: write it down first, and look again.
-        return Decision(stop=stop, end=end)
-    roll_back = _to_roll_back(view)
+        # An end changes what the rest may do: write it first, and look again.
+        return DispatchDecision(stop=stop, end=end)
+    roll_back = _list_to_roll_back(view)
     if roll_back:
-        return Decision(stop=stop, roll_back=roll_back)
-    return Decision(
+        return DispatchDecision(stop=stop, roll_back=roll_back)
+    return DispatchDecision(
         stop=stop,
         send=tuple(target for target in view.targets if _is_due(view, target)),
-        ask=tuple(target for target in view.targets if _is_silent(view, target)),
+        query=tuple(target for target in view.targets if _is_silent(view, target)),
     )
 
 
-def _end_of(view: View, target: Target) -> Ended | None:
-    """Whether it is over with a target without its worker having said so."""
+def _find_end(view: OperationView, target: Target) -> TargetEnd | None:
+    """Return the end of a target that ends without a report of its worker; None if it goes on."""
     if target.state.is_final:
         return None
     node = view.nodes.get(target.node)
     if node is None:
-        return _error(faults.NODE_REMOVED, "The node was removed.")
+        return _make_error_end(faults.NODE_REMOVED, "The node was removed.")
     deadline = view.operation.deadline_at
-    if deadline is not None and deadline <= view.now and _heeds_deadline(target, node):
-        return _error(faults.DEADLINE_PASSED, "The node was not there before the deadline.")
-    return None if target.state is TargetState.WORKING else _end_before_work(view, target, node)
+    if deadline is not None and deadline <= view.now and _is_bound_by_deadline(target, node):
+        return _make_error_end(faults.DEADLINE_PASSED, "The node did not come back before the deadline.")
+    return None if target.state is TargetState.WORKING else _find_end_before_work(view, target, node)
 
 
-def _heeds_deadline(target: Target, node: Node | None) -> bool:
-    """What a worker is at may be finished after the deadline, as long as that worker lives."""
+def _is_bound_by_deadline(target: Target, node: Node | None) -> bool:
+    """Whether the deadline applies: a running job may be finished after the deadline, as long as its worker lives."""
     return target.state is not TargetState.WORKING or node is None or node.liveness is not Liveness.ALIVE
 
 
-def _end_before_work(view: View, target: Target, node: Node) -> Ended | None:
+def _find_end_before_work(view: OperationView, target: Target, node: Node) -> TargetEnd | None:
     if node.drained_at is not None:
-        # Somebody drained it on purpose: that is no failure of the operation.
-        fault = Fault(code=faults.NODE_DRAINED, text="The node was drained before it could be done there.")
-        return Ended(state=TargetState.SKIPPED, fault=fault)
-    if target.state is TargetState.QUEUED and not target.is_rollback and _stops_here(view, target):
-        return Ended(state=TargetState.SKIPPED)
+        # An admin drained it on purpose: that is no failure of the operation.
+        fault = Fault(code=faults.NODE_DRAINED, text="The node was drained before its turn.")
+        return TargetEnd(state=TargetState.SKIPPED, fault=fault)
+    if target.state is TargetState.QUEUED and not target.is_rollback and _is_stopped_by_failure(view, target):
+        return TargetEnd(state=TargetState.SKIPPED)
     return None
 
 
-def _stops_here(view: View, target: Target) -> bool:
+def _is_stopped_by_failure(view: OperationView, target: Target) -> bool:
     strategy = view.strategy
     if not (strategy.stops_on_failure or strategy.rolls_back):
         return False
     return any(other.wave < target.wave and other.state is TargetState.ERROR for other in view.targets)
 
 
-def _error(code: str, text: str) -> Ended:
-    return Ended(state=TargetState.ERROR, fault=Fault(code=code, text=text))
+def _make_error_end(code: str, text: str) -> TargetEnd:
+    return TargetEnd(state=TargetState.ERROR, fault=Fault(code=code, text=text))
 
 
-def _to_roll_back(view: View) -> tuple[Target, ...]:
-    """Those that this operation has changed, once everybody has come to an end and somebody failed."""
+def _list_to_roll_back(view: OperationView) -> tuple[Target, ...]:
+    """Return the targets that this operation has changed, once all have ended and one has failed."""
     if not view.strategy.rolls_back or not all(target.state.is_final for target in view.targets):
         return ()
     if not any(target.state is TargetState.ERROR and not target.is_rollback for target in view.targets):
@@ -167,130 +171,134 @@ def _to_roll_back(view: View) -> tuple[Target, ...]:
     )
 
 
-def _is_due(view: View, target: Target) -> bool:
-    if target.state is not TargetState.QUEUED or not can_be_sent(view.nodes.get(target.node)):
+def _is_due(view: OperationView, target: Target) -> bool:
+    if target.state is not TargetState.QUEUED or not accepts_work(view.nodes.get(target.node)):
         return False
     assignment = view.assignments.get(target.node)
-    if assignment is None or assignment.state is not AssignmentState.OPEN or not _wave_is_open(view, target):
+    if assignment is None or assignment.state is not AssignmentState.OPEN or not _is_wave_open(view, target):
         return False
     return assignment.next_retry_at is None or assignment.next_retry_at <= view.now
 
 
-def _wave_is_open(view: View, target: Target) -> bool:
-    """Every target before it has come to its end, and those that succeeded are well with what they got."""
-    # The first wave waits for nobody; asking that of a thousand targets must not look at a thousand each time.
+def _is_wave_open(view: OperationView, target: Target) -> bool:
+    """Whether every target of earlier waves has ended, and those that succeeded are healthy."""
+    # The first wave waits for nothing; this check for a thousand targets must not look at a thousand each time.
     if target.is_rollback or target.wave == 0:
         return True
-    before = [other for other in view.targets if other.wave < target.wave]
-    return all(other.state.is_final for other in before) and all(
-        _is_well(view.nodes.get(other.node)) for other in before if other.state is TargetState.SUCCESS
+    earlier = [other for other in view.targets if other.wave < target.wave]
+    return all(other.state.is_final for other in earlier) and all(
+        _is_healthy(view.nodes.get(other.node)) for other in earlier if other.state is TargetState.SUCCESS
     )
 
 
-def _is_well(node: Node | None) -> bool:
-    # A node that was removed since is nobody's health any more.
-    return node is None or can_be_asked(node)
+def _is_healthy(node: Node | None) -> bool:
+    # A node that was removed since has no health any more.
+    return node is None or is_reachable(node)
 
 
-def _is_silent(view: View, target: Target) -> bool:
+def _is_silent(view: OperationView, target: Target) -> bool:
     if target.state not in (TargetState.WORKING, TargetState.UNCONFIRMED):
         return False
-    if not can_be_asked(view.nodes.get(target.node)):
+    if not is_reachable(view.nodes.get(target.node)):
         return False
-    patience = ASKED_AGAIN if target.state is TargetState.UNCONFIRMED else SILENCE
-    return view.asks_all or _silent_at(view, target, patience) <= view.now
+    patience = QUERY_RETRY_INTERVAL if target.state is TargetState.UNCONFIRMED else SILENCE
+    return view.queries_all or _compute_query_time(view, target, patience) <= view.now
 
 
-def _silent_at(view: View, target: Target, patience: timedelta = SILENCE) -> datetime:
+def _compute_query_time(view: OperationView, target: Target, interval: timedelta = SILENCE) -> datetime:
     last = max((at for at in (target.heard_at, target.contacted_at) if at is not None), default=None)
-    return view.now if last is None else last + patience
+    return view.now if last is None else last + interval
 
 
-def conclude(view: View) -> Verdict:
+def conclude(view: OperationView) -> OperationVerdict:
     operation, targets = view.operation, view.targets
-    progress = aggregate(targets, operation.progress)
+    progress = aggregate_progress(targets, operation.progress)
     if operation.state not in OPEN and not operation.is_reaped:
-        return Verdict(
+        return OperationVerdict(
             state=operation.state,
             message=operation.message,
             progress=operation.progress,
             fault=operation.fault,
-            next_at=min(_stops(view), default=None),
+            next_at=min(_list_stop_moments(view), default=None),
         )
     if all(target.state.is_final for target in targets):
-        if _to_roll_back(view):
-            return _going_on(view, progress)
-        return _ending(view, progress)
+        if _list_to_roll_back(view):
+            return _make_open_verdict(view, progress)
+        return _make_end_verdict(view, progress)
     if operation.is_reaped:
-        return Verdict(state=operation.state, message=operation.message, progress=progress, fault=operation.fault)
-    return _going_on(view, progress)
+        return OperationVerdict(
+            state=operation.state, message=operation.message, progress=progress, fault=operation.fault
+        )
+    return _make_open_verdict(view, progress)
 
 
-def _ending(view: View, progress: Progress) -> Verdict:
-    """Everybody is at an end."""
+def _make_end_verdict(view: OperationView, progress: Progress) -> OperationVerdict:
+    """Return the verdict of an operation whose targets have all ended."""
     operation, targets = view.operation, view.targets
     failed = [t for t in targets if t.state is TargetState.ERROR]
     if failed:
         if operation.is_reaped:
-            return Verdict(state=operation.state, message=operation.message, progress=progress, fault=operation.fault)
+            return OperationVerdict(
+                state=operation.state, message=operation.message, progress=progress, fault=operation.fault
+            )
         text = "; ".join(f"{t.node_name}: {t.fault.text if t.fault else 'failed'}" for t in failed)
         code = failed[0].fault.code if failed[0].fault else faults.INTERNAL
-        return Verdict(
+        return OperationVerdict(
             state=OperationState.FAILED,
-            message=_failure(targets, failed),
+            message=_describe_failure(targets, failed),
             progress=progress,
             fault=Fault(code=code, text=text),
         )
     by_state = {state: [t for t in targets if t.state is state] for state in TargetState}
     if by_state[TargetState.SUPERSEDED]:
-        names = _names(by_state[TargetState.SUPERSEDED])
-        return Verdict(
+        names = _format_names(by_state[TargetState.SUPERSEDED])
+        return OperationVerdict(
             state=OperationState.SUPERSEDED, message=f"Replaced by a newer operation on {names}", progress=progress
         )
     cancelled, skipped = by_state[TargetState.CANCELLED], by_state[TargetState.SKIPPED]
     if targets and len(cancelled) == len(targets):
-        return Verdict(state=OperationState.CANCELLED, message="Taken back on every node", progress=progress)
+        return OperationVerdict(state=OperationState.CANCELLED, message="Cancelled on every node", progress=progress)
     if targets and skipped and len(cancelled) + len(skipped) == len(targets):
-        message = f"Not done: {_names(skipped)} drained before it began"
-        return Verdict(state=OperationState.CANCELLED, message=message, progress=progress)
+        message = f"Not done: {_format_names(skipped)} drained before it began"
+        return OperationVerdict(state=OperationState.CANCELLED, message=message, progress=progress)
     done = len(by_state[TargetState.SUCCESS])
-    message = f"Done on {_count(done)}"
+    message = f"Completed on {_format_node_count(done)}"
     if cancelled:
-        message += f"; taken back on {_names(cancelled)}"
+        message += f"; cancelled on {_format_names(cancelled)}"
     if skipped:
-        message += f"; skipped: {_names(skipped)} drained before it began"
+        message += f"; skipped: {_format_names(skipped)} drained before it began"
     # Only progress that is whole is 100: the bar of a completed operation is full.
     whole = Progress(percent=100.0, current_bytes=progress.total_bytes, total_bytes=progress.total_bytes)
-    return Verdict(state=OperationState.COMPLETED, message=message, progress=whole)
+    return OperationVerdict(state=OperationState.COMPLETED, message=message, progress=whole)
 
 
-def _failure(targets: Sequence[Target], failed: Sequence[Target]) -> str:
+def _describe_failure(targets: Sequence[Target], failed: Sequence[Target]) -> str:
     done = [t for t in targets if t.state is TargetState.SUCCESS and not t.is_rollback]
-    parts = [f"Failed on {_names(failed)}"]
+    parts = [f"Failed on {_format_names(failed)}"]
     if done:
-        parts.append(f"done on {_count(len(done))}")
+        parts.append(f"done on {_format_node_count(len(done))}")
     for word, chosen in (
         ("rolled back", [t for t in targets if t.is_rollback and t.state is TargetState.SUCCESS]),
         ("not tried", [t for t in targets if t.state is TargetState.SKIPPED]),
     ):
         if chosen:
-            parts.append(f"{word}: {_names(chosen)}")
+            parts.append(f"{word}: {_format_names(chosen)}")
     return "; ".join(parts)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Open:
-    """Targets that are not at their end, by what keeps them."""
+class _OpenTargets:
+    """Groups targets that have not ended by what they wait for."""
 
     working: list[Target] = field(default_factory=list)
     unconfirmed: list[Target] = field(default_factory=list)
-    ready: list[Target] = field(default_factory=list)  # to be sent now or after a pause
+    ready: list[Target] = field(default_factory=list)  # waiting to be sent, now or after a pause
     gated: list[Target] = field(default_factory=list)  # behind an earlier wave
     absent: list[Target] = field(default_factory=list)
 
 
-def _sorted_out(view: View) -> _Open:
-    out = _Open()
+def _group_open_targets(view: OperationView) -> _OpenTargets:
+    out = _OpenTargets()
     for target in view.targets:
         if target.state.is_final:
             continue
@@ -298,18 +306,18 @@ def _sorted_out(view: View) -> _Open:
         if target.state is TargetState.UNCONFIRMED:
             out.unconfirmed.append(target)
         elif target.state is TargetState.WORKING:
-            # One that works on a node which cannot be reached now is not known to work.
-            (out.working if can_be_asked(node) else out.unconfirmed).append(target)
-        elif not _wave_is_open(view, target):
+            # A job on a node that cannot be reached now is not known to run.
+            (out.working if is_reachable(node) else out.unconfirmed).append(target)
+        elif not _is_wave_open(view, target):
             out.gated.append(target)
         else:
-            (out.ready if can_be_sent(node) else out.absent).append(target)
+            (out.ready if accepts_work(node) else out.absent).append(target)
     return out
 
 
-def _going_on(view: View, progress: Progress) -> Verdict:
-    out = _sorted_out(view)
-    is_moving = bool(out.working or out.ready or _to_roll_back(view))
+def _make_open_verdict(view: OperationView, progress: Progress) -> OperationVerdict:
+    out = _group_open_targets(view)
+    is_moving = bool(out.working or out.ready or _list_to_roll_back(view))
     if view.operation.state is OperationState.COMPLETED_WITH_PENDING:
         state = OperationState.COMPLETED_WITH_PENDING
     elif is_moving:
@@ -318,30 +326,30 @@ def _going_on(view: View, progress: Progress) -> Verdict:
         state = OperationState.WAITING_ON_NODES
     else:
         state = OperationState.COMPLETED_WITH_PENDING
-    return Verdict(
+    return OperationVerdict(
         state=state,
-        message=_sentence(view, out, state),
+        message=_describe_state(view, out, state),
         progress=progress,
         is_moving=is_moving,
-        next_at=_next_at(view, out),
+        next_at=_compute_next_at(view, out),
     )
 
 
-def _sentence(view: View, out: _Open, state: OperationState) -> str:
+def _describe_state(view: OperationView, out: _OpenTargets, state: OperationState) -> str:
     targets = view.targets
     done = sum(target.state is TargetState.SUCCESS for target in targets)
     word = _WORDS.get(view.operation.kind.value.partition("_")[2], "Working")
     if state is OperationState.RUNNING:
-        if any(target.is_rollback for target in targets) or _to_roll_back(view):
+        if any(target.is_rollback for target in targets) or _list_to_roll_back(view):
             return "Rolling back after a failure"
         busy = len(out.working) + len(out.ready)
-        return f"{word} on {busy} of {_count(len(targets))}" + (f"; done on {done}" if done else "")
-    owed = [*out.unconfirmed, *out.absent, *out.ready, *out.working]
-    parts = [f"Done on {done}"] if done else []
-    if owed:
-        parts.append(f"owed to {len(owed)}: {_names_with_reasons(view, owed)}")
+        return f"{word} on {busy} of {_format_node_count(len(targets))}" + (f"; done on {done}" if done else "")
+    pending = [*out.unconfirmed, *out.absent, *out.ready, *out.working]
+    parts = [f"Completed on {done}"] if done else []
+    if pending:
+        parts.append(f"pending for {len(pending)}: {_format_names_with_reasons(view, pending)}")
     if out.gated:
-        parts.append(f"{_count(len(out.gated))} of later waves wait for them")
+        parts.append(f"{_format_node_count(len(out.gated))} of later waves wait for them")
     text = "; ".join(parts)
     return text[:1].upper() + text[1:]
 
@@ -355,12 +363,12 @@ _WORDS = {
 }
 
 
-def _names_with_reasons(view: View, targets: Sequence[Target]) -> str:
-    shown = [f"{target.node_name} ({_reason(view, target)})" for target in targets[:NAMES_SHOWN]]
-    return _with_more(shown, len(targets))
+def _format_names_with_reasons(view: OperationView, targets: Sequence[Target]) -> str:
+    shown = [f"{target.node_name} ({_describe_wait(view, target)})" for target in targets[:NAMES_SHOWN]]
+    return _format_with_rest(shown, len(targets))
 
 
-def _reason(view: View, target: Target) -> str:
+def _describe_wait(view: OperationView, target: Target) -> str:
     node = view.nodes.get(target.node)
     if node is None:
         return "removed"
@@ -369,52 +377,55 @@ def _reason(view: View, target: Target) -> str:
     if node.bus_ok is False:
         return "off the bus"
     if target.state is TargetState.UNCONFIRMED:
-        return "does not answer"
+        return "does not respond"
     if target.state is TargetState.WORKING:
         return "at work"
-    return "to be told" if can_be_sent(node) else str(status_of(node))
+    return "queued" if accepts_work(node) else str(compute_status(node))
 
 
-def _names(targets: Sequence[Target]) -> str:
-    return _with_more([target.node_name for target in targets[:NAMES_SHOWN]], len(targets))
+def _format_names(targets: Sequence[Target]) -> str:
+    return _format_with_rest([target.node_name for target in targets[:NAMES_SHOWN]], len(targets))
 
 
-def _with_more(shown: Sequence[str], count: int) -> str:
+def _format_with_rest(shown: Sequence[str], count: int) -> str:
     rest = count - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
-def _count(number: int) -> str:
+def _format_node_count(number: int) -> str:
     return "1 node" if number == 1 else f"{number} nodes"
 
 
-def _next_at(view: View, out: _Open) -> datetime | None:
-    """Only moments that nothing else calls for: a node that returns and a job that ends wake the operation."""
-    return min(_moments(view, out), default=None)
+def _compute_next_at(view: OperationView, out: _OpenTargets) -> datetime | None:
+    """Return the next moment that nothing else wakes the operation for: a node that returns and a job that ends do."""
+    return min(_list_moments(view, out), default=None)
 
 
-def _moments(view: View, out: _Open) -> Iterable[datetime]:
+def _list_moments(view: OperationView, out: _OpenTargets) -> Iterable[datetime]:
     deadline = view.operation.deadline_at
     if deadline is not None:
         for target in (*out.absent, *out.unconfirmed, *out.ready, *out.gated):
-            # At work on a node off the bus: the deadline counts from when that node is lost, and nothing calls then.
-            soonest = view.now if _heeds_deadline(target, view.nodes.get(target.node)) else view.now + LOOK_AGAIN
+            # A job on a node off the bus: the deadline counts from when that node is lost, and no event wakes the
+            # operation then.
+            soonest = (
+                view.now if _is_bound_by_deadline(target, view.nodes.get(target.node)) else view.now + LOOK_INTERVAL
+            )
             yield max(deadline, soonest)
     for target in out.ready:
         assignment = view.assignments.get(target.node)
         if assignment is not None:
             yield max(assignment.next_retry_at or view.now, view.now)
     for target in (*out.working, *out.unconfirmed):
-        if can_be_asked(view.nodes.get(target.node)):
-            yield max(_silent_at(view, target), view.now)
+        if is_reachable(view.nodes.get(target.node)):
+            yield max(_compute_query_time(view, target), view.now)
     if out.gated and not out.ready and not out.working:
-        yield view.now + LOOK_AGAIN
-    if _to_roll_back(view):
+        yield view.now + LOOK_INTERVAL
+    if _list_to_roll_back(view):
         yield view.now
-    yield from _stops(view)
+    yield from _list_stop_moments(view)
 
 
-def _stops(view: View) -> Iterable[datetime]:
-    """When to tell those again that did not answer when they were to stop."""
-    if any(target.stop_wanted and can_be_asked(view.nodes.get(target.node)) for target in view.targets):
-        yield view.now + ASKED_AGAIN
+def _list_stop_moments(view: OperationView) -> Iterable[datetime]:
+    """Return when to send stop commands again that got no answer."""
+    if any(target.stop_wanted and is_reachable(view.nodes.get(target.node)) for target in view.targets):
+        yield view.now + QUERY_RETRY_INTERVAL

@@ -1,8 +1,8 @@
-"""Which failures are worth another try, when it comes, and when to stop trying.
+"""Classifies failures: which are worth another attempt, when it comes, and when to stop.
 
-Guarantee: nothing is tried for ever. A failure that another try cannot mend ends its target at once; any other is tried
-again after a pause that doubles, and put aside after the tenth. A code that nobody here knows (a newer worker's) counts
-as worth another try: the limit ends it.
+Guarantee: nothing is tried for ever. A failure that another attempt cannot mend ends its target at once; any other
+is tried again after a pause that doubles, and given up after the tenth. An unknown code (a newer worker's) counts as
+worth another attempt: the limit ends it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ ATTEMPTS_MAX = 10
 FIRST_PAUSE_S = 30.0
 LONGEST_PAUSE_S = 900.0
 
-# Codes that the dispatcher itself gives.
+# Codes that the dispatcher itself sets.
 NODE_UNREACHABLE = "node_unreachable"
 NODE_DRAINED = "node_drained"
 NODE_REMOVED = "node_removed"
@@ -25,7 +25,7 @@ INTERNAL = "internal"
 TRANSIENT = frozenset(
     {
         "source_unavailable",  # refused, 5xx, a stall, a truncated answer
-        "bad_answer",  # an HTML page where an artifact was promised
+        "bad_answer",  # an HTML page where an artifact was expected
         "worker_restarted",
         INTERNAL,
         NODE_UNREACHABLE,
@@ -69,8 +69,8 @@ def is_transient(code: str) -> bool:
     return code not in PERMANENT
 
 
-def pause_s(failures: int) -> float:
-    """How long to wait after the n-th real failure: 30 s, 1, 2, 4, 8 and then 15 minutes."""
+def compute_pause_s(failures: int) -> float:
+    """Return how long to wait after the n-th real failure: 30 s, 1, 2, 4, 8 and then 15 minutes."""
     assert failures >= 1, "there is nothing to wait for before the first failure"
-    # 2**5 is beyond the longest pause already; a larger exponent would only grow for nothing.
+    # 2**5 is beyond the longest pause already; a larger exponent would have no effect.
     return min(FIRST_PAUSE_S * float(2 ** min(failures - 1, 5)), LONGEST_PAUSE_S)

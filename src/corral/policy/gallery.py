@@ -1,7 +1,7 @@
-"""Sources, manifests and builds as JSON and YAML: one reader for what galleries say and for what the bus carries.
+"""Reads and writes sources, manifests and builds as JSON and YAML, for galleries and for the bus.
 
-Unknown fields are ignored, as in every message between versions; a wrong one is named with its place, so that whoever
-writes a gallery finds the line.
+Unknown fields are ignored, as in every message between versions; a wrong one is named with its place, so that the
+author of a gallery finds the line.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from corral.domain.backend import PROCESSOR, USUAL_SIGNS, Build, Manifest, Probe, Source, SourceKind
+from corral.domain.backend import PROCESSOR, USUAL_SIGNS, BackendSource, Build, Manifest, ReadyProbe, SourceKind
 from corral.domain.errors import InvalidRequest
 
-_ANY_PROBE = Probe()
-API_KEY_WAYS = ("none", "flag", "environment")
+_ANY_PROBE = ReadyProbe()
+API_KEY_MODES = ("none", "flag", "environment")
 RUNS_ON = ("", PROCESSOR)
 # Stands alone in a command, for the arguments that the options of a model become.
 OPTIONS = "{options}"
 
 
 def build_to_json(build: Build) -> dict[str, Any]:
-    """Plain values; `build_from_json` reads them back to the same build."""
-    return _plain(asdict(build))  # type: ignore[no-any-return]
+    """Return the build as plain values; `build_from_json` reads them back to the same build."""
+    return _to_plain(asdict(build))  # type: ignore[no-any-return]
 
 
 def build_from_json(value: Mapping[str, Any]) -> Build:
@@ -32,66 +32,69 @@ def build_from_json(value: Mapping[str, Any]) -> Build:
     return Build(
         name=name,
         version=_text(value, "version", where),
-        source=parse_source(_mapping(value.get("source"), where), f"{where}: source"),
-        manifest=parse_manifest(_mapping(value.get("manifest") or {}, where), f"{where}: manifest"),
+        source=parse_source(_require_mapping(value.get("source"), where), f"{where}: source"),
+        manifest=parse_manifest(_require_mapping(value.get("manifest") or {}, where), f"{where}: manifest"),
         meta=_text(value, "meta", where),
         alias=_text(value, "alias", where),
         gallery=_text(value, "gallery", where),
     )
 
 
-def parse_source(value: Mapping[str, Any], where: str) -> Source:
+def parse_source(value: Mapping[str, Any], where: str) -> BackendSource:
     kind = _text(value, "kind", where, required=True)
     if kind not in set(SourceKind):
-        raise wrong(where, f"kind {kind!r} is not one of {', '.join(SourceKind)}")
-    source = Source(
+        raise make_gallery_error(where, f"kind {kind!r} is not one of {', '.join(SourceKind)}")
+    source = BackendSource(
         kind=SourceKind(kind),
         uri=_text(value, "uri", where),
-        mirrors=_texts(value, "mirrors", where),
+        mirrors=_get_texts(value, "mirrors", where),
         sha256=_text(value, "sha256", where).lower(),
-        requirements=_texts(value, "requirements", where),
+        requirements=_get_texts(value, "requirements", where),
         python=_text(value, "python", where),
-        size_bytes=_size(value, "size_bytes", where),
+        size_bytes=_get_size(value, "size_bytes", where),
     )
     if source.kind is SourceKind.PYPI and not source.requirements:
-        raise wrong(where, "a pypi source needs requirements")
+        raise make_gallery_error(where, "a pypi source needs requirements")
     if source.kind is not SourceKind.PYPI and not source.uri:
-        raise wrong(where, f"a source of kind {kind} needs a uri")
+        raise make_gallery_error(where, f"a source of kind {kind} needs a uri")
     if source.sha256 and not _is_sha256(source.sha256):
-        raise wrong(where, "sha256 is not 64 hexadecimal digits")
+        raise make_gallery_error(where, "sha256 is not 64 hexadecimal digits")
     return source
 
 
 def parse_manifest(value: Mapping[str, Any], where: str) -> Manifest:
-    ready = _mapping(value.get("ready") or {}, f"{where}: ready")
+    ready = _require_mapping(value.get("ready") or {}, f"{where}: ready")
     api_key = _text(value, "api_key", where) or "none"
-    if api_key not in API_KEY_WAYS:
-        raise wrong(where, f"api_key {api_key!r} is not one of {', '.join(API_KEY_WAYS)}")
+    if api_key not in API_KEY_MODES:
+        raise make_gallery_error(where, f"api_key {api_key!r} is not one of {', '.join(API_KEY_MODES)}")
     runs_on = _text(value, "runs_on", where)
     if runs_on not in RUNS_ON:
-        raise wrong(where, f"runs_on is {runs_on!r}; it is {PROCESSOR}, or left out")
-    options = _mapping(value.get("options") or {}, f"{where}: options")
+        raise make_gallery_error(where, f"runs_on is {runs_on!r}; it is {PROCESSOR}, or left out")
+    options = _require_mapping(value.get("options") or {}, f"{where}: options")
     return Manifest(
-        command=_texts(value, "command", where),
+        command=_get_texts(value, "command", where),
         launcher=_text(value, "launcher", where),
         environment=_text_map(value, "environment", where),
-        check=_texts(value, "check", where),
-        ready=Probe(path=_text(ready, "path", where) or _ANY_PROBE.path, timeout_s=_seconds(ready, "timeout_s", where)),
+        check=_get_texts(value, "check", where),
+        ready=ReadyProbe(
+            path=_text(ready, "path", where) or _ANY_PROBE.path, timeout_s=_get_seconds(ready, "timeout_s", where)
+        ),
         api_key=api_key,
-        serves=_texts(value, "serves", where),
-        ignores=_texts(value, "ignores", where),
-        formats=_texts(value, "formats", where),
+        serves=_get_texts(value, "serves", where),
+        ignores=_get_texts(value, "ignores", where),
+        formats=_get_texts(value, "formats", where),
         runs_on=runs_on,
-        options={str(name): _texts(options, str(name), f"{where}: options") for name in options},
+        options={str(name): _get_texts(options, str(name), f"{where}: options") for name in options},
         metrics=_text_map(value, "metrics", where),
-        errors=dict(USUAL_SIGNS) | _signs(value, f"{where}: errors"),
+        errors=dict(USUAL_SIGNS) | _parse_error_patterns(value, f"{where}: errors"),
     )
 
 
-def manifest_problem(manifest: Manifest) -> str:
-    """Say what keeps an engine with this manifest from running, or from taking its options; empty if nothing does.
+def find_manifest_problem(manifest: Manifest) -> str:
+    """Return what keeps an engine with this manifest from running, or from taking its options; empty if nothing
+    does.
 
-    Not part of reading a manifest: what an earlier version has installed stays readable.
+    Not part of reading a manifest: a manifest that an earlier version has installed stays readable.
     """
     if not manifest.command:
         return "the manifest has no command"
@@ -100,27 +103,27 @@ def manifest_problem(manifest: Manifest) -> str:
     return ""
 
 
-def _signs(value: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]:
-    found = _mapping(value.get("errors") or {}, where)
-    signs = {str(code): _texts(found, str(code), where) for code in found}
+def _parse_error_patterns(value: Mapping[str, Any], where: str) -> dict[str, tuple[str, ...]]:
+    found = _require_mapping(value.get("errors") or {}, where)
+    signs = {str(code): _get_texts(found, str(code), where) for code in found}
     for sign in (each for several in signs.values() for each in several):
         try:
             re.compile(sign)
         except re.error as error:
-            raise wrong(where, f"{sign!r} is not a regular expression: {error}") from error
+            raise make_gallery_error(where, f"{sign!r} is not a regular expression: {error}") from error
     return signs
 
 
-def wrong(where: str, what: str) -> InvalidRequest:
+def make_gallery_error(where: str, what: str) -> InvalidRequest:
     return InvalidRequest(f"{where}: {what}.", code="bad_gallery")
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    # A StrEnum is a str with a class of its own; JSON is to see the text.
+        return [_to_plain(item) for item in value]
+    # A StrEnum is a subclass of str; JSON needs the plain text.
     return str(value) if isinstance(value, str) else value
 
 
@@ -128,53 +131,53 @@ def _text(value: Mapping[str, Any], key: str, where: str, *, required: bool = Fa
     found = value.get(key)
     if found is None or found == "":
         if required:
-            raise wrong(where, f"{key} is missing")
+            raise make_gallery_error(where, f"{key} is missing")
         return ""
     if isinstance(found, (int, float)) and not isinstance(found, bool):
-        # YAML reads an unquoted 1.10 as a number; the version would have become 1.1 silently.
-        raise wrong(where, f"{key} is the number {found}; put it in quotes")
+        # YAML reads an unquoted 1.10 as a number; the version would silently become 1.1.
+        raise make_gallery_error(where, f"{key} is the number {found}; put it in quotes")
     if not isinstance(found, str):
-        raise wrong(where, f"{key} is not a text")
+        raise make_gallery_error(where, f"{key} is not a text")
     return found.strip()
 
 
-def _texts(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+def _get_texts(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     found = value.get(key)
     if found is None:
         return ()
     if isinstance(found, str):
         return tuple(line.strip() for line in found.splitlines() if line.strip())
     if not isinstance(found, Sequence) or not all(isinstance(item, str) for item in found):
-        raise wrong(where, f"{key} is not a list of texts")
+        raise make_gallery_error(where, f"{key} is not a list of texts")
     return tuple(found)
 
 
 def _text_map(value: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
-    found = _mapping(value.get(key) or {}, f"{where}: {key}")
+    found = _require_mapping(value.get(key) or {}, f"{where}: {key}")
     return {str(name): _text(found, str(name), f"{where}: {key}") for name in found}
 
 
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+def _require_mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise wrong(where, "is not a mapping")
+        raise make_gallery_error(where, "is not a mapping")
     return value
 
 
-def _size(value: Mapping[str, Any], key: str, where: str) -> int | None:
+def _get_size(value: Mapping[str, Any], key: str, where: str) -> int | None:
     found = value.get(key)
     if found is None:
         return None
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise wrong(where, f"{key} is not a number of bytes")
+        raise make_gallery_error(where, f"{key} is not a number of bytes")
     return found
 
 
-def _seconds(value: Mapping[str, Any], key: str, where: str) -> float:
+def _get_seconds(value: Mapping[str, Any], key: str, where: str) -> float:
     found = value.get(key)
     if found is None:
         return _ANY_PROBE.timeout_s
     if not isinstance(found, (int, float)) or isinstance(found, bool) or found <= 0:
-        raise wrong(where, f"{key} is not a number of seconds")
+        raise make_gallery_error(where, f"{key} is not a number of seconds")
     return float(found)
 
 

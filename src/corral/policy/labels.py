@@ -1,4 +1,4 @@
-"""Labels: what is allowed as one, which ones the machine gives itself, and which nodes a selector means."""
+"""Validates labels, computes the labels of the machine itself, and matches selectors with nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VALUE_LENGTH_MAX = 255
 LABELS_MAX = 64  # per node and source: a label list is for people
 GIB = 1024**3
 _KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?", re.ASCII)
-# Keys that begin so are the machine's own: neither workers nor admins set them.
+# Keys with these prefixes are the machine's own: neither workers nor admins set them.
 RESERVED_PREFIXES = ("node.", "gpu.")
 AUTOMATIC_KEYS = frozenset({"node.name", "node.replica-slots", "gpu.vendor", "gpu.vram"})
 _VRAM_BUCKETS = ((80, "80GB+"), (48, "48GB"), (24, "24GB"), (16, "16GB"), (8, "8GB"))
@@ -45,32 +45,32 @@ def is_reserved(key: str) -> bool:
 
 
 def check_not_reserved(keys: Iterable[str]) -> None:
-    """Raise `InvalidRequest` for the first key that only the machine itself gives a value."""
+    """Raise `InvalidRequest` for the first key that only the machine itself sets."""
     for key in keys:
         if is_reserved(key):
             raise InvalidRequest(
-                f"Label {key} cannot be set: Corral gives it by itself.",
+                f"Label {key} cannot be set: Corral sets it automatically.",
                 hint="Keys that begin with node. or gpu. are the machine's own; choose another key.",
                 code="label_reserved",
             )
 
 
-def pairs_of(labels: Mapping[str, str]) -> str:
+def format_labels(labels: Mapping[str, str]) -> str:
     """Return labels as people write them."""
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def automatic_labels(*, name: str, slots: int, gpu_vendor: str | None, total_vram: int | None) -> dict[str, str]:
-    """The labels that every node has without anyone's doing."""
+def make_automatic_labels(*, name: str, slots: int, gpu_vendor: str | None, total_vram: int | None) -> dict[str, str]:
+    """Return the labels that every node has automatically."""
     labels = {"node.name": name, "node.replica-slots": str(max(1, slots))}
     if gpu_vendor:
         labels["gpu.vendor"] = gpu_vendor
     if total_vram:
-        labels["gpu.vram"] = _vram_bucket(total_vram)
+        labels["gpu.vram"] = _find_vram_bucket(total_vram)
     return labels
 
 
-def _vram_bucket(total_vram: int) -> str:
+def _find_vram_bucket(total_vram: int) -> str:
     whole_gib = total_vram // GIB
     for floor, word in _VRAM_BUCKETS:
         if whole_gib >= floor:
@@ -79,7 +79,8 @@ def _vram_bucket(total_vram: int) -> str:
 
 
 def parse_selector(raw: object) -> dict[str, str]:
-    """A selector from JSON (an object of strings) or from text (`key=value,other=value`). Anything else is refused.
+    """Parse a selector from JSON (an object of strings) or from text (`key=value,other=value`). Anything else is
+    refused.
 
     An unreadable selector must never be taken for "no selector": that would open a model to every node.
     """
@@ -111,6 +112,6 @@ def _parse_selector_text(text: str) -> dict[str, str]:
     return selector
 
 
-def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """All pairs must be equal; further labels do not matter; no pairs means every node."""
+def matches_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether all pairs of the selector are equal; further labels do not matter; no pairs means every node."""
     return all(labels.get(key) == value for key, value in selector.items())

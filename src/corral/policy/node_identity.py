@@ -1,4 +1,4 @@
-"""Names and addresses of nodes: which names people would take for the same, and whose address it is.
+"""Compares names and addresses of nodes: names that people would confuse, and whether an address is a node's own.
 
 A replica is reached at the host that its node has registered; its worker chooses the port only. Pure, so hosts are
 compared by their text: a name and the address that it leads to count as two hosts.
@@ -31,7 +31,7 @@ def check_new_name(name: str) -> None:
         )
 
 
-def host_of(address: str) -> str:
+def parse_host(address: str) -> str:
     """Return the host of `host:port` in one spelling: lower case, no brackets, all loopback addresses as one. An
     address that cannot be read has no host."""
     try:
@@ -39,10 +39,10 @@ def host_of(address: str) -> str:
         name = parts.hostname or ""
     except ValueError:
         return ""
-    return _one_spelling(name)
+    return _normalise_host(name)
 
 
-def _one_spelling(host: str) -> str:
+def _normalise_host(host: str) -> str:
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
         return "127.0.0.1"
@@ -57,21 +57,21 @@ def _one_spelling(host: str) -> str:
 
 def is_own_address(node: Node, address: str) -> bool:
     """Whether an engine at this address is on the host that the node has registered."""
-    host = host_of(address)
-    return bool(host) and host == host_of(node.address)
+    host = parse_host(address)
+    return bool(host) and host == parse_host(node.address)
 
 
-def foreign_address_sentence(node_name: str, registered: str, address: str) -> str:
+def describe_foreign_address(node_name: str, registered: str, address: str) -> str:
     return (
         f"Its worker says that it is at {address or 'no address'}, which is not on the host that {node_name} has"
-        f" registered ({host_of(registered) or 'none'}). Start the worker with an --address and an --engine-host that"
-        " agree."
+        f" registered ({parse_host(registered) or 'none'}). Start the worker with an --address and an"
+        " --engine-host that agree."
     )
 
 
-def address_note(node: Node) -> str:
+def describe_address(node: Node) -> str:
     """Return a sentence if the node registered another host than the one its registration came from, else ''."""
-    registered, seen = host_of(node.address), _one_spelling(node.seen_address)
+    registered, seen = parse_host(node.address), _normalise_host(node.seen_address)
     if not registered or not seen or registered == seen:
         return ""
     return f"It registered the address {registered}, and its registration came from {seen}."

@@ -1,8 +1,8 @@
-"""What one piece of news changes about one target, and how far an operation is as a whole.
+"""Applies one observation to one target, and computes the progress of an operation as a whole.
 
-Guarantees: a final target never changes. News that is older than what was taken in changes nothing. A bar never goes
-back within an attempt, and that of the operation never at all. Silence and slowness are no failures; only a failure
-counts towards the limit.
+Guarantees: a final target never changes. An observation that is older than the last applied one changes nothing. A
+bar never goes back within an attempt, and that of the operation never at all. Silence and slowness are no failures;
+only a failure counts towards the limit.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from corral.domain.backend import Desired
+from corral.domain.backend import DesiredState
 from corral.domain.operation import Fault, JobId, JobState, Progress, Target, TargetState
 from corral.policy import faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """What a worker says of a job, in an event or as an answer."""
+class JobReport:
+    """Holds what a worker says of a job, in an event or in a reply."""
 
     seq: int
     state: JobState
@@ -28,176 +28,191 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """The worker answered that it will not."""
+class CommandRefused:
+    """Observation: the worker refused the command."""
 
     fault: Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NobodyListens:
-    """The node is off the bus: it has certainly not got the message."""
+class NoResponders:
+    """Observation: the node is off the bus, so the message has certainly not arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer:
-    """It may have got the message, and may be at work."""
+    """Observation: no reply came in time. The message may have arrived, and the node may be at work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownJob:
-    """The worker knows no such job: the command never arrived, or its memory of it is gone."""
+    """Observation: the worker knows no such job. The command never arrived, or the worker has forgotten it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """Decided here, without the worker: the deadline has passed, the node is gone, an earlier wave failed."""
+class TargetEnd:
+    """Observation: the target was ended without its worker, by a deadline, a removed node or a failed wave."""
 
     state: TargetState
     fault: Fault | None = None
 
 
-News = Heard | Refused | NobodyListens | NoAnswer | UnknownJob | Ended
+Observation = JobReport | CommandRefused | NoResponders | NoAnswer | UnknownJob | TargetEnd
 
 
-class Owed(StrEnum):
-    """What becomes of the assignment."""
+class AssignmentOutcome(StrEnum):
+    """Names what becomes of the assignment of a target."""
 
     STAYS = "stays"
     LATER = "later"  # stays, with one more failure and a time to try again
-    DEAD = "dead"  # stays for admins to see; nobody tries it any more
+    DEAD = "dead"  # stays for admins to see; it is not tried any more
     GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """The target as it is afterwards, and what that means for its assignment."""
+class TargetChange:
+    """Holds a target after an observation was applied, and what that means for its assignment."""
 
     target: Target
-    was: TargetState
-    owed: Owed = Owed.STAYS
+    previous_state: TargetState
+    assignment_outcome: AssignmentOutcome = AssignmentOutcome.STAYS
     attempts: int = 0
     pause_s: float = 0.0
-    # The worker itself has spoken, now.
-    is_heard: bool = False
-    # What an operator wants to read of it at night; empty if it is nothing new.
+    # True if the worker itself has reported now.
+    is_from_worker: bool = False
+    # The log line for operators; empty if there is nothing new.
     note: str = ""
     level: str = "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A target as it is in the registry, with what its assignment says."""
+class TargetSnapshot:
+    """Holds a target as the registry has it, with the desired state and attempts of its assignment."""
 
     target: Target
-    desired: Desired | None
+    desired: DesiredState | None
     attempts: int
-    # When the decision was made that led to the news; what was heard after it is newer than a missing answer.
+    # When the decision was made that led to the observation; a later report is newer than a missing answer.
     as_of: datetime | None = None
     # For the next attempt: a worker takes the same id for the same job.
     next_job: JobId
 
 
-def take(standing: Standing, news: News) -> Change | None:
-    """None if nothing changes."""
-    target = standing.target
+def apply_observation(snapshot: TargetSnapshot, observation: Observation) -> TargetChange | None:
+    """Apply an observation to a target; None if nothing changes."""
+    target = snapshot.target
     if target.state.is_final:
         return None
-    match news:
-        case Heard():
-            return _heard(standing, news)
-        case Refused(fault=fault):
-            return _failed(standing, fault, is_heard=True)
-        case NobodyListens():
-            return _nobody_listens(standing)
+    match observation:
+        case JobReport():
+            return _apply_report(snapshot, observation)
+        case CommandRefused(fault=fault):
+            return _apply_failure(snapshot, fault, is_from_worker=True)
+        case NoResponders():
+            return _apply_no_responders(snapshot)
         case NoAnswer():
-            return _no_answer(standing)
-        case UnknownJob() | Ended():
-            return _unknown(standing) if isinstance(news, UnknownJob) else _ended(standing, news)
+            return _apply_no_answer(snapshot)
+        case UnknownJob() | TargetEnd():
+            return (
+                _apply_unknown_job(snapshot)
+                if isinstance(observation, UnknownJob)
+                else _apply_end(snapshot, observation)
+            )
 
 
-def _unknown(standing: Standing) -> Change:
-    again = replace(standing.target, state=TargetState.QUEUED, seq=0)
-    return _change(standing, again, note="knows nothing of the job; it will be told again", level="warning")
-
-
-def _ended(standing: Standing, ended: Ended) -> Change:
-    assert ended.state.is_final, "only an end is decided without the worker"
-    return _change(
-        standing,
-        replace(standing.target, state=ended.state, fault=ended.fault),
-        owed=Owed.GONE,
-        note=ended.fault.text if ended.fault else str(ended.state),
-        level="error" if ended.state is TargetState.ERROR else "info",
+def _apply_unknown_job(snapshot: TargetSnapshot) -> TargetChange:
+    requeued = replace(snapshot.target, state=TargetState.QUEUED, seq=0)
+    return _make_change(
+        snapshot, requeued, note="does not know the job; the command will be sent again", level="warning"
     )
 
 
-def _heard(standing: Standing, heard: Heard) -> Change | None:
-    target = standing.target
-    if heard.seq < target.seq:
+def _apply_end(snapshot: TargetSnapshot, end: TargetEnd) -> TargetChange:
+    assert end.state.is_final, "only an end is decided without the worker"
+    return _make_change(
+        snapshot,
+        replace(snapshot.target, state=end.state, fault=end.fault),
+        assignment_outcome=AssignmentOutcome.GONE,
+        note=end.fault.text if end.fault else str(end.state),
+        level="error" if end.state is TargetState.ERROR else "info",
+    )
+
+
+def _apply_report(snapshot: TargetSnapshot, report: JobReport) -> TargetChange | None:
+    target = snapshot.target
+    if report.seq < target.seq:
         return None
-    progress = merged(target.progress, heard.progress)
-    newer = replace(target, seq=heard.seq, progress=progress)
-    if not heard.state.is_final:
-        return _moved(standing, replace(newer, state=TargetState.WORKING, fault=None))
-    match heard.state:
+    progress = merge_progress(target.progress, report.progress)
+    newer = replace(target, seq=report.seq, progress=progress)
+    if not report.state.is_final:
+        return _apply_working(snapshot, replace(newer, state=TargetState.WORKING, fault=None))
+    match report.state:
         case JobState.DONE:
             done = replace(newer, state=TargetState.SUCCESS, progress=replace(progress, percent=100.0), fault=None)
-            return _change(standing, done, owed=Owed.GONE, is_heard=True, note="done")
+            return _make_change(
+                snapshot, done, assignment_outcome=AssignmentOutcome.GONE, is_from_worker=True, note="completed"
+            )
         case JobState.PAUSED:
-            # Somebody paused it and it is wanted again: a job that has ended does not go on, so the next has a new id.
-            again = replace(newer, state=TargetState.QUEUED, job_id=standing.next_job, seq=0)
-            return _change(standing, again, is_heard=True, note="was paused; it will be told again")
+            # The job was paused and is requested again: an ended job does not go on, so the next one has a new id.
+            requeued = replace(newer, state=TargetState.QUEUED, job_id=snapshot.next_job, seq=0)
+            return _make_change(
+                snapshot, requeued, is_from_worker=True, note="was paused; the command will be sent again"
+            )
         case JobState.CANCELLED:
-            text = heard.fault.text if heard.fault else "The job was cancelled on the node."
+            text = report.fault.text if report.fault else "The job was cancelled on the node."
             fault = Fault(code=faults.CANCELLED_ON_NODE, text=text)
-            return _failed(replace(standing, target=newer), fault, is_heard=True)
+            return _apply_failure(replace(snapshot, target=newer), fault, is_from_worker=True)
         case _:
-            fault = heard.fault or Fault(code=faults.INTERNAL, text="The job failed, and the worker did not say why.")
-            return _failed(replace(standing, target=newer), fault, is_heard=True)
+            fault = report.fault or Fault(code=faults.INTERNAL, text="The job failed, and the worker did not say why.")
+            return _apply_failure(replace(snapshot, target=newer), fault, is_from_worker=True)
 
 
-def _moved(standing: Standing, working: Target) -> Change | None:
-    if working == standing.target and standing.as_of is None:
-        # A duplicate. As an answer to a question it would still say that the worker is there.
+def _apply_working(snapshot: TargetSnapshot, working: Target) -> TargetChange | None:
+    if working == snapshot.target and snapshot.as_of is None:
+        # A duplicate. As an answer to a query it still shows that the worker is there.
         return None
-    is_news = standing.target.state is not TargetState.WORKING
-    return _change(standing, working, is_heard=True, note="accepted" if is_news else "")
+    is_news = snapshot.target.state is not TargetState.WORKING
+    return _make_change(snapshot, working, is_from_worker=True, note="accepted" if is_news else "")
 
 
-def _nobody_listens(standing: Standing) -> Change | None:
-    """Before it was told it counts as a failure; of one that works it only means that it cannot be asked."""
-    if standing.target.state is not TargetState.QUEUED:
-        return _no_answer(standing)
-    return _failed(standing, Fault(code=faults.NODE_UNREACHABLE, text="The node is not on the bus."), keeps_job=True)
+def _apply_no_responders(snapshot: TargetSnapshot) -> TargetChange | None:
+    """Apply an empty bus: before the command was accepted it counts as a failure; for a running job it only means
+    that it cannot be queried."""
+    if snapshot.target.state is not TargetState.QUEUED:
+        return _apply_no_answer(snapshot)
+    return _apply_failure(
+        snapshot, Fault(code=faults.NODE_UNREACHABLE, text="The node is not on the bus."), keeps_job=True
+    )
 
 
-def _no_answer(standing: Standing) -> Change | None:
-    target = standing.target
-    if target.heard_at is not None and standing.as_of is not None and target.heard_at > standing.as_of:
+def _apply_no_answer(snapshot: TargetSnapshot) -> TargetChange | None:
+    target = snapshot.target
+    if target.heard_at is not None and snapshot.as_of is not None and target.heard_at > snapshot.as_of:
         return None
     if target.state is TargetState.UNCONFIRMED:
-        return _change(standing, target)
-    return _change(
-        standing,
+        return _make_change(snapshot, target)
+    return _make_change(
+        snapshot,
         replace(target, state=TargetState.UNCONFIRMED),
-        note="does not answer; it may be at work and will be asked again",
+        note="does not respond; it may be at work and will be queried again",
         level="warning",
     )
 
 
-def _failed(standing: Standing, fault: Fault, *, is_heard: bool = False, keeps_job: bool = False) -> Change:
-    target, attempts = standing.target, standing.attempts + 1
+def _apply_failure(
+    snapshot: TargetSnapshot, fault: Fault, *, is_from_worker: bool = False, keeps_job: bool = False
+) -> TargetChange:
+    target, attempts = snapshot.target, snapshot.attempts + 1
     if not faults.is_transient(fault.code):
-        # What a node should lose is never forgotten: the thing is still there, and an admin sees that.
-        owed = Owed.DEAD if standing.desired is Desired.ABSENT else Owed.GONE
+        # A removal is never forgotten: the backend is still installed, and an admin sees that.
+        outcome = AssignmentOutcome.DEAD if snapshot.desired is DesiredState.ABSENT else AssignmentOutcome.GONE
         ended = replace(target, state=TargetState.ERROR, fault=fault, attempt=attempts)
-        return _change(
-            standing,
+        return _make_change(
+            snapshot,
             ended,
-            owed=owed,
+            assignment_outcome=outcome,
             attempts=attempts,
-            is_heard=is_heard,
+            is_from_worker=is_from_worker,
             note=f"failed: {fault.text}",
             level="error",
         )
@@ -205,48 +220,56 @@ def _failed(standing: Standing, fault: Fault, *, is_heard: bool = False, keeps_j
         dead = replace(
             target, state=TargetState.ERROR, fault=Fault(code=faults.DEAD_LETTER, text=fault.text), attempt=attempts
         )
-        note = f"failed: {fault.text}; put aside after {attempts} attempts"
-        return _change(standing, dead, owed=Owed.DEAD, attempts=attempts, is_heard=is_heard, note=note, level="error")
-    pause = faults.pause_s(attempts)
-    again = replace(target, state=TargetState.QUEUED, fault=fault, attempt=attempts)
+        note = f"failed: {fault.text}; no more retries after {attempts} attempts"
+        return _make_change(
+            snapshot,
+            dead,
+            assignment_outcome=AssignmentOutcome.DEAD,
+            attempts=attempts,
+            is_from_worker=is_from_worker,
+            note=note,
+            level="error",
+        )
+    pause = faults.compute_pause_s(attempts)
+    requeued = replace(target, state=TargetState.QUEUED, fault=fault, attempt=attempts)
     if not keeps_job:
-        again = replace(again, job_id=standing.next_job, seq=0, progress=Progress())
-    return _change(
-        standing,
-        again,
-        owed=Owed.LATER,
+        requeued = replace(requeued, job_id=snapshot.next_job, seq=0, progress=Progress())
+    return _make_change(
+        snapshot,
+        requeued,
+        assignment_outcome=AssignmentOutcome.LATER,
         attempts=attempts,
         pause_s=pause,
-        is_heard=is_heard,
-        note=f"failed: {fault.text}; will be tried again in {pause:g} s ({attempts} of {faults.ATTEMPTS_MAX})",
+        is_from_worker=is_from_worker,
+        note=f"failed: {fault.text}; retrying in {pause:g} s ({attempts} of {faults.ATTEMPTS_MAX})",
         level="warning",
     )
 
 
-def _change(
-    standing: Standing,
+def _make_change(
+    snapshot: TargetSnapshot,
     target: Target,
     *,
-    owed: Owed = Owed.STAYS,
+    assignment_outcome: AssignmentOutcome = AssignmentOutcome.STAYS,
     attempts: int | None = None,
     pause_s: float = 0.0,
-    is_heard: bool = False,
-    **said: str,
-) -> Change:
-    return Change(
+    is_from_worker: bool = False,
+    **note_fields: str,
+) -> TargetChange:
+    return TargetChange(
         target=target,
-        was=standing.target.state,
-        owed=owed,
-        attempts=standing.attempts if attempts is None else attempts,
+        previous_state=snapshot.target.state,
+        assignment_outcome=assignment_outcome,
+        attempts=snapshot.attempts if attempts is None else attempts,
         pause_s=pause_s,
-        is_heard=is_heard,
-        note=said.get("note", ""),
-        level=said.get("level", "info"),
+        is_from_worker=is_from_worker,
+        note=note_fields.get("note", ""),
+        level=note_fields.get("level", "info"),
     )
 
 
-def merged(old: Progress, new: Progress) -> Progress:
-    """The newer of two readings of one attempt. What it does not say, it leaves."""
+def merge_progress(old: Progress, new: Progress) -> Progress:
+    """Return the newer of two readings of one attempt; absent values keep the older ones."""
     return Progress(
         percent=max(old.percent, min(max(new.percent, 0.0), 100.0)),
         phase=new.phase or old.phase,
@@ -256,10 +279,11 @@ def merged(old: Progress, new: Progress) -> Progress:
     )
 
 
-def aggregate(targets: Sequence[Target], shown: Progress) -> Progress:
-    """The whole: weighted by bytes where every total is known, else the mean of the percentages; never below `shown`.
+def aggregate_progress(targets: Sequence[Target], shown: Progress) -> Progress:
+    """Return the overall progress: weighted by bytes where every total is known, else the mean of the percentages;
+    never below `shown`.
 
-    Bytes are told only when every target says how many; the phase is that of whoever is furthest behind.
+    Bytes are shown only when every target reports them; the phase is that of the target furthest behind.
     """
     counted = [target for target in targets if target.state is not TargetState.SKIPPED]
     if not counted:

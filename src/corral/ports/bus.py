@@ -1,7 +1,7 @@
 """The bus as the flows see it: typed requests, hints and subscriptions.
 
 Messages are commands and hints. Losing, repeating or reordering them between connections costs latency, never
-correctness: whoever needs the truth reads it again in the `on_reconnect` callback.
+correctness: a handler that needs the current state reads it again in the `on_reconnect` callback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Generic[Q]):
-    """A message that has arrived. `node` is the node's token in the subject, or None if it has none."""
+    """Holds one message that has arrived on the bus. `node` is the node's token in the subject, or
+    None if it has none."""
 
     message: Q
     subject: str
@@ -26,24 +27,28 @@ class Delivery(Generic[Q]):
 
 
 class Subscription(Protocol):
+    """Stands for one subscription of a subject, until it is cancelled."""
+
     @property
     def subject(self) -> str: ...
 
     @property
     def is_confirmed(self) -> bool:
-        """The server has taken it, on the connection that is in use now."""
+        """Return whether the server has accepted the subscription on the current connection."""
         ...
 
     async def cancel(self) -> None:
-        """Hear no more. A handler that is running is left to end."""
+        """Unsubscribe. A handler that is running may finish."""
         ...
 
 
-Handler = Callable[[Delivery[Q]], Awaitable[R]]
-Reread = Callable[[], Awaitable[None]]
+MessageHandler = Callable[[Delivery[Q]], Awaitable[R]]
+ReconnectCallback = Callable[[], Awaitable[None]]
 
 
 class Bus(Protocol):
+    """Sends typed requests and hints to nodes and frontends, and delivers theirs to handlers."""
+
     @property
     def name(self) -> str: ...
 
@@ -59,25 +64,25 @@ class Bus(Protocol):
     async def request(
         self, spec: SubjectSpec[Q, R], message: Q, *, node: str | None = None, timeout_s: float | None = None
     ) -> R:
-        """The answer. Nobody listens: `NodeUnreachable` at once. Nobody answers in time: `NodeUnreachable` with
-        the code `node_timeout`. No connection: `BusUnavailable`. The handler failed: its error."""
+        """Send a request and return its reply. Raises `NodeUnreachable` at once if no node listens, `NodeUnreachable`
+        with the code `node_timeout` without a reply in time, `BusUnavailable` without a connection, and the handler's
+        own error if it failed."""
         ...
 
     async def publish(self, spec: SubjectSpec[Q, None], message: Q, *, node: str | None = None) -> None:
-        """Send a hint; nobody says whether it arrived. No connection: `BusUnavailable`."""
+        """Send a hint without confirmation. Raises `BusUnavailable` without a connection."""
         ...
 
     async def subscribe(
-        self, spec: SubjectSpec[Q, R], handler: Handler[Q, R], *, node: str | None = None
+        self, spec: SubjectSpec[Q, R], handler: MessageHandler[Q, R], *, node: str | None = None
     ) -> Subscription:
-        """Hear one node, or every node without `node`: one message after the other, or as many at a time as the
-        subject says.
+        """Subscribe to the messages of one node, or of every node without `node`: one message after the other, or as
+        many at a time as the subject says.
 
-        The server has confirmed it when this returns, or refused it: `NotAllowed` naming the subject. Without a
-        connection it is made at the next connect, and a refusal is then logged.
-        """
+        When this returns, the server has confirmed the subscription, or refused it: `NotAllowed` naming the subject.
+        Without a connection the subscription is made at the next connect, and a refusal is then logged."""
         ...
 
-    def on_reconnect(self, callback: Reread) -> None:
-        """Run this after every connect, the first included, and whenever messages had to be dropped."""
+    def on_reconnect(self, callback: ReconnectCallback) -> None:
+        """Run the callback after every connect, the first included, and whenever messages had to be dropped."""
         ...

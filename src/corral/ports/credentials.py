@@ -7,19 +7,20 @@ from typing import Protocol
 
 from corral.domain.node import Node
 
-# Rights that a ticket can give, and "at any node".
-READS_BLOBS = "blobs:read"
-# Whom a frontend's own tickets are for: what its peers hold is read with them.
-FRONTENDS = "frontends"
-ANYWHERE = "*"
+# The rights that a ticket can grant, and the audience "any node".
+BLOB_READ_SCOPE = "blobs:read"
+# The audience of tickets with which frontends read each other's contents.
+FRONTENDS_AUDIENCE = "frontends"
+ANY_AUDIENCE = "*"
 
 
-def writes_file(key: str) -> str:
-    """The right to put one file into a node's inbox, and to read it there; with a `/` at the end, all below it."""
+def make_file_write_scope(key: str) -> str:
+    """Return the right to put one file into a node's inbox, and to read it there; with a `/` at the end, all files
+    below it."""
     return f"files:write:{key}"
 
 
-def runs_model(model: str, index: int, run_hash: str) -> str:
+def make_model_run_scope(model: str, index: int, run_hash: str) -> str:
     """Return the right to run one replica of a model as it is with this run hash. Tickets with it are shown to
     `FRONTENDS`."""
     return f"models:run:{index}:{run_hash}:{model}"
@@ -27,29 +28,33 @@ def runs_model(model: str, index: int, run_hash: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusCredential:
-    """A signed token for the holder of a key; the key itself stays with its owner."""
+    """Holds a signed bus token for the holder of a key; the key itself stays with its owner."""
 
     token: str
     expires_in_s: float
 
 
-class BusCredentials(Protocol):
+class BusCredentialIssuer(Protocol):
+    """Issues and revokes the bus tokens of nodes, and issues and checks tickets for files and loads."""
+
     def mint(self, node: Node, public_key: str) -> BusCredential:
-        """A token that allows this node its own subjects and nothing else."""
+        """Return a token that allows this node its own subjects and nothing else."""
         ...
 
     async def revoke(self, *public_keys: str) -> None:
-        """Cut the holders off the bus now, if that is possible here; otherwise their tokens run out by themselves."""
+        """Disconnect the holders from the bus now, if that is possible here; otherwise their tokens expire by
+        themselves."""
         ...
 
-    def ticket(self, reader: str, scope: str, *, audience: str = ANYWHERE, ttl_s: float) -> str:
-        """Lets the node `reader` do this at the node `audience`. It cannot be taken back: let it be short."""
+    def issue_ticket(self, reader: str, scope: str, *, audience: str = ANY_AUDIENCE, ttl_s: float) -> str:
+        """Return a ticket that grants the node `reader` this right at the node `audience`. It cannot be revoked, so
+        keep `ttl_s` short."""
         ...
 
     def is_valid_ticket(self, text: str, *, reader: str, scope: str, audience: str) -> bool:
-        """Whether this cluster has signed this ticket for `reader`, with this right, and it has not run out."""
+        """Return whether this cluster has signed this ticket for `reader`, with this right, and it has not expired."""
         ...
 
-    def ticket_key(self) -> str:
-        """What tickets are checked with: told to every node."""
+    def get_ticket_key(self) -> str:
+        """Return the public key that every node checks tickets with."""
         ...

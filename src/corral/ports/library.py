@@ -1,4 +1,4 @@
-"""The frontends' library, as loads see it: files enter the cluster there, and nodes take them from there."""
+"""The library of the frontends, as loads see it: files enter the cluster there, and nodes fetch them from there."""
 
 from __future__ import annotations
 
@@ -6,52 +6,58 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from corral.bus.messages import BlobPlace
+from corral.bus.messages import BlobSource
 from corral.domain.errors import Unprocessable
 from corral.domain.model import Blob, ModelFile, StoredFile
-from corral.ports.origin import Moved
+from corral.ports.files import ProgressCallback
 
 
-class FetchReport(Protocol):
-    """How far it is. Cheap enough to be called for every chunk."""
+class FetchProgressListener(Protocol):
+    """Receives the progress of fetching a model's files. Cheap enough to be called for every chunk."""
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
-        """Bytes of all files together; a total that is not known is None."""
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+        """Receive the bytes of all files together; an unknown total is None."""
         ...
 
 
 class ModelLibrary(Protocol):
-    async def enter(self, model: str, files: tuple[ModelFile, ...], report: FetchReport) -> tuple[StoredFile, ...]:
-        """Have the files of a model in this frontend's library, and write down what they are (`model_files`, facts).
+    """Brings the files of models into the cluster and says where nodes take them from."""
 
-        What is there already is not fetched again. Cancelled or killed, what was fetched stays for the next call.
-        Errors have the codes of `ports.origin`; those that are `retryable` may go away by themselves.
-        """
+    async def ensure_files(
+        self, model: str, files: tuple[ModelFile, ...], report: FetchProgressListener
+    ) -> tuple[StoredFile, ...]:
+        """Have the files of a model in this frontend's library, and record what they are (`model_files`, facts).
+
+        Files that are there already are not fetched again. When this is cancelled or killed, fetched bytes stay for the
+        next call. Errors have the codes of `ports.files`; those that are `retryable` may go away by
+        themselves."""
         ...
 
-    async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
-        """Addresses from which nodes take contents directly, beside the frontends that they know: shared storage, and
-        the frontends whose libraries hold them."""
+    async def list_blob_sources(self, sha256s: Collection[str]) -> tuple[BlobSource, ...]:
+        """Return addresses from which nodes fetch contents directly, beside the frontends that they know: shared
+        storage, and the frontends whose libraries hold them."""
         ...
 
     async def drop_damaged(self, sha256s: Collection[str]) -> None:
-        """Look at this frontend's copies of contents, and hash those that were touched since they were noted. Damaged
-        ones are thrown away and not held any more."""
+        """Check this frontend's copies of contents, and hash those that were modified since they were recorded. Damaged
+        ones are deleted."""
         ...
 
     async def forget_unused(self) -> None:
-        """Contents that no model has any more may go."""
+        """Delete contents that no model uses any more."""
         ...
 
 
 class NoLibrary:
-    """A frontend that fetches nothing: models without files, and files that nodes have already."""
+    """A `ModelLibrary` that fetches nothing: for models without files, and files that nodes have already."""
 
-    async def enter(self, model: str, files: tuple[ModelFile, ...], report: FetchReport) -> tuple[StoredFile, ...]:
+    async def ensure_files(
+        self, model: str, files: tuple[ModelFile, ...], report: FetchProgressListener
+    ) -> tuple[StoredFile, ...]:
         del files, report
         raise Unprocessable(f"This frontend has no library, so it cannot fetch {model}.", code="no_library")
 
-    async def places_for(self, sha256s: Collection[str]) -> tuple[BlobPlace, ...]:
+    async def list_blob_sources(self, sha256s: Collection[str]) -> tuple[BlobSource, ...]:
         del sha256s
         return ()
 
@@ -62,18 +68,18 @@ class NoLibrary:
         return
 
 
-class Peers(Protocol):
-    """The libraries of other frontends."""
+class PeerLibraries(Protocol):
+    """Fetches contents from the libraries of other frontends."""
 
-    async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: Moved) -> Path | None:
-        """A content from the first of these frontends that gives it, verified, in the folder; None if none does. What
-        came of it stays for the next call."""
+    async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: ProgressCallback) -> Path | None:
+        """Fetch a content from the first of these frontends that has it, verified, into the folder; None if none has
+        it. Partial bytes stay for the next call."""
         ...
 
 
-class NoPeers:
-    """A frontend that asks no other."""
+class NoPeerLibraries:
+    """A `PeerLibraries` that asks no other frontend."""
 
-    async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: Moved) -> Path | None:
+    async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: ProgressCallback) -> Path | None:
         del blob, urls, into, moved
         return None

@@ -1,4 +1,4 @@
-"""Time, ids and chance as parameters: this is what makes the simulator possible."""
+"""Time, ids and randomness as parameters: this is what makes the simulator possible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Durations come from `monotonic`; `wall` is for people's eyes and for what crosses a machine.
+    """Tells the time and sleeps. Durations come from `monotonic`; `wall` is for people and for what crosses a machine.
 
     What is *stored and compared* never comes from here: the database stamps it.
     """
@@ -19,13 +19,13 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class Ids(Protocol):
-    """Names and secrets nobody can guess."""
+class IdGenerator(Protocol):
+    """Generates ids and secrets that nobody can guess."""
 
     def new_id(self) -> str:
-        """A UUID, growing with time."""
+        """Return a UUID that grows with time."""
         ...
 
-    def secret(self) -> str:
-        """256 random bits, URL-safe."""
+    def new_secret(self) -> str:
+        """Return 256 random bits as URL-safe text."""
         ...

@@ -1,4 +1,4 @@
-"""Loops that make the registry true: one leader by lease, lost nodes, old rows, this frontend's own presence.
+"""Loops that correct the registry: one leader by lease, lost nodes, old rows, this frontend's own presence.
 
 Level-triggered: each pass reads the state and corrects it. Writes of the leader are fenced by its term.
 """

@@ -1,8 +1,9 @@
-"""Which frontend runs the loops that must run once: a lease with a term that grows.
+"""Elects the frontend that runs the loops which must run once: a lease with a term that grows.
 
-Guarantee: a write that is fenced by `Leader.fence` happens only while this very term holds. A frontend that may not
-lead, because a peer reaches the workers and it does not, gives the lease back and takes none. Limit: `is_leader` is an
-optimisation; between a look at it and the write the lease may be gone, which is what the fence is for.
+Guarantee: a write that is fenced by `LeaderElector.fence` happens only while this very term holds. A frontend that is
+off the bus while a peer is on it acquires no lease, and gives the one that it holds back after `OFF_BUS_GRACE_S`.
+Limit: `is_leader` is an optimisation; between a look at it and the write the lease may be gone, which is what the fence
+is for.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from corral.store import outbox
 from corral.store.database import Database, Transaction
 
 LEASE_NAME = "leader"
+# How long a leader may be off the bus before a peer on the bus leads instead. A restart of NATS takes one or two
+# seconds, and a frontend tries to connect once a second: those outages end within this, and moving the lead for them
+# would interrupt every cluster-wide loop for nothing.
+OFF_BUS_GRACE_S = 5.0
 
 
-class Leader:
+class LeaderElector:
+    """Acquires and renews the leader lease, by which one frontend runs cluster-wide loops; fences its writes."""
+
     def __init__(
         self,
         database: Database,
@@ -36,32 +43,35 @@ class Leader:
         self._held: Lease | None = None
         self._renewed_monotonic = 0.0
         self._led_monotonic = clock.monotonic()
+        # Since when a peer has been on the bus and this frontend not.
+        self._off_bus_since: float | None = None
 
     @property
-    def held(self) -> Lease | None:
-        """The lease, as long as this process has reason to think that it holds."""
+    def lease(self) -> Lease | None:
+        """Return the lease, as long as this process has reason to think that it holds it."""
         if self._held is None or self._clock.monotonic() - self._renewed_monotonic > self._lease_s * 0.8:
             return None
         return self._held
 
     def is_leader(self) -> bool:
-        return self.held is not None
+        return self.lease is not None
 
     @property
-    def is_led(self) -> bool:
-        """Somebody has held the lease lately, whoever it was; no new frontend has had time to find out."""
+    def has_recent_leader(self) -> bool:
+        """Whether any frontend has held the lease lately; a frontend that has just started cannot know yet."""
         return self._clock.monotonic() - self._led_monotonic < 2 * self._lease_s
 
     async def tick(self) -> Lease | None:
-        """Renew what is held, or try to take it."""
-        # Measured from before the statement: the database may have granted it any time after this.
+        """Renew the held lease, or try to acquire it. Off the bus, only renew it, and release it after the grace."""
+        # Measured from before the statement: the database may have granted the lease any time after this.
         started = self._clock.monotonic()
-        if self._leaves_to_peers():
+        leaves_to_peers = self._leaves_to_peers()
+        if not leaves_to_peers:
+            self._off_bus_since = None
+        elif self._off_bus_since is None:
+            self._off_bus_since = started
+        elif started - self._off_bus_since >= OFF_BUS_GRACE_S:
             await self.release()
-            async with self._database.transaction() as tx:
-                if await store.is_lease_held(tx, LEASE_NAME):
-                    self._led_monotonic = started
-            return None
         if self._held is not None:
             try:
                 async with self._database.transaction() as tx:
@@ -71,15 +81,23 @@ class Leader:
                 self._held = None
             else:
                 return self._held
+        if leaves_to_peers:
+            await self._look_for_leader(started)
+            return None
         async with self._database.transaction() as tx:
             lease = await store.acquire_lease(tx, LEASE_NAME, self._frontend_id, self._lease_s)
             if lease is not None:
                 await outbox.append(tx, "leader.changed", self._frontend_id, {"term": lease.term})
         if lease is not None:
             self._held, self._renewed_monotonic = lease, started
-        # Not given to us means that another one has it.
+        # A lease that was not granted to us is held by another frontend.
         self._led_monotonic = started
         return self._held
+
+    async def _look_for_leader(self, started: float) -> None:
+        async with self._database.transaction() as tx:
+            if await store.is_lease_held(tx, LEASE_NAME):
+                self._led_monotonic = started
 
     async def fence(self, tx: Transaction) -> Lease:
         """Make this transaction fail unless the lease holds until it commits."""
@@ -89,7 +107,7 @@ class Leader:
         return self._held
 
     async def release(self) -> None:
-        """Hand it over at once instead of letting it run out."""
+        """Release the lease at once instead of letting it run out."""
         held, self._held = self._held, None
         if held is not None:
             async with self._database.transaction() as tx:

@@ -1,1 +1,1 @@
-"""How things run, written once: loops, owned tasks, the one blind except, ordered start and stop."""
+"""Building blocks for running code: loops, owned tasks, the one blind except, ordered start and stop."""

@@ -1,4 +1,4 @@
-"""Why a server cannot listen somewhere, as an error that says the cause and which flag to change.
+"""Explains why a server cannot listen on an address: the cause, and the flag to change.
 
 Used by `corral up`, `corral serve` and `corral worker`: the same cause gets the same sentence everywhere.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-
-import psutil
 
 from corral.domain.errors import Conflict, InvalidRequest
 
@@ -60,7 +58,9 @@ def explain_bind_error(
 
 
 def describe_holder(port: int) -> str:
-    """Say who listens on `port`, as far as this user may know."""
+    """Return a sentence about the process that listens on `port`, as far as this user may know."""
+    import psutil  # noqa: PLC0415 - only for the error: it would be a part of every start
+
     with contextlib.suppress(psutil.Error, OSError):
         for one in psutil.net_connections(kind="tcp"):
             if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:

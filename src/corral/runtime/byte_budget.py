@@ -1,8 +1,8 @@
-"""How many bytes of requests a frontend keeps at a time, in all and for one key.
+"""Limits how many bytes of requests a frontend keeps at a time, in total and per key.
 
-A body takes from the budget before it is kept, and gives back when nobody needs it any more. Guarantee: what was taken
-is given back once, however often it is asked. A key that has nothing under way may always take as much as one body,
-so a small budget slows a key down and never shuts it out.
+A body takes from the budget before it is kept, and is given back when it is no longer needed. Guarantee: taken bytes
+are given back once, however often `release` is called. A key that has nothing under way may always take as much as one
+body, so a small budget slows a key down and never shuts it out.
 """
 
 from __future__ import annotations
@@ -17,38 +17,42 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteLimits:
+    """Says how many bytes a frontend keeps at a time, in all and for one key."""
+
     total_bytes: int
-    # Of one key; what nobody has shown a key for counts against the total only.
+    # The limit of one key; bodies without a key count against the total only.
     key_bytes: int
 
 
 class ByteBudget:
-    """`what` names the bytes in a sentence: *of request bodies*."""
+    """Counts the bytes that requests of each key hold at this frontend, and refuses more than the limits. `what` names
+    the bytes in a sentence: *of request bodies*."""
 
     def __init__(self, limits: ByteLimits, what: str) -> None:
         self.limits = limits
-        self._what = what
+        self._subject = what
         self._by_key: dict[str, int] = {}
         self.taken_bytes = 0
 
-    def of_key(self, key_id: str) -> int:
+    def count_for_key(self, key_id: str) -> int:
         return self._by_key.get(key_id, 0)
 
     def take(self, key_id: str, count: int) -> None:
-        """`LimitReached` (429) if it is too much for this key, `Unavailable` (503) if it is for this frontend."""
+        """Take bytes. Raises `LimitReached` (429) if it is too much for this key, `Unavailable` (503) if it is for this
+        frontend."""
         of_key = self._by_key.get(key_id, 0)
         if key_id and of_key and of_key + count > self.limits.key_bytes:
             raise LimitReached(
-                f"This key has {of_key // MIB} MiB {self._what} under way at this frontend; more than "
+                f"This key has {of_key // MIB} MiB {self._subject} under way at this frontend; more than "
                 f"{self.limits.key_bytes // MIB} MiB are not taken at a time.",
-                hint="Send the next request when one of them is answered.",
+                hint="Send the next request when one of these has ended.",
                 code="too_many_bytes",
                 details={"retry_after_s": RETRY_AFTER_S},
             )
         if self.taken_bytes and self.taken_bytes + count > self.limits.total_bytes:
             raise Unavailable(
-                f"This frontend has {self.taken_bytes // MIB} MiB {self._what} under way, which is all that it takes.",
-                hint="Try again in some seconds, or ask another frontend.",
+                f"This frontend has {self.taken_bytes // MIB} MiB {self._subject} under way, which is its limit.",
+                hint="Retry in some seconds, or on another frontend.",
                 code="too_many_bytes",
             )
         self.taken_bytes += count
@@ -64,7 +68,8 @@ class ByteBudget:
 
 
 class ByteLease:
-    """What one request has taken of a budget. `release` gives all of it back; harmless twice."""
+    """Holds the bytes that one request has taken from a budget. `release` gives all of them back; calling it twice is
+    harmless."""
 
     __slots__ = ("_budget", "_key_id", "_taken_bytes")
 
@@ -74,12 +79,12 @@ class ByteLease:
         self._taken_bytes = 0
 
     def take(self, count: int) -> None:
-        """Take more. Raises as `ByteBudget.take` does."""
+        """Take more bytes. Raises as `ByteBudget.take` does."""
         self._budget.take(self._key_id, count)
         self._taken_bytes += count
 
     def grow_to(self, size_bytes: int, step_bytes: int) -> None:
-        """Take as much as a body of which so many bytes are there needs, in whole steps."""
+        """Take as much as a body of `size_bytes` needs, in whole steps."""
         while self._taken_bytes < size_bytes:
             self.take(step_bytes)
 

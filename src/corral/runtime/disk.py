@@ -1,17 +1,17 @@
-"""Files that outlive a power cut. Everything here waits for the disk: in a thread, where that matters."""
+"""Writes files that survive a power cut. Everything here waits for the disk: call it in a thread where that matters."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# What a write that was broken off leaves behind ends so.
+# The suffix of files that an interrupted write leaves behind.
 HALF_WRITTEN = ".new"
 PRIVATE_FILE = 0o600
 
 
 def sync(path: Path) -> None:
-    """What the file holds, or which names the folder has, is on the disk when this returns."""
+    """Flush a file's content, or a folder's names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -20,9 +20,9 @@ def sync(path: Path) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """The file has these bytes and no others, is closed to other users, and is on the disk; a reader sees the old file
-    or the new one. Limit: one writer at a time for each file."""
-    # One name is enough, then: what an earlier try has left is overwritten.
+    """Replace a file by these bytes, atomically, readable by its owner only, and flushed to the disk; a reader sees the
+    old file or the new one. Limit: one writer at a time for each file."""
+    # One temporary name is enough for one writer: the rest of an earlier attempt is overwritten.
     temporary = path.with_name(f"{path.name}{HALF_WRITTEN}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
     with os.fdopen(descriptor, "wb") as file:
@@ -31,5 +31,5 @@ def replace(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(descriptor)
     temporary.replace(path)
-    # The rename itself outlives a power cut only when the folder is written, too.
+    # The rename itself survives a power cut only when the folder is flushed, too.
     sync(path.parent)

@@ -15,15 +15,17 @@ from typing import Any
 import structlog
 
 from corral.ports.runtime import Clock
-from corral.runtime.guard import Failed, attempt
-from corral.runtime.signals import Signal
-from corral.runtime.tasks import Tasks
+from corral.runtime.attempt import AttemptFailure, attempt
+from corral.runtime.signals import ValueSignal
+from corral.runtime.tasks import TaskSet
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopPlan:
+class LoopOptions:
+    """Names a loop and says how often it ticks."""
+
     name: str
     interval_s: float
     # A tenth of the interval keeps peers from ticking in step.
@@ -36,6 +38,8 @@ class LoopPlan:
 
 @dataclass(slots=True)
 class LoopCounts:
+    """Counts the passes of a loop: done, failed and skipped."""
+
     ticks: int = 0
     failures: int = 0
     skipped: int = 0
@@ -43,25 +47,28 @@ class LoopCounts:
 
 @dataclass(slots=True)
 class Loop:
-    plan: LoopPlan
+    """Runs one function again and again in the background: every interval and when woken; a failed pass is logged and
+    the loop goes on."""
+
+    options: LoopOptions
     tick: Callable[[], Awaitable[Any]]
     clock: Clock
     rng: random.Random
     gate: Callable[[], bool] = lambda: True
     on_crash: Callable[[BaseException], None] | None = None
     counts: LoopCounts = field(default_factory=LoopCounts)
-    ticked: Signal[Any] = field(default_factory=Signal)
+    tick_signal: ValueSignal[Any] = field(default_factory=ValueSignal)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _tasks: Tasks | None = None
+    _tasks: TaskSet | None = None
     _last_failure: str = ""
 
     @property
     def name(self) -> str:
-        return self.plan.name
+        return self.options.name
 
     async def start(self) -> None:
         assert self._tasks is None, f"{self.name} was started twice"
-        self._tasks = Tasks(self.name, self.on_crash)
+        self._tasks = TaskSet(self.name, self.on_crash)
         self._tasks.start(self._run(), name="loop")
 
     async def stop(self) -> None:
@@ -74,39 +81,39 @@ class Loop:
         self._wake.set()
 
     async def run_once(self) -> None:
-        """One guarded pass."""
+        """Run one guarded pass."""
         if not self.gate():
             self.counts.skipped += 1
             return
         outcome = await attempt(self.tick)
         self.counts.ticks += 1
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, AttemptFailure):
             self.counts.failures += 1
-            self._report(outcome)
-            self.ticked.fire(None)
+            self._log_failure(outcome)
+            self.tick_signal.fire(None)
             return
         if self._last_failure:
             log.info("loop recovered", loop=self.name)
             self._last_failure = ""
-        self.ticked.fire(outcome.value)
+        self.tick_signal.fire(outcome.value)
 
     async def _run(self) -> None:
         while True:
             self._wake.clear()
             await self.run_once()
-            await self._rest()
+            await self._wait_for_interval()
 
-    async def _rest(self) -> None:
-        spread = self.plan.interval_s * self.plan.jitter
-        pause = self.plan.interval_s + self.rng.uniform(-spread, spread)
+    async def _wait_for_interval(self) -> None:
+        spread = self.options.interval_s * self.options.jitter
+        pause = self.options.interval_s + self.rng.uniform(-spread, spread)
         try:
             async with asyncio.timeout(pause):
                 await self._wake.wait()
         except TimeoutError:
             return
 
-    def _report(self, failed: Failed) -> None:
+    def _log_failure(self, failure: AttemptFailure) -> None:
         # An outage repeats one sentence every interval; the operator needs it once.
-        if failed.sentence != self._last_failure:
-            log.warning("loop pass failed", loop=self.name, error=failed.sentence)
-            self._last_failure = failed.sentence
+        if failure.sentence != self._last_failure:
+            log.warning("loop pass failed", loop=self.name, error=failure.sentence)
+            self._last_failure = failure.sentence

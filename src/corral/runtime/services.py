@@ -12,15 +12,17 @@ from typing import Any, Protocol
 
 import structlog
 
-from corral.runtime.guard import Failed, attempt
+from corral.runtime.attempt import AttemptFailure, attempt
 
 log = structlog.get_logger(__name__)
 
-# A service that cannot stop in this time is left behind; the process ends anyway.
+# A service that does not stop in this time is abandoned; the process ends anyway.
 STOP_LIMIT_S = 15.0
 
 
 class Service(Protocol):
+    """A part of a process that is started and stopped with it."""
+
     @property
     def name(self) -> str: ...
 
@@ -29,23 +31,24 @@ class Service(Protocol):
     async def stop(self) -> None: ...
 
 
-class Services:
-    """The ordered services of one process."""
+class ServiceGroup:
+    """Starts the services of one process in order, waits for the end, and stops them in the reverse order."""
 
     def __init__(self, services: Iterable[Service] = ()) -> None:
         self._services = list(services)
         self._started: list[Service] = []
-        self._ended = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._fatal: BaseException | None = None
         self._before_stop: Callable[[], Awaitable[object]] | None = None
 
     def add(self, *services: Service) -> None:
-        """More services, after those that are there; for those that need `end` to be made."""
+        """Add services after the existing ones; for services whose construction needs `request_stop`."""
         self._services += services
 
-    def before_stop(self, act: Callable[[], Awaitable[object]]) -> None:
-        """`run` does this when it was asked to end, however far the start has got. It has to keep a limit itself."""
-        self._before_stop = act
+    def set_before_stop(self, callback: Callable[[], Awaitable[object]]) -> None:
+        """Set a callback that `run` calls when it has to stop, however far the start has got. The callback must limit
+        its own time."""
+        self._before_stop = callback
 
     async def start(self) -> None:
         for service in self._services:
@@ -56,19 +59,18 @@ class Services:
                 await self.stop()
                 raise
 
-    def end(self, error: BaseException | None = None) -> None:
+    def request_stop(self, error: BaseException | None = None) -> None:
         """Ask the process to stop; the first reason given wins."""
-        if not self._ended.is_set():
+        if not self._stop_requested.is_set():
             self._fatal = error
-            self._ended.set()
+            self._stop_requested.set()
 
     async def run(self) -> None:
-        """Start everything, wait for `end`, stop everything; raises the fatal error if there was one.
+        """Start everything, wait for `request_stop`, stop everything. Raises the fatal error if there was one.
 
-        `end` during the start (a service may wait long for something) stops what has been started so far.
-        """
+        `request_stop` during the start (a service may wait long for something) stops the services started so far."""
         starting = asyncio.get_running_loop().create_task(self.start(), name="start")
-        ending = asyncio.get_running_loop().create_task(self._ended.wait(), name="end")
+        ending = asyncio.get_running_loop().create_task(self._stop_requested.wait(), name="end")
         try:
             await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
@@ -80,19 +82,19 @@ class Services:
             raise self._fatal
 
     async def _finish(self, *tasks: asyncio.Task[Any]) -> None:
-        # First of all: a start that is cancelled stops what it has started.
-        await self._leave()
+        # Registered first, so that a cancelled start stops the services that it has started.
+        await self._run_before_stop()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
         await self.stop()
 
-    async def _leave(self) -> None:
+    async def _run_before_stop(self) -> None:
         if self._before_stop is None or self._fatal is not None or not self._started:
             return
         outcome = await attempt(self._before_stop)
-        if isinstance(outcome, Failed):
-            log.warning("could not end in peace", error=outcome.sentence)
+        if isinstance(outcome, AttemptFailure):
+            log.warning("preparation for the stop failed", error=outcome.sentence)
 
     async def stop(self) -> None:
         if not self._started:
@@ -100,10 +102,10 @@ class Services:
         service = self._started.pop()
         try:
             outcome = await attempt(lambda: _stop_within_limit(service))
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, AttemptFailure):
                 log.warning("service did not stop cleanly", service=service.name, error=outcome.sentence)
         finally:
-            # Also after a broken assert or a cancellation, which `attempt` lets through.
+            # This runs also after a broken assert or a cancellation, which `attempt` lets through.
             await self.stop()
 
 

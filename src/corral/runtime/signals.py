@@ -1,4 +1,4 @@
-"""Signals let a test wait for a thing to have happened instead of sleeping. They cost nothing in production."""
+"""Signals let a test wait for an event instead of sleeping. They cost nothing in production."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Signal(Generic[T]):
-    """Fires with a value; whoever is waiting at that moment gets it."""
+class ValueSignal(Generic[T]):
+    """Hands a value to everybody who waits for it at the moment when it is fired. Lets tests wait for an event instead
+    of sleeping."""
 
     def __init__(self) -> None:
         self._waiters: list[asyncio.Future[T]] = []

@@ -1,4 +1,4 @@
-"""Owned background tasks: none is dropped, none fails in silence, all end when their owner does."""
+"""Owned background tasks: none is lost, none fails silently, all end when their owner does."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-# Long enough for a task's own last act, short beside the time that a service has to stop.
+# Long enough for a task's own cleanup, short compared with the time that a service has to stop.
 CANCEL_AGAIN_S = 5.0
 
 
-class Tasks:
-    """A set of tasks that belongs to one service. `close` cancels and awaits every one of them."""
+class TaskSet:
+    """Owns the background tasks of one service: logs those that crash, and `close` cancels and awaits all of them."""
 
     def __init__(self, owner: str, on_crash: Callable[[BaseException], None] | None = None) -> None:
         self._owner = owner
@@ -29,7 +29,7 @@ class Tasks:
             raise RuntimeError(f"{self._owner} has been stopped: {name} cannot start")
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}.{name}")
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
     def __len__(self) -> int:
@@ -42,13 +42,13 @@ class Tasks:
 
     async def close(self) -> None:
         self._closed = True
-        # Asked again and again: `asyncio.wait_for` of Python 3.11 can lose a cancellation.
+        # Cancelled repeatedly, because `asyncio.wait_for` of Python 3.11 can lose a cancellation.
         while self._running:
             for task in tuple(self._running):
                 task.cancel()
             await asyncio.wait(set(self._running), timeout=CANCEL_AGAIN_S)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if task.cancelled():
             return

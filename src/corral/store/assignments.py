@@ -1,39 +1,97 @@
-"""Assignments: what each node still owes. One row per node and backend; a newer wish replaces the older.
+"""Assignments: the pending changes of each node. One row per node and backend; a newer request replaces the older.
 
-Guarantee: an assignment and the target that it belongs to are written in one transaction, and so is their end. What a
-cancelled, drained or replaced wish leaves behind is a target with its end, never an assignment that could run later.
-Any number of nodes is a handful of statements. Operations are locked first, by id, then targets and assignments; nodes
-come after operations, and replicas after both.
+Guarantee: an assignment and the target that it belongs to are written in one transaction, and so is their end. A
+cancelled, drained or replaced request leaves a target with its end behind, never an assignment that could run later.
+Any number of nodes is a handful of statements. Operations are locked first, by id, then targets and assignments;
+nodes come after operations, and replicas after both.
+
+The installed backends that nodes report are stored here too. A report lists all of them; only differences are written.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import delete, func, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
 
-from corral.domain.backend import Assignment
+from corral.domain.backend import Assignment, InstalledBackend
 from corral.domain.errors import NotFound
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, OperationId
 from corral.policy.gallery import build_to_json
-from corral.policy.planning import PlannedTarget
-from corral.ports.runtime import Ids
+from corral.policy.operation_plan import PlannedTarget
+from corral.ports.runtime import IdGenerator
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store.database import Transaction
-from corral.store.operation_rows import to_assignment
-from corral.store.schema import assignments, nodes, operations
+from corral.store.operation_rows import to_assignment, to_installed
+from corral.store.schema import NOW, assignments, installed_backends, nodes, operations
 
 OPEN_STATES = "('queued', 'working', 'unconfirmed')"
 
+_INSTALLED_COLUMNS = tuple(field.name for field in fields(InstalledBackend) if field.name != "name")
+
+
+async def list_installed(
+    tx: Transaction, *, only: Collection[NodeId] | None = None
+) -> dict[NodeId, tuple[InstalledBackend, ...]]:
+    """Return installed backends by node; a node without any is left out. Of these nodes only, if some are given."""
+    statement = select(installed_backends).order_by(installed_backends.c.node_id, installed_backends.c.name)
+    if only is not None:
+        statement = statement.where(installed_backends.c.node_id.in_(list(only)))
+    found: dict[NodeId, list[InstalledBackend]] = {}
+    for row in await tx.execute(statement):
+        found.setdefault(NodeId(row.node_id), []).append(to_installed(row))
+    return {node_id: tuple(items) for node_id, items in found.items()}
+
+
+async def replace_installed(tx: Transaction, node_id: NodeId, reported: Iterable[InstalledBackend]) -> list[str]:
+    """Replace the installed backends of a node; return the names that were added, removed or changed."""
+    return (await replace_installed_many(tx, {node_id: reported}))[node_id]
+
+
+async def replace_installed_many(
+    tx: Transaction, reported: Mapping[NodeId, Iterable[InstalledBackend]]
+) -> dict[NodeId, list[str]]:
+    """Replace the installed backends of many nodes, in as many statements as for one. The caller prevents concurrent
+    calls."""
+    previous = await list_installed(tx, only=reported.keys())
+    removed: list[tuple[NodeId, str]] = []
+    newer: list[dict[str, Any]] = []
+    names: dict[NodeId, list[str]] = {}
+    for node_id, items in sorted(reported.items()):
+        was = {item.name: item for item in previous.get(node_id, ())}
+        now = {item.name: item for item in items}
+        lost = sorted(was.keys() - now.keys())
+        changed = [item for name, item in sorted(now.items()) if was.get(name) != item]
+        removed += [(node_id, name) for name in lost]
+        newer += [asdict(item) | {"node_id": node_id} for item in changed]
+        names[node_id] = sorted({*lost, *(item.name for item in changed)})
+    if removed:
+        columns = tuple_(installed_backends.c.node_id, installed_backends.c.name)
+        await tx.execute(delete(installed_backends).where(columns.in_(removed)))
+    if newer:
+        statement = insert(installed_backends)
+        values: dict[str, Any] = {name: statement.excluded[name] for name in _INSTALLED_COLUMNS}
+        await tx.execute(
+            statement.on_conflict_do_update(index_elements=["node_id", "name"], set_=values | {"reported_at": NOW}),
+            newer,
+        )
+    return names
+
+
+async def note_reports(tx: Transaction, node_ids: Collection[NodeId]) -> None:
+    """Record that these nodes have reported: from now on their lists are known, also those that are empty."""
+    await tx.execute(update(nodes).where(nodes.c.id.in_(list(node_ids))).values(backends_at=NOW))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owed:
-    """An assignment with the name of its node and what it was asked for with."""
+class AssignmentRow:
+    """Pairs an assignment with the name of its node, and with the kind and subject of its operation."""
 
     assignment: Assignment
     node_name: str
@@ -41,8 +99,8 @@ class Owed:
     subject: str
 
 
-# Whoever drains or removes a node holds its row; this waits for them and sees what they did. Heartbeats do not wait.
-# One after the other: of two that come at once for one node, each would miss that it replaces the other.
+# A transaction that drains or removes a node holds its row; this waits for it and sees the result. Heartbeats do not
+# wait. One after the other: of two that come at once for one node, each would miss that it replaces the other.
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('assign', 0))")
 
 _LOCK_NODES = text("""
@@ -50,26 +108,26 @@ _LOCK_NODES = text("""
       FROM nodes WHERE id = ANY(CAST(:ids AS uuid[])) ORDER BY id FOR KEY SHARE
 """)
 
-_WISH = """
-    WITH wish AS (
-        SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS wish(
+_BATCH_CTE = """
+    WITH item AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS item(
             node uuid, node_name text, wave integer, backend text, desired text, build jsonb, previous jsonb,
             job_id uuid, total_bytes bigint, state text, error_code text, error_text text)
     )
 """
 
 _REPLACED = text(f"""
-    {_WISH}
+    {_BATCH_CTE}
     SELECT a.node_id::text AS node, a.operation_id::text AS operation_id, a.backend
-      FROM assignments a JOIN wish ON wish.node = a.node_id AND wish.backend = a.backend
-     WHERE wish.state = 'queued' AND a.operation_id <> CAST(:operation_id AS uuid)
+      FROM assignments a JOIN item ON item.node = a.node_id AND item.backend = a.backend
+     WHERE item.state = 'queued' AND a.operation_id <> CAST(:operation_id AS uuid)
 """)  # noqa: S608 - no value in it
 
-# Attempts and delays start anew: whoever asks again wants it tried now.
+# Attempts and delays start anew: a new request is to be tried now.
 _ASSIGN = text(f"""
-    {_WISH}, put AS (
+    {_BATCH_CTE}, put AS (
         INSERT INTO assignments (node_id, backend, desired, operation_id, build)
-        SELECT node, backend, desired, CAST(:operation_id AS uuid), build FROM wish
+        SELECT node, backend, desired, CAST(:operation_id AS uuid), build FROM item
          WHERE state = 'queued' ORDER BY node, backend
         ON CONFLICT (node_id, backend) DO UPDATE
            SET desired = excluded.desired, generation = excluded.generation, operation_id = excluded.operation_id,
@@ -79,11 +137,11 @@ _ASSIGN = text(f"""
     )
     INSERT INTO operation_targets (operation_id, node, node_name, wave, state, total_bytes, job_id, generation, build,
                                    previous, error_code, error_text, finished_at)
-    SELECT CAST(:operation_id AS uuid), wish.node, wish.node_name, wish.wave, wish.state, wish.total_bytes, wish.job_id,
-           coalesce(put.generation, 0), wish.build, wish.previous, wish.error_code, wish.error_text,
-           CASE WHEN wish.state <> 'queued' THEN corral_now() END
-      FROM wish LEFT JOIN put ON put.node_id = wish.node
-     ORDER BY wish.node
+    SELECT CAST(:operation_id AS uuid), item.node, item.node_name, item.wave, item.state, item.total_bytes, item.job_id,
+           coalesce(put.generation, 0), item.build, item.previous, item.error_code, item.error_text,
+           CASE WHEN item.state <> 'queued' THEN corral_now() END
+      FROM item LEFT JOIN put ON put.node_id = item.node
+     ORDER BY item.node
     ON CONFLICT (operation_id, node) DO UPDATE
        SET wave = excluded.wave, state = excluded.state, job_id = excluded.job_id, seq = 0,
            generation = excluded.generation, error_code = excluded.error_code, error_text = excluded.error_text,
@@ -92,39 +150,39 @@ _ASSIGN = text(f"""
 """)  # noqa: S608 - no value in it
 
 
-async def assign(tx: Transaction, operation: Operation, planned: Sequence[PlannedTarget], ids: Ids) -> None:
-    """Targets and assignments of an operation, each with a job of its own.
+async def assign(tx: Transaction, operation: Operation, planned: Sequence[PlannedTarget], ids: IdGenerator) -> None:
+    """Write the targets and assignments of an operation, each with a job of its own.
 
     A node that was drained or removed a moment ago gets a target that has ended. An assignment of another operation
-    for the same node and backend is replaced, and its target is superseded. Called again for a target that is there,
-    it begins anew.
+    for the same node and backend is replaced, and its target is superseded. A target that exists already starts
+    anew.
     """
     if not planned:
         return
-    wishes = [_wish(target, ids.new_id()) for target in planned]
+    batch = [_make_row(target, ids.new_id()) for target in planned]
     await tx.execute(_ONE_AT_A_TIME)
-    # Before the nodes: whoever takes a node out holds its operations first.
-    await _lock_replaced(tx, wishes, operation)
+    # Before the nodes: the removal of a node locks its operations first.
+    await _lock_replaced_operations(tx, batch, operation)
     rows = await tx.execute(_LOCK_NODES, {"ids": [target.node.id for target in planned]})
     usable = {NodeId(row.id): bool(row.is_usable) for row in rows}
-    wishes = [wish | _too_late(usable.get(wish["node"])) for wish in wishes]
-    older = await _lock_replaced(tx, wishes, operation)
-    parameters = {"batch": json.dumps(wishes), "operation_id": operation.id}
+    batch = [item | _make_ended_columns(usable.get(item["node"])) for item in batch]
+    older = await _lock_replaced_operations(tx, batch, operation)
+    parameters = {"batch": json.dumps(batch), "operation_id": operation.id}
     await tx.execute(_ASSIGN, parameters)
     await _supersede(tx, older, operation)
 
 
-async def _lock_replaced(
-    tx: Transaction, wishes: Sequence[Mapping[str, Any]], operation: Operation
+async def _lock_replaced_operations(
+    tx: Transaction, batch: Sequence[Mapping[str, Any]], operation: Operation
 ) -> list[tuple[str, str]]:
-    """The operations, each with a node, whose assignments these wishes take the place of."""
-    rows = await tx.execute(_REPLACED, {"batch": json.dumps(wishes), "operation_id": operation.id})
+    """Lock and return the operations, each with a node, whose assignments this batch replaces."""
+    rows = await tx.execute(_REPLACED, {"batch": json.dumps(batch), "operation_id": operation.id})
     older = [(row.operation_id, row.node) for row in rows]
     await lock_operations(tx, {OperationId(operation_id) for operation_id, _ in older})
     return older
 
 
-def _wish(target: PlannedTarget, job_id: str) -> dict[str, Any]:
+def _make_row(target: PlannedTarget, job_id: str) -> dict[str, Any]:
     return {
         "node": target.node.id,
         "node_name": target.node.name,
@@ -139,8 +197,8 @@ def _wish(target: PlannedTarget, job_id: str) -> dict[str, Any]:
     }
 
 
-def _too_late(is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three values
-    """What becomes of a wish for a node that is drained, or gone: None."""
+def _make_ended_columns(is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three values
+    """Return the columns that end a target whose node is drained, or removed (None)."""
     if is_usable:
         return {}
     is_removed = is_usable is None
@@ -148,7 +206,7 @@ def _too_late(is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT001 - three
     return {
         "state": "error" if is_removed else "skipped",
         "error_code": code,
-        "error_text": f"The node was {fate} before it was told.",
+        "error_text": f"The node was {fate} before it got the command.",
     }
 
 
@@ -178,8 +236,8 @@ async def _supersede(tx: Transaction, pairs: Sequence[tuple[str, str]], newer: O
 
 async def list_assignments(
     tx: Transaction, *, node_id: NodeId | None = None, operation_id: OperationId | None = None
-) -> list[Owed]:
-    """Open and dead ones, by node and backend."""
+) -> list[AssignmentRow]:
+    """Return open and given-up assignments, by node and backend."""
     statement = (
         select(assignments, nodes.c.name.label("node_name"), operations.c.kind, operations.c.subject)
         .join(nodes, nodes.c.id == assignments.c.node_id)
@@ -191,7 +249,7 @@ async def list_assignments(
     if operation_id is not None:
         statement = statement.where(assignments.c.operation_id == operation_id)
     return [
-        Owed(assignment=to_assignment(row), node_name=row.node_name, kind=row.kind, subject=row.subject)
+        AssignmentRow(assignment=to_assignment(row), node_name=row.node_name, kind=row.kind, subject=row.subject)
         for row in await tx.execute(statement)
     ]
 
@@ -201,27 +259,27 @@ async def get_assignment(tx: Transaction, node_id: NodeId, backend: str) -> Assi
     row = (await tx.execute(statement)).one_or_none()
     if row is None:
         raise NotFound(
-            f"The node owes nothing about {backend[:80]!r}.",
-            hint="`corral backends owed` shows what is.",
+            f"The node has no pending change of {backend[:80]!r}.",
+            hint="`corral backends pending` lists the pending changes.",
             code="assignment_not_found",
         )
     return to_assignment(row)
 
 
-async def list_of_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> list[Assignment]:
-    """Open and dead ones of these nodes."""
+async def list_for_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> list[Assignment]:
+    """Return open and given-up assignments of these nodes."""
     statement = select(assignments).where(assignments.c.node_id.in_(list(node_ids)))
     return [to_assignment(row) for row in await tx.execute(statement)]
 
 
 async def count_states(tx: Transaction) -> dict[str, int]:
-    """How many are open and how many were given up."""
+    """Return how many assignments are open and how many have failed."""
     rows = await tx.execute(select(assignments.c.state, func.count().label("number")).group_by(assignments.c.state))
     return {str(row.state): row.number for row in rows}
 
 
-async def list_owed(tx: Transaction) -> dict[NodeId, tuple[Assignment, ...]]:
-    """By node; what is dead is not coming any more."""
+async def list_open(tx: Transaction) -> dict[NodeId, tuple[Assignment, ...]]:
+    """Return the open assignments by node, without failed ones."""
     found: dict[NodeId, list[Assignment]] = {}
     statement = select(assignments).where(assignments.c.state == "open")
     for row in await tx.execute(statement.order_by(assignments.c.node_id, assignments.c.backend)):
@@ -255,7 +313,7 @@ _WAKE_OPERATIONS = text(_WAKE.format(which="id = ANY(CAST(:ids AS uuid[]))"))
 
 
 async def wake_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> int:
-    """Something has changed about these nodes: whatever is still to be done there is looked at now."""
+    """Make the open targets of these nodes due now, because something about the nodes has changed."""
     if not node_ids:
         return 0
     return (await tx.execute(_WAKE_NODES, {"ids": list(node_ids)})).rowcount
@@ -274,13 +332,13 @@ _HASTEN = text("""
 
 
 async def hasten(tx: Transaction, operation_id: OperationId) -> None:
-    """Somebody has asked for it again: what waits after a failure is tried now. Its attempts stay counted."""
+    """Make the open targets of an operation due now, because it was requested again. Their attempts stay counted."""
     await lock_operations(tx, [operation_id])
     if (await tx.execute(_HASTEN, {"operation_id": operation_id})).rowcount:
         await wake_operations(tx, [operation_id])
 
 
-# `stop_wanted`: the worker may have something of it, so it has to be told; one that was never told has not.
+# `stop_wanted`: the worker may have begun, so it has to be sent a stop command; one that got no command has not.
 _RELEASE_TARGETS = text(f"""
     UPDATE operation_targets
        SET state = 'cancelled', finished_at = corral_now(), keeps_partial = :keeps_partial,
@@ -291,13 +349,13 @@ _RELEASE_TARGETS = text(f"""
 
 
 async def release_operation(tx: Transaction, operation_id: OperationId, *, keeps_partial: bool = False) -> bool:
-    """Take back everything that an operation still wants. True if a worker has to be told to stop."""
+    """Cancel every open target of an operation. Return True if a worker has to be sent a stop command."""
     await tx.execute(delete(assignments).where(assignments.c.operation_id == operation_id))
     parameters = {"operation_id": operation_id, "keeps_partial": keeps_partial}
     return any(row.stop_wanted for row in await tx.execute(_RELEASE_TARGETS, parameters))
 
 
-_DISCARD_PUT_ASIDE = text("""
+_DISCARD_PAUSED = text("""
     UPDATE operation_targets SET keeps_partial = false, stop_wanted = true
      WHERE operation_id = CAST(:operation_id AS uuid) AND state = 'cancelled' AND keeps_partial
        AND (contacted_at IS NOT NULL OR stop_wanted)
@@ -305,12 +363,13 @@ _DISCARD_PUT_ASIDE = text("""
 """)
 
 
-async def discard_put_aside(tx: Transaction, operation_id: OperationId) -> bool:
-    """A paused operation is cancelled: workers throw away what they kept for it. True if one has to be told."""
-    return bool((await tx.execute(_DISCARD_PUT_ASIDE, {"operation_id": operation_id})).all())
+async def discard_paused(tx: Transaction, operation_id: OperationId) -> bool:
+    """Cancel a paused operation: workers delete the bytes that they kept for it. Return True if one has to be
+    notified."""
+    return bool((await tx.execute(_DISCARD_PAUSED, {"operation_id": operation_id})).all())
 
 
-_RELEASE_UNTOLD = text("""
+_RELEASE_UNSENT = text("""
     WITH gone AS (
         DELETE FROM assignments a
          WHERE a.operation_id = CAST(:operation_id AS uuid)
@@ -323,9 +382,9 @@ _RELEASE_UNTOLD = text("""
 """)
 
 
-async def release_untold(tx: Transaction, operation_id: OperationId) -> None:
-    """Take back what no worker is at; work that goes on is left alone."""
-    await tx.execute(_RELEASE_UNTOLD, {"operation_id": operation_id})
+async def release_unsent(tx: Transaction, operation_id: OperationId) -> None:
+    """Cancel the targets that no worker is at; running work is left alone."""
+    await tx.execute(_RELEASE_UNSENT, {"operation_id": operation_id})
 
 
 _END_MISSING = text("""
@@ -337,7 +396,7 @@ _END_MISSING = text("""
 
 
 async def end_missing(tx: Transaction, operation_id: OperationId) -> None:
-    """After a pause: what could not be assigned once more has no node any more."""
+    """End targets that could not be assigned again after a pause, because their node is gone."""
     await tx.execute(_END_MISSING, {"operation_id": operation_id})
 
 
@@ -369,28 +428,29 @@ _FORGET_STOPS = text("""
 """)
 
 
-async def operations_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationId]:
-    """Those that still want something of a node, or have to tell it something."""
+async def list_operations_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationId]:
+    """Return the operations with an open target or a stop command for a node."""
     return frozenset(OperationId(row.id) for row in await tx.execute(text(_OF_NODE), {"node": node_id}))
 
 
-async def lock_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationId]:
+async def lock_operations_of_node(tx: Transaction, node_id: NodeId) -> frozenset[OperationId]:
     return frozenset(OperationId(row.id) for row in await tx.execute(_LOCK_OF_NODE, {"node": node_id}))
 
 
 async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_removed: bool) -> None:
-    """A drained node ends what it has not begun; what its worker is at is finished. A removed one ends all of it.
+    """End the targets of a drained or removed node. A drained node finishes the job that its worker runs; a removed
+    one ends all.
 
     Backends are skipped on a drained node, which is no failure. A load has failed there, so it is tried elsewhere.
     """
     code, fate = ("node_removed", "removed") if is_removed else ("node_drained", "drained")
     parameters = {"node": node_id, "code": code, "words": f"The node was {fate}.", "is_there": not is_removed}
-    await lock_of_node(tx, node_id)
+    await lock_operations_of_node(tx, node_id)
     ended = {OperationId(row.operation_id) for row in await tx.execute(_END_TARGETS, parameters)}
     if is_removed:
         await tx.execute(_FORGET_STOPS, {"node": node_id})
-    gone = (await tx.execute(_END_ASSIGNMENTS, {"node": node_id})).all()
-    await _tell_ended(tx, node_id, {row.backend: row.operation_id for row in gone}, code)
+    ended_rows = (await tx.execute(_END_ASSIGNMENTS, {"node": node_id})).all()
+    await _append_ended_events(tx, node_id, {row.backend: row.operation_id for row in ended_rows}, code)
     words = f"{node_name} was {fate}."
     await operation_store.add_notes(tx, [(key, "warning", node_name, words) for key in sorted(ended)])
     await wake_operations(tx, sorted(ended))
@@ -414,11 +474,11 @@ _SETTLE = text(f"""
 
 
 async def settle(tx: Transaction, satisfied: Collection[Assignment]) -> list[tuple[NodeId, OperationId]]:
-    """These are satisfied: their assignments go, their targets have succeeded. The nodes and operations concerned."""
+    """Delete satisfied assignments and complete their targets. Return the nodes and operations concerned."""
     if not satisfied:
         return []
     await lock_operations(tx, {assignment.operation_id for assignment in satisfied})
-    # By generation: one that was replaced in the meantime is not the one that was looked at.
+    # By generation: an assignment that was replaced in the meantime is not the one that was examined.
     parameters = {
         "nodes": sorted({assignment.node_id for assignment in satisfied}),
         "generations": [assignment.generation for assignment in satisfied],
@@ -428,13 +488,13 @@ async def settle(tx: Transaction, satisfied: Collection[Assignment]) -> list[tup
     finished = sorted((row.operation_id, row.node_name) for row in settled if row.node_name)
     await operation_store.add_notes(tx, [(OperationId(key), "info", name, "done") for key, name in finished])
     await outbox.append_many(
-        tx, "assignment.ended", [_ended(node, backend, key, "satisfied") for node, backend, key in rows]
+        tx, "assignment.ended", [_make_ended_event(node, backend, key, "satisfied") for node, backend, key in rows]
     )
     await wake_operations(tx, sorted({OperationId(key) for _, _, key in rows}))
     return [(NodeId(node), OperationId(key)) for node, _, key in rows]
 
 
-_DROP = text(f"""
+_DISCARD = text(f"""
     WITH gone AS (
         DELETE FROM assignments WHERE node_id = CAST(:node AS uuid) AND generation = :generation
         RETURNING operation_id, node_id
@@ -446,17 +506,22 @@ _DROP = text(f"""
 """)  # noqa: S608 - no value in it
 
 
-async def drop(tx: Transaction, assignment: Assignment) -> None:
-    """Take back one assignment; its target has ended with it. The caller has locked its operation."""
-    await tx.execute(_DROP, {"node": assignment.node_id, "generation": assignment.generation})
-    await _tell_ended(tx, assignment.node_id, {assignment.backend: assignment.operation_id}, "dropped")
+async def discard(tx: Transaction, assignment: Assignment) -> None:
+    """Delete one assignment and end its target. The caller has locked its operation."""
+    await tx.execute(_DISCARD, {"node": assignment.node_id, "generation": assignment.generation})
+    await _append_ended_events(tx, assignment.node_id, {assignment.backend: assignment.operation_id}, "dropped")
     await wake_operations(tx, [assignment.operation_id])
 
 
-async def _tell_ended(tx: Transaction, node_id: NodeId, gone: Mapping[str, str], reason: str) -> None:
-    ended = [_ended(node_id, backend, operation_id, reason) for backend, operation_id in sorted(gone.items())]
+async def _append_ended_events(
+    tx: Transaction, node_id: NodeId, operations_by_backend: Mapping[str, str], reason: str
+) -> None:
+    ended = [
+        _make_ended_event(node_id, backend, operation_id, reason)
+        for backend, operation_id in sorted(operations_by_backend.items())
+    ]
     await outbox.append_many(tx, "assignment.ended", ended)
 
 
-def _ended(node_id: str, backend: str, operation_id: str, reason: str) -> tuple[str, dict[str, Any]]:
+def _make_ended_event(node_id: str, backend: str, operation_id: str, reason: str) -> tuple[str, dict[str, Any]]:
     return node_id, {"node_id": node_id, "backend": backend, "id": operation_id, "reason": reason}

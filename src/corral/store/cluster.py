@@ -1,4 +1,4 @@
-"""Leases with fencing terms, the frontends that are alive, and settings that admins changed for all of them."""
+"""Stores leases with fencing terms, the frontends that are alive, and settings that admins changed for all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def acquire_lease(tx: Transaction, name: str, holder: str, lease_s: float)
 
 
 async def renew_lease(tx: Transaction, held: Lease, lease_s: float) -> Lease:
-    """Only while it has not run out: a holder that was away too long must start a new term."""
+    """Renew a lease, only while it has not expired: a holder that did not renew in time must start a new term."""
     renewed = await tx.execute(
         update(leases)
         .where(
@@ -56,7 +56,7 @@ async def renew_lease(tx: Transaction, held: Lease, lease_s: float) -> Lease:
 
 
 async def release_lease(tx: Transaction, held: Lease) -> None:
-    """Give it back: the row keeps its term and its time, so that the next holder knows there was no gap."""
+    """Release a lease: the row keeps its term and its time, so that the next holder knows there was no gap."""
     await tx.execute(
         update(leases)
         .where(leases.c.name == held.name, leases.c.holder == held.holder, leases.c.term == held.term)
@@ -86,7 +86,7 @@ async def find_lease(tx: Transaction, name: str) -> Lease | None:
 
 
 async def is_lease_held(tx: Transaction, name: str) -> bool:
-    """Whether somebody holds this lease now."""
+    """Whether any frontend holds this lease now."""
     held = select(leases.c.name).where(
         leases.c.name == name, leases.c.holder != "", leases.c.expires_at > func.corral_now()
     )
@@ -151,8 +151,10 @@ async def prune_frontends(tx: Transaction, age_s: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSetting:
+    """One live setting as the database has it: its value, who changed it and when."""
+
     name: str
-    # As it would be written in a variable.
+    # The value as it would be written in an environment variable.
     value: str
     changed_by: str
     changed_at: datetime

@@ -1,9 +1,9 @@
-"""What the dispatcher reads and writes: claims with a lease and a fence, news about targets, verdicts.
+"""Reads and writes for the dispatcher: claims with a lease and a fence, changes of targets, verdicts.
 
 Guarantees: every statement here takes any number of rows. A write of an owner carries its fence and fails with
-`LeaseLost` when somebody else has the operation by now. Rows are locked operation first, then targets, each in the
-order of their ids. While an operation is held its `due_at` is the end of the lease, so that an earlier one means that
-somebody has called for it.
+`LeaseLost` when another frontend has taken the operation over. Rows are locked operation first, then targets, each
+in the order of their ids. While an operation is held its `due_at` is the end of the lease, so an earlier one means
+that the operation was woken.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import Any
 
 from sqlalchemy import func, null, select, text
 
-from corral.domain.backend import Assignment, Desired
+from corral.domain.backend import Assignment, DesiredState
 from corral.domain.errors import LeaseLost
 from corral.domain.node import NodeId
 from corral.domain.operation import OPEN, JobId, Operation, OperationId, OperationKind, OperationState, Progress, Target
-from corral.policy.dispatch import Verdict
-from corral.policy.progress import Change, Owed
+from corral.policy.dispatch import OperationVerdict
+from corral.policy.progress import AssignmentOutcome, TargetChange
 from corral.store import outbox
 from corral.store.database import Transaction
 from corral.store.operation_rows import to_assignment, to_operation, to_target
 from corral.store.schema import assignments, operation_targets, operations
 
-# Text of other programs, cut to what somebody reads.
+# Text of other programs is cut to a readable length.
 TEXT_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """The right to write to an operation, as long as its fence holds."""
+class OperationLease:
+    """Holds the right to write to an operation, as long as its fence holds."""
 
     id: OperationId
     owner: str
@@ -41,18 +41,20 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    hold: Hold
+class ClaimedOperation:
+    """Describes an operation that a frontend has just claimed, and from whom it was taken over."""
+
+    lease: OperationLease
     kind: OperationKind
     subject: str
     state: OperationState
     rev: int
     attempt: int
-    # It was held by this very owner, and somebody has called for it.
+    # True if this very owner held the operation, and it was woken.
     is_mine: bool
-    # It was queued until now.
+    # True if the operation was queued until now.
     is_new: bool
-    # Its last owner let the lease run out.
+    # The last owner, if it let the lease run out.
     lost_by: str | None
 
 
@@ -87,8 +89,8 @@ _CLAIM = text("""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """Who would like to work on what. `busy` are operations that it is at this very moment: a call for one stays."""
+class ClaimRequest:
+    """Says which operations a frontend would claim. `busy`: operations that it is stepping at this moment."""
 
     owner: str
     kinds: Collection[OperationKind]
@@ -96,21 +98,21 @@ class Wish:
     busy: Collection[OperationId] = ()
 
 
-async def claim(tx: Transaction, wish: Wish, lease_s: float) -> list[Claimed]:
-    """Take what is due and free, oldest first, and what this owner holds and somebody has called for."""
+async def claim_operations(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[ClaimedOperation]:
+    """Claim due and free operations, oldest first, and operations of this owner that were woken."""
     rows = await tx.execute(
         _CLAIM,
         {
-            "owner": wish.owner,
-            "kinds": [str(kind) for kind in wish.kinds],
-            "busy": list(wish.busy),
-            "limit": wish.limit,
+            "owner": request.owner,
+            "kinds": [str(kind) for kind in request.kinds],
+            "busy": list(request.busy),
+            "limit": request.limit,
             "lease_s": lease_s,
         },
     )
     claimed = [
-        Claimed(
-            hold=Hold(id=OperationId(str(row.id)), owner=wish.owner, fence=row.fence),
+        ClaimedOperation(
+            lease=OperationLease(id=OperationId(str(row.id)), owner=request.owner, fence=row.fence),
             kind=OperationKind(row.kind),
             subject=row.subject,
             state=OperationState(row.state),
@@ -125,7 +127,7 @@ async def claim(tx: Transaction, wish: Wish, lease_s: float) -> list[Claimed]:
     await outbox.append_many(
         tx,
         "operation.changed",
-        [(c.hold.id, _told(c.hold.id, c.rev, c.state, c.kind, c.subject)) for c in claimed if c.is_new],
+        [(c.lease.id, _make_event_data(c.lease.id, c.rev, c.state, c.kind, c.subject)) for c in claimed if c.is_new],
     )
     return claimed
 
@@ -148,11 +150,13 @@ _RENEW = text("""
 """)
 
 
-async def renew(tx: Transaction, owner: str, holds: Collection[Hold], lease_s: float) -> set[OperationId]:
-    """Those that are still held."""
-    if not holds:
+async def renew_leases(
+    tx: Transaction, owner: str, leases: Collection[OperationLease], lease_s: float
+) -> set[OperationId]:
+    """Renew the leases of an owner and return the operations that it still holds."""
+    if not leases:
         return set()
-    rows = await tx.execute(_RENEW, {"held": _held(holds), "owner": owner, "lease_s": lease_s})
+    rows = await tx.execute(_RENEW, {"held": _render_leases(leases), "owner": owner, "lease_s": lease_s})
     return {OperationId(str(row.id)) for row in rows}
 
 
@@ -165,48 +169,51 @@ _HAND_OVER = text("""
 
 
 async def hand_over(tx: Transaction, owner: str, only: Collection[OperationId] | None = None) -> None:
-    """Give back everything, or only these operations: the next owner need not wait for the lease to run out."""
+    """Release all leases of an owner, or only these: the next owner need not wait for them to run out."""
     await tx.execute(_HAND_OVER, {"owner": owner, "only": None if only is None else list(only)})
 
 
-def _held(holds: Collection[Hold]) -> str:
-    return json.dumps([{"id": hold.id, "fence": hold.fence} for hold in holds])
+def _render_leases(leases: Collection[OperationLease]) -> str:
+    return json.dumps([{"id": hold.id, "fence": hold.fence} for hold in leases])
 
 
-async def require(tx: Transaction, hold: Hold) -> None:
-    """Make this transaction fail unless the operation is still held; nobody takes it before it ends."""
+async def require_lease(tx: Transaction, lease: OperationLease) -> None:
+    """Make this transaction fail unless the operation is still held; no other frontend takes it before the end."""
     statement = (
         select(operations.c.id)
-        .where(operations.c.id == hold.id, operations.c.owner == hold.owner, operations.c.fence == hold.fence)
+        .where(operations.c.id == lease.id, operations.c.owner == lease.owner, operations.c.fence == lease.fence)
         .with_for_update(key_share=True)
     )
-    _still_held((await tx.execute(statement)).one_or_none())
+    _require_row((await tx.execute(statement)).one_or_none())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LeasedOperation:
+    """Holds an operation read under its lease, with the open assignments of its nodes and the database's time."""
+
     operation: Operation
     assignments: Mapping[NodeId, Assignment]
     now: datetime
 
 
-async def read(tx: Transaction, hold: Hold, *, locks: bool = False) -> Found:
-    """The operation with its targets and what they owe. With `locks`, nobody changes it until the transaction ends."""
+async def read_leased(tx: Transaction, lease: OperationLease, *, locks: bool = False) -> LeasedOperation:
+    """Return the operation with its targets and their assignments. With `locks`, it cannot change until the
+    transaction ends."""
     statement = select(operations, func.corral_now().label("now")).where(
-        operations.c.id == hold.id, operations.c.owner == hold.owner, operations.c.fence == hold.fence
+        operations.c.id == lease.id, operations.c.owner == lease.owner, operations.c.fence == lease.fence
     )
     if locks:
         statement = statement.with_for_update(key_share=True)
-    row = _still_held((await tx.execute(statement)).one_or_none())
+    row = _require_row((await tx.execute(statement)).one_or_none())
     targets = await tx.execute(
         select(operation_targets)
-        .where(operation_targets.c.operation_id == hold.id)
+        .where(operation_targets.c.operation_id == lease.id)
         .order_by(operation_targets.c.wave, operation_targets.c.node_name, operation_targets.c.node)
     )
-    owed = await tx.execute(select(assignments).where(assignments.c.operation_id == hold.id))
-    return Found(
+    rows = await tx.execute(select(assignments).where(assignments.c.operation_id == lease.id))
+    return LeasedOperation(
         operation=to_operation(row, [to_target(target) for target in targets]),
-        assignments={NodeId(str(item.node_id)): to_assignment(item) for item in owed},
+        assignments={NodeId(str(item.node_id)): to_assignment(item) for item in rows},
         now=row.now,
     )
 
@@ -221,19 +228,19 @@ _BUILDS = ("build", "previous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A target found by its job, without what it is to get, and what its assignment says."""
+class JobTarget:
+    """Holds a target found by its job id, with what its operation and assignment say."""
 
     target: Target
     kind: OperationKind
     operation_state: OperationState
     is_reaped: bool
-    desired: Desired | None
+    desired: DesiredState | None
     attempts: int
 
 
-async def lock_jobs(tx: Transaction, job_ids: Collection[JobId]) -> dict[JobId, Job]:
-    """The targets of these jobs; nobody changes them, or their operations, until the transaction ends."""
+async def lock_jobs(tx: Transaction, job_ids: Collection[JobId]) -> dict[JobId, JobTarget]:
+    """Return the targets of these jobs; they and their operations cannot change until the transaction ends."""
     if not job_ids:
         return {}
     await tx.execute(_LOCK_FOR_JOBS, {"jobs": list(job_ids)})
@@ -259,12 +266,12 @@ async def lock_jobs(tx: Transaction, job_ids: Collection[JobId]) -> dict[JobId, 
         .with_for_update(of=operation_targets, key_share=True)
     )
     return {
-        JobId(str(row.job_id)): Job(
+        JobId(str(row.job_id)): JobTarget(
             target=to_target(row),
             kind=OperationKind(row.kind),
             operation_state=OperationState(row.operation_state),
             is_reaped=row.reaped,
-            desired=Desired(row.desired) if row.desired else None,
+            desired=DesiredState(row.desired) if row.desired else None,
             attempts=row.attempts or 0,
         )
         for row in rows
@@ -275,8 +282,8 @@ _CHANGED = """
     SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS c(
         operation_id uuid, node uuid, state text, phase text, percent double precision, current_bytes bigint,
         total_bytes bigint, file_name text, attempt integer, job_id uuid, seq bigint, error_code text,
-        error_text text, is_heard boolean, is_contacted boolean, is_final boolean,
-        owed text, attempts integer, pause_s double precision)
+        error_text text, is_reported boolean, is_contacted boolean, is_final boolean,
+        outcome text, attempts integer, pause_s double precision)
 """
 _WRITE_TARGETS = text(f"""
     WITH c AS ({_CHANGED})
@@ -284,46 +291,48 @@ _WRITE_TARGETS = text(f"""
         state = c.state, phase = c.phase, percent = c.percent, current_bytes = c.current_bytes,
         total_bytes = c.total_bytes, file_name = c.file_name, attempt = c.attempt, job_id = c.job_id, seq = c.seq,
         error_code = c.error_code, error_text = c.error_text,
-        heard_at = CASE WHEN c.is_heard THEN corral_now() ELSE t.heard_at END,
+        heard_at = CASE WHEN c.is_reported THEN corral_now() ELSE t.heard_at END,
         contacted_at = CASE WHEN c.is_contacted THEN corral_now() ELSE t.contacted_at END,
         finished_at = CASE WHEN c.is_final THEN corral_now() END
       FROM c
      WHERE t.operation_id = c.operation_id AND t.node = c.node
        AND t.state IN ('queued', 'working', 'unconfirmed')
 """)  # noqa: S608 - no value in it
-_WRITE_OWED = text(f"""
+_WRITE_ASSIGNMENTS = text(f"""
     WITH c AS ({_CHANGED})
     UPDATE assignments a SET
         attempts = c.attempts, error_code = c.error_code, error_text = c.error_text, updated_at = corral_now(),
-        next_retry_at = CASE WHEN c.owed = 'later' THEN corral_now() + make_interval(secs => c.pause_s) END,
-        state = CASE WHEN c.owed = 'dead' THEN 'dead' ELSE a.state END
+        next_retry_at = CASE WHEN c.outcome = 'later' THEN corral_now() + make_interval(secs => c.pause_s) END,
+        state = CASE WHEN c.outcome = 'dead' THEN 'dead' ELSE a.state END
       FROM c
-     WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.owed IN ('later', 'dead')
+     WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.outcome IN ('later', 'dead')
     RETURNING a.node_id, a.backend, a.operation_id, a.state
 """)  # noqa: S608 - no value in it
-_END_OWED = text(f"""
+_END_ASSIGNMENTS = text(f"""
     WITH c AS ({_CHANGED})
     DELETE FROM assignments a USING c
-     WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.owed = 'gone'
+     WHERE a.node_id = c.node AND a.operation_id = c.operation_id AND c.outcome = 'gone'
     RETURNING a.node_id, a.backend, a.operation_id, c.state AS reason
 """)  # noqa: S608 - no value in it
 
 
-async def write_changes(tx: Transaction, changes: Sequence[Change], *, is_contacted: bool = False) -> None:
-    """What has become of targets and of what they owe. `is_contacted`: their nodes were spoken to just now."""
+async def write_changes(tx: Transaction, changes: Sequence[TargetChange], *, is_contacted: bool = False) -> None:
+    """Write changes of targets and their assignments. `is_contacted`: their nodes were contacted just now."""
     if not changes:
         return
-    parameters = {"batch": json.dumps([_row(change, is_contacted=is_contacted) for change in changes])}
+    parameters = {"batch": json.dumps([_make_row(change, is_contacted=is_contacted) for change in changes])}
     await tx.execute(_WRITE_TARGETS, parameters)
-    if any(change.owed in (Owed.LATER, Owed.DEAD) for change in changes):
-        put_aside = [row for row in await tx.execute(_WRITE_OWED, parameters) if row.state == "dead"]
-        await outbox.append_many(tx, "assignment.dead", [_owed_event(row) for row in put_aside])
-    if any(change.owed is Owed.GONE for change in changes):
-        ended = list(await tx.execute(_END_OWED, parameters))
-        await outbox.append_many(tx, "assignment.ended", [_owed_event(row, reason=row.reason) for row in ended])
+    if any(change.assignment_outcome in (AssignmentOutcome.LATER, AssignmentOutcome.DEAD) for change in changes):
+        given_up = [row for row in await tx.execute(_WRITE_ASSIGNMENTS, parameters) if row.state == "dead"]
+        await outbox.append_many(tx, "assignment.dead", [_make_assignment_event(row) for row in given_up])
+    if any(change.assignment_outcome is AssignmentOutcome.GONE for change in changes):
+        ended = list(await tx.execute(_END_ASSIGNMENTS, parameters))
+        await outbox.append_many(
+            tx, "assignment.ended", [_make_assignment_event(row, reason=row.reason) for row in ended]
+        )
 
 
-def _row(change: Change, *, is_contacted: bool) -> dict[str, Any]:
+def _make_row(change: TargetChange, *, is_contacted: bool) -> dict[str, Any]:
     target = change.target
     return {
         "operation_id": target.operation_id,
@@ -334,16 +343,16 @@ def _row(change: Change, *, is_contacted: bool) -> dict[str, Any]:
         "seq": target.seq,
         "error_code": target.fault.code[:64] if target.fault else None,
         "error_text": target.fault.text[:TEXT_MAX] if target.fault else None,
-        "is_heard": change.is_heard,
+        "is_reported": change.is_from_worker,
         "is_contacted": is_contacted,
         "is_final": target.state.is_final,
-        "owed": change.owed,
+        "outcome": change.assignment_outcome,
         "attempts": change.attempts,
         "pause_s": change.pause_s,
-    } | _progress_row(target.progress)
+    } | _make_progress_row(target.progress)
 
 
-def _progress_row(progress: Progress) -> dict[str, Any]:
+def _make_progress_row(progress: Progress) -> dict[str, Any]:
     return {
         "phase": progress.phase,
         "percent": progress.percent,
@@ -353,7 +362,7 @@ def _progress_row(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _owed_event(row: Any, **more: str) -> tuple[str, dict[str, Any]]:
+def _make_assignment_event(row: Any, **more: str) -> tuple[str, dict[str, Any]]:
     node_id = str(row.node_id)
     return node_id, {"node_id": node_id, "backend": row.backend, "id": str(row.operation_id)} | more
 
@@ -367,7 +376,8 @@ _TOO_LATE = text("""
 
 
 async def mark_too_late(tx: Transaction, done: Mapping[JobId, int]) -> list[tuple[OperationId, str]]:
-    """Jobs that were done although they had been taken back, with the number of their last event; each is told once."""
+    """Mark jobs that were done although they had been cancelled, with the number of their last event; each is
+    reported once."""
     if not done:
         return []
     batch = json.dumps([{"job_id": job_id, "seq": seq} for job_id, seq in sorted(done.items())])
@@ -382,7 +392,7 @@ _STOPPED = text("""
 
 
 async def write_stopped(tx: Transaction, job_ids: Collection[JobId]) -> None:
-    """The workers of these jobs have been told to stop."""
+    """Record that the workers of these jobs have got their stop command."""
     if job_ids:
         await tx.execute(_STOPPED, {"jobs": list(job_ids)})
 
@@ -412,19 +422,19 @@ _BACK = text("""
 
 
 async def roll_back(
-    tx: Transaction, operation_id: OperationId, wanted: Iterable[tuple[NodeId, str, JobId]]
+    tx: Transaction, operation_id: OperationId, rollbacks: Iterable[tuple[NodeId, str, JobId]]
 ) -> list[str]:
-    """Nodes are to go back to what they had; the names of those that do.
+    """Assign the previous version to nodes, and return the names of those that roll back.
 
-    One of which somebody newer wants something already, or that was drained, stays as it is and is not asked again.
+    A node with a newer assignment, or that was drained, stays as it is and is not assigned again.
     """
-    batch = json.dumps([{"node": node, "backend": backend, "job_id": job} for node, backend, job in wanted])
+    batch = json.dumps([{"node": node, "backend": backend, "job_id": job} for node, backend, job in rollbacks])
     rows = await tx.execute(_BACK, {"batch": batch, "operation_id": operation_id})
     return sorted(row.node_name for row in rows if row.is_rollback)
 
 
-async def read_shown(tx: Transaction, ids: Collection[OperationId]) -> list[Operation]:
-    """Operations with their targets, without what those are to get."""
+async def read_operations(tx: Transaction, ids: Collection[OperationId]) -> list[Operation]:
+    """Return operations with their targets, without the builds of the targets."""
     if not ids:
         return []
     columns = [column for column in operation_targets.c if column.name not in _BUILDS]
@@ -455,15 +465,15 @@ _WRITE_PROGRESS = text("""
 
 
 async def write_progress(tx: Transaction, rows: Mapping[OperationId, Progress]) -> dict[OperationId, int]:
-    """How far operations are as a whole; the new revision of each that is not at its end."""
+    """Write the overall progress of operations; return the new revision of each that has not ended."""
     if not rows:
         return {}
-    batch = json.dumps([{"id": key} | _progress_row(progress) for key, progress in sorted(rows.items())])
+    batch = json.dumps([{"id": key} | _make_progress_row(progress) for key, progress in sorted(rows.items())])
     written = await tx.execute(_WRITE_PROGRESS, {"batch": batch, "open": [str(state) for state in OPEN]})
     return {OperationId(str(row.id)): row.rev for row in written}
 
 
-# `due_at`: what was called for meanwhile is not forgotten.
+# `due_at`: an operation that was woken meanwhile stays due.
 _VERDICT = text("""
     UPDATE operations SET
         state = :state, message = :message, percent = GREATEST(percent, :percent), phase = :phase,
@@ -490,15 +500,15 @@ _ENDS = frozenset(
 
 
 async def write_verdict(
-    tx: Transaction, hold: Hold, operation: Operation, verdict: Verdict, *, is_reaped: bool = False
+    tx: Transaction, lease: OperationLease, operation: Operation, verdict: OperationVerdict, *, is_reaped: bool = False
 ) -> int:
-    """The state and the sentence of an operation, under its fence; keeps hold of it while it is moving."""
+    """Write the state and the message of an operation, under its fence; the lease is kept while it is moving."""
     written = await tx.execute(
         _VERDICT,
         {
-            "id": hold.id,
-            "owner": hold.owner,
-            "fence": hold.fence,
+            "id": lease.id,
+            "owner": lease.owner,
+            "fence": lease.fence,
             "state": verdict.state,
             "message": verdict.message[:TEXT_MAX],
             "error_code": verdict.fault.code[:64] if verdict.fault else None,
@@ -508,28 +518,30 @@ async def write_verdict(
             "keeps": verdict.is_moving,
             "next_at": verdict.next_at,
         }
-        | _progress_row(verdict.progress),
+        | _make_progress_row(verdict.progress),
     )
-    row = _still_held(written.one_or_none())
+    row = _require_row(written.one_or_none())
     if verdict.state is not operation.state:
-        told = _told(hold.id, row.rev, verdict.state, operation.kind, operation.subject)
-        await outbox.append(tx, "operation.changed", hold.id, told)
+        data = _make_event_data(lease.id, row.rev, verdict.state, operation.kind, operation.subject)
+        await outbox.append(tx, "operation.changed", lease.id, data)
     return int(row.rev)
 
 
-async def let_go(tx: Transaction, hold: Hold, next_at: datetime | None = None) -> None:
-    """Hold it no longer and change nothing else: of an operation at its end there is only a worker left to tell."""
-    parameters = {"id": hold.id, "owner": hold.owner, "fence": hold.fence, "next_at": next_at}
-    _still_held((await tx.execute(_LET_GO, parameters)).one_or_none())
+async def release_lease(tx: Transaction, lease: OperationLease, next_at: datetime | None = None) -> None:
+    """Release the lease and change nothing else: an ended operation has only a worker left to notify."""
+    parameters = {"id": lease.id, "owner": lease.owner, "fence": lease.fence, "next_at": next_at}
+    _require_row((await tx.execute(_LET_GO, parameters)).one_or_none())
 
 
-def _still_held(row: Any) -> Any:
+def _require_row(row: Any) -> Any:
     if row is None:
         raise LeaseLost("Somebody else has taken this operation over.")
     return row
 
 
-def _told(key: OperationId, rev: int, state: OperationState, kind: OperationKind, subject: str) -> dict[str, Any]:
+def _make_event_data(
+    key: OperationId, rev: int, state: OperationState, kind: OperationKind, subject: str
+) -> dict[str, Any]:
     return {"id": key, "rev": rev, "state": str(state), "kind": str(kind), "subject": subject}
 
 
@@ -544,7 +556,7 @@ _NOTE_BUS = text("""
 
 
 async def note_bus(tx: Transaction, node_ids: Collection[NodeId], *, is_on_bus: bool) -> None:
-    """What commands showed about these nodes; only what is news is told."""
+    """Record which nodes are on the bus; only a change emits an event."""
     if not node_ids:
         return
     rows = await tx.execute(_NOTE_BUS, {"ids": sorted(node_ids), "on_bus": is_on_bus})

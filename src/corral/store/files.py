@@ -1,7 +1,7 @@
-"""Contents that the cluster knows, which models are made of them, and whose library holds them.
+"""Stores the contents that the cluster knows, which models are made of them, and whose library holds them.
 
-A content is a row of `blobs` and never changes. Rows of `blobs` are written in the order of their sha256, so that two
-who enter the same contents wait for each other and never deadlock.
+A content is a row of `blobs` and never changes. Rows of `blobs` are written in the order of their sha256, so that
+two transactions with the same contents wait for each other and never deadlock.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from corral.store.database import Transaction
 from corral.store.model_schema import blobs, library_files, model_files, models
 from corral.store.schema import frontends
 
-# How many contents one statement speaks of.
+# How many contents one statement covers.
 BATCH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """Whose library: a frontend's own (its id), or one that all frontends share."""
+class LibraryHolder:
+    """Names whose library holds a content: one frontend's, or one that all frontends share."""
 
     name: str
     is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A content with those who hold it and the models that are made of it."""
+class HeldContent:
+    """Describes a content with the libraries that hold it and the models made of it."""
 
     sha256: str
     size_bytes: int
     created_at: datetime
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[LibraryHolder, ...] = ()
     models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostUpload:
-    """A file of a model that somebody has sent, and that no library holds."""
+    """Names an uploaded file of a model that no library holds any more."""
 
     model: str
     path: str
     sha256: str
 
 
-async def put_blobs(tx: Transaction, contents: Collection[Blob], holder: Holder) -> None:
-    """Make contents known, and say that this library holds them. What nobody held before leaves an event."""
+async def put_blobs(tx: Transaction, contents: Collection[Blob], holder: LibraryHolder) -> None:
+    """Insert contents, held by this library. A content that nobody held before emits an event."""
     by_sha256 = {blob.sha256: blob for blob in contents}
     if not by_sha256:
         return
@@ -77,8 +77,8 @@ async def put_blobs(tx: Transaction, contents: Collection[Blob], holder: Holder)
     )
 
 
-async def put_holder(tx: Transaction, sha256s: Sequence[str], holder: Holder) -> None:
-    """This library holds contents that are known. Said again, it is fresh again: see `list_unused`."""
+async def put_holder(tx: Transaction, sha256s: Sequence[str], holder: LibraryHolder) -> None:
+    """Record that this library holds known contents. Recording it again refreshes the time: see `list_unused`."""
     for start in range(0, len(sha256s), BATCH):
         rows = [
             {"sha256": sha256, "holder": holder.name, "is_shared": holder.is_shared}
@@ -91,8 +91,8 @@ async def put_holder(tx: Transaction, sha256s: Sequence[str], holder: Holder) ->
         )
 
 
-async def drop_holder(tx: Transaction, holder: Holder, sha256s: Collection[str] | None = None) -> int:
-    """This library does not hold these any more, or nothing at all."""
+async def drop_holder(tx: Transaction, holder: LibraryHolder, sha256s: Collection[str] | None = None) -> int:
+    """Delete this library as a holder of these contents, or of all."""
     statement = delete(library_files).where(library_files.c.holder == holder.name)
     if sha256s is not None:
         statement = statement.where(library_files.c.sha256.in_(sha256s))
@@ -100,12 +100,12 @@ async def drop_holder(tx: Transaction, holder: Holder, sha256s: Collection[str] 
 
 
 async def drop_absent_holders(tx: Transaction) -> int:
-    """Libraries of frontends that are gone. One that comes back says anew what it holds."""
-    gone = delete(library_files).where(
+    """Delete holders of frontends that are gone. One that comes back registers its contents again."""
+    statement = delete(library_files).where(
         library_files.c.is_shared.is_(False),
         ~exists(select(literal(1)).where(frontends.c.id == library_files.c.holder)),
     )
-    return (await tx.execute(gone)).rowcount
+    return (await tx.execute(statement)).rowcount
 
 
 async def find_blob(tx: Transaction, sha256: str) -> Blob | None:
@@ -114,32 +114,32 @@ async def find_blob(tx: Transaction, sha256: str) -> Blob | None:
 
 
 async def list_sizes(tx: Transaction, sha256s: Collection[str] | None = None) -> dict[str, int]:
-    """Sizes of known contents: of these, or of all."""
+    """Return the sizes of known contents: of these, or of all."""
     statement = select(blobs.c.sha256, blobs.c.size_bytes)
     if sha256s is not None:
         statement = statement.where(blobs.c.sha256.in_(sha256s))
     return {row.sha256: row.size_bytes for row in await tx.execute(statement)}
 
 
-async def list_holders(tx: Transaction, sha256s: Collection[str]) -> dict[str, tuple[Holder, ...]]:
-    """Who holds each of these; those that nobody holds are left out."""
+async def list_holders(tx: Transaction, sha256s: Collection[str]) -> dict[str, tuple[LibraryHolder, ...]]:
+    """Return the holders of each of these; contents that nobody holds are left out."""
     rows = await tx.execute(
         select(library_files.c.sha256, library_files.c.holder, library_files.c.is_shared)
         .where(library_files.c.sha256.in_(sha256s))
         .order_by(library_files.c.sha256, library_files.c.holder)
     )
-    found: dict[str, list[Holder]] = {}
+    found: dict[str, list[LibraryHolder]] = {}
     for row in rows:
-        found.setdefault(row.sha256, []).append(Holder(name=row.holder, is_shared=row.is_shared))
+        found.setdefault(row.sha256, []).append(LibraryHolder(name=row.holder, is_shared=row.is_shared))
     return {sha256: tuple(holders) for sha256, holders in found.items()}
 
 
-# A frontend that was not seen for so long cannot be asked.
+# A frontend that was not seen for so long cannot be read from.
 _ALIVE_S = 20.0
 
 
 async def list_libraries(tx: Transaction, sha256s: Collection[str]) -> dict[tuple[str, int], set[str]]:
-    """Host and port of every frontend that is there and whose own library holds some of these, with which."""
+    """Return host and port of every running frontend whose own library holds some of these, with which."""
     alive = frontends.c.seen_at > func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, _ALIVE_S)
     rows = await tx.execute(
         select(library_files.c.sha256, frontends.c.host, frontends.c.port)
@@ -153,9 +153,9 @@ async def list_libraries(tx: Transaction, sha256s: Collection[str]) -> dict[tupl
     return found
 
 
-async def list_lost_uploads(tx: Transaction, own: Holder) -> list[LostUpload]:
-    """Files of models that were sent by hand and that no frontend which is there holds, nor what they share. `own` is
-    the asker's library, which is there."""
+async def list_lost_uploads(tx: Transaction, own: LibraryHolder) -> list[LostUpload]:
+    """Return uploaded files of models that no running frontend holds, nor their shared storage. `own` is the
+    caller's library, which is running."""
     seen_at = frontends.c.seen_at > func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, _ALIVE_S)
     alive = select(frontends.c.id).where(seen_at)
     is_held = exists(
@@ -175,8 +175,10 @@ async def list_lost_uploads(tx: Transaction, own: Holder) -> list[LostUpload]:
     return [LostUpload(model=row.model, path=row.path, sha256=row.sha256) for row in rows]
 
 
-async def list_held(tx: Transaction, *, model: str | None = None, after: str = "", limit: int = 1000) -> list[Held]:
-    """A page of all known contents, or of those of one model, by sha256."""
+async def list_contents(
+    tx: Transaction, *, model: str | None = None, after: str = "", limit: int = 1000
+) -> list[HeldContent]:
+    """Return a page of all known contents, or of those of one model, by sha256."""
     held_by = (
         select(
             library_files.c.sha256,
@@ -201,60 +203,62 @@ async def list_held(tx: Transaction, *, model: str | None = None, after: str = "
     if model is not None:
         own = select(model_files.c.sha256).where(model_files.c.model == model)
         statement = statement.where(blobs.c.sha256.in_(own))
-    return [_to_held(row) for row in await tx.execute(statement)]
+    return [_to_content(row) for row in await tx.execute(statement)]
 
 
-async def list_unused(tx: Transaction, holder: Holder, older_than_s: float) -> list[tuple[str, int]]:
-    """What this library holds for no model, and has not been asked to hold lately: sha256 and size."""
+async def list_unused(tx: Transaction, holder: LibraryHolder, older_than_s: float) -> list[tuple[str, int]]:
+    """Return sha256 and size of contents that this library holds for no model and that were not registered lately."""
     rows = await tx.execute(
         select(blobs.c.sha256, blobs.c.size_bytes)
         .join_from(library_files, blobs, blobs.c.sha256 == library_files.c.sha256)
-        .where(library_files.c.holder == holder.name, *_unused(older_than_s))
+        .where(library_files.c.holder == holder.name, *_make_unused_conditions(older_than_s))
         .order_by(blobs.c.sha256)
     )
     return [(row.sha256, row.size_bytes) for row in rows]
 
 
-async def release_unused(tx: Transaction, sha256: str, holder: Holder, older_than_s: float) -> bool:
-    """Say that this library holds it no more, unless a model has come to use it; whether that was said.
+async def release_unused(tx: Transaction, sha256: str, holder: LibraryHolder, older_than_s: float) -> bool:
+    """Delete this library as a holder, unless a model uses the content now; return whether it was deleted.
 
     The content's row is locked first: a model that is about to use it has it locked too, and is seen afterwards.
     """
     await tx.execute(select(blobs.c.sha256).where(blobs.c.sha256 == sha256).with_for_update())
-    gone = await tx.execute(
+    deleted = await tx.execute(
         delete(library_files).where(
-            library_files.c.sha256 == sha256, library_files.c.holder == holder.name, *_unused(older_than_s)
+            library_files.c.sha256 == sha256,
+            library_files.c.holder == holder.name,
+            *_make_unused_conditions(older_than_s),
         )
     )
-    return gone.rowcount > 0
+    return deleted.rowcount > 0
 
 
 async def prune_blobs(tx: Transaction, older_than_s: float) -> int:
-    """Contents that no model uses, no library holds, and nobody has entered lately."""
+    """Delete contents that no model uses, no library holds, and nobody has registered lately."""
     old = blobs.c.created_at < func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s)
-    gone = await tx.execute(
+    deleted = await tx.execute(
         delete(blobs).where(
             old,
             ~exists(select(literal(1)).where(model_files.c.sha256 == blobs.c.sha256)),
             ~exists(select(literal(1)).where(library_files.c.sha256 == blobs.c.sha256)),
         )
     )
-    return gone.rowcount
+    return deleted.rowcount
 
 
-def _unused(older_than_s: float) -> tuple[Any, ...]:
+def _make_unused_conditions(older_than_s: float) -> tuple[Any, ...]:
     return (
         ~exists(select(literal(1)).where(model_files.c.sha256 == library_files.c.sha256)),
         library_files.c.created_at <= func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
     )
 
 
-def _to_held(row: Any) -> Held:
+def _to_content(row: Any) -> HeldContent:
     holders = sorted((row.holders or {}).items())
-    return Held(
+    return HeldContent(
         sha256=row.sha256,
         size_bytes=row.size_bytes,
         created_at=row.created_at,
-        holders=tuple(Holder(name=name, is_shared=is_shared) for name, is_shared in holders),
+        holders=tuple(LibraryHolder(name=name, is_shared=is_shared) for name, is_shared in holders),
         models=tuple(sorted(row.models or ())),
     )

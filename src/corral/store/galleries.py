@@ -1,4 +1,4 @@
-"""Galleries, copies of their indexes, and what the tags of registries pointed to when they were last asked.
+"""Stores galleries, copies of their indexes, and what the tags of registries pointed to when last queried.
 
 There are galleries of backends and of models. Both kinds may use the same names: copies of the second kind are kept
 under `models/<name>`, which no gallery can be called.
@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.backend import Gallery
@@ -28,7 +28,7 @@ _PREFIX = {BACKENDS: "", MODELS: "models/"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryCopy:
-    """The last good text of one index; empty if there never was one. `problem` is about the last try."""
+    """Holds the last readable text of one gallery index, empty if there never was one, and the last problem."""
 
     name: str
     url: str
@@ -41,7 +41,7 @@ class GalleryCopy:
 
 
 async def list_galleries(tx: Transaction, kind: str) -> list[Gallery]:
-    """Those that came with a file of the fleet; those of the settings are not here."""
+    """Return the galleries that came with a fleet file; those of the settings are not stored."""
     rows = await tx.execute(select(galleries).where(galleries.c.kind == kind).order_by(galleries.c.name))
     return [Gallery(name=row.name, url=row.url, mirrors=tuple(row.mirrors)) for row in rows]
 
@@ -54,37 +54,37 @@ async def put_gallery(tx: Transaction, kind: str, gallery: Gallery) -> None:
 
 
 async def delete_gallery(tx: Transaction, kind: str, name: str) -> bool:
-    gone = await tx.execute(delete(galleries).where(galleries.c.kind == kind, galleries.c.name == name))
-    if gone.rowcount:
+    deleted = await tx.execute(delete(galleries).where(galleries.c.kind == kind, galleries.c.name == name))
+    if deleted.rowcount:
         await outbox.append(tx, "gallery.changed", name, {"name": name, "kind": kind})
-    return bool(gone.rowcount)
+    return bool(deleted.rowcount)
 
 
-def _of(kind: str) -> Any:
-    """Whether a copy belongs to a kind."""
+def _is_of_kind(kind: str) -> ColumnElement[bool]:
+    """Return the condition that a copy belongs to a kind."""
     is_model = gallery_copies.c.name.startswith(_PREFIX[MODELS])
     return is_model if kind == MODELS else ~is_model
 
 
 async def list_copies(tx: Transaction, kind: str = BACKENDS) -> list[GalleryCopy]:
-    statement = select(gallery_copies).where(_of(kind)).order_by(gallery_copies.c.name)
+    statement = select(gallery_copies).where(_is_of_kind(kind)).order_by(gallery_copies.c.name)
     return [_to_copy(row, kind) for row in await tx.execute(statement)]
 
 
 async def list_stamps(tx: Transaction, kind: str = BACKENDS) -> list[GalleryCopy]:
-    """The copies without their texts, which may be megabytes."""
+    """Return the copies without their texts, which may be megabytes."""
     columns = [column for column in gallery_copies.c if column.name != "content"]
-    statement = select(*columns, literal("").label("content")).where(_of(kind)).order_by(gallery_copies.c.name)
+    statement = select(*columns, literal("").label("content")).where(_is_of_kind(kind)).order_by(gallery_copies.c.name)
     return [_to_copy(row, kind) for row in await tx.execute(statement)]
 
 
 async def list_due(tx: Transaction, every_s: float, after_problem_s: float, kind: str = BACKENDS) -> set[str]:
-    """Names of copies that were last tried too long ago. What was never tried is not in the table."""
+    """Return the names of copies that were last tried too long ago. Galleries that were never tried have no row."""
     pause = func.make_interval(0, 0, 0, 0, 0, 0, every_s)
     short = func.make_interval(0, 0, 0, 0, 0, 0, min(every_s, after_problem_s))
     rows = await tx.execute(
         select(gallery_copies.c.name).where(
-            _of(kind),
+            _is_of_kind(kind),
             or_(
                 gallery_copies.c.tried_at.is_(None),
                 gallery_copies.c.tried_at <= func.corral_now() - pause,
@@ -96,7 +96,7 @@ async def list_due(tx: Transaction, every_s: float, after_problem_s: float, kind
 
 
 async def put_copy(tx: Transaction, gallery: Gallery, content: str, etag: str, kind: str = BACKENDS) -> bool:
-    """Take over a good text; whether it differs from what was there. A change leaves an event.
+    """Store a valid text; return whether it differs from the stored one. A change emits an event.
 
     The gallery's address is stored as it is given: without its password.
     """
@@ -123,7 +123,7 @@ async def put_copy(tx: Transaction, gallery: Gallery, content: str, etag: str, k
 
 
 async def note_unchanged(tx: Transaction, name: str, kind: str = BACKENDS) -> None:
-    """The source says that the copy is still what it has."""
+    """Record that the source has not changed since the copy."""
     await tx.execute(
         update(gallery_copies)
         .where(gallery_copies.c.name == _PREFIX[kind] + name)
@@ -132,7 +132,7 @@ async def note_unchanged(tx: Transaction, name: str, kind: str = BACKENDS) -> No
 
 
 async def note_problem(tx: Transaction, name: str, url: str, problem: str, kind: str = BACKENDS) -> None:
-    """No source gave a good text. The copy stays as it is."""
+    """Record that no source gave a valid text. The copy stays as it is."""
     values = {"tried_at": func.corral_now(), "problem": problem[:2000]}
     await tx.execute(
         insert(gallery_copies)
@@ -141,15 +141,15 @@ async def note_problem(tx: Transaction, name: str, url: str, problem: str, kind:
     )
 
 
-async def keep_only(tx: Transaction, urls: Mapping[str, str], kind: str = BACKENDS) -> int:
-    """Forget the copies of galleries that are no longer set up, or are at another address now."""
-    rows = await tx.execute(select(gallery_copies.c.name, gallery_copies.c.url).where(_of(kind)))
-    gone = [row.name for row in rows if urls.get(row.name.removeprefix(_PREFIX[kind])) != row.url]
-    if gone:
-        await tx.execute(delete(gallery_copies).where(gallery_copies.c.name.in_(gone)))
-        names = [name.removeprefix(_PREFIX[kind]) for name in gone]
+async def delete_copies_except(tx: Transaction, urls: Mapping[str, str], kind: str = BACKENDS) -> int:
+    """Delete the copies of galleries that are no longer configured, or are at another address now."""
+    rows = await tx.execute(select(gallery_copies.c.name, gallery_copies.c.url).where(_is_of_kind(kind)))
+    outdated = [row.name for row in rows if urls.get(row.name.removeprefix(_PREFIX[kind])) != row.url]
+    if outdated:
+        await tx.execute(delete(gallery_copies).where(gallery_copies.c.name.in_(outdated)))
+        names = [name.removeprefix(_PREFIX[kind]) for name in outdated]
         await outbox.append_many(tx, "gallery.changed", [(name, {"name": name, "kind": kind}) for name in names])
-    return len(gone)
+    return len(outdated)
 
 
 async def list_digests(tx: Transaction) -> dict[str, str]:
@@ -158,7 +158,7 @@ async def list_digests(tx: Transaction) -> dict[str, str]:
 
 
 async def list_fresh_digests(tx: Transaction, uris: Sequence[str], within_s: float) -> set[str]:
-    """Which of these were asked for recently enough."""
+    """Return those of the images that were queried recently enough."""
     rows = await tx.execute(
         select(gallery_digests.c.uri).where(
             gallery_digests.c.uri.in_(uris),
@@ -180,13 +180,13 @@ async def put_digests(tx: Transaction, digests: Mapping[str, str]) -> None:
 
 
 async def prune_digests(tx: Transaction, unused_s: float) -> int:
-    """Images that nobody has asked for since are no longer installed anywhere."""
-    gone = await tx.execute(
+    """Delete images that were not queried lately: they are no longer installed anywhere."""
+    deleted = await tx.execute(
         delete(gallery_digests).where(
             gallery_digests.c.checked_at < func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, unused_s)
         )
     )
-    return gone.rowcount
+    return deleted.rowcount
 
 
 def _to_copy(row: Any, kind: str) -> GalleryCopy:

@@ -1,7 +1,7 @@
-"""Curves of the last hour as rows, one a minute, so that they outlive a restart of every frontend.
+"""Stores curves of the last hour as rows, one a minute, so that they survive a restart of every frontend.
 
-Guarantee: at most one row for each minute, whoever writes, and none that is older than what is kept. A row holds the
-numbers of the whole cluster by name, and those of each node as a list in the order of `names`.
+Guarantee: at most one row for each minute, whichever frontend writes, and none that is older than the retention. A
+row holds the numbers of the whole cluster by name, and those of each node as a list in the order of `names`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from sqlalchemy import text
 
 from corral.store.database import Transaction
 
-# A little less than the minute between two passes, which vary: the leader's own next row is never turned away.
+# A little less than the minute between two passes, which vary, so that the leader's own next row is never refused.
 _APART_S = 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMoment:
-    """What was known at one moment. `at` is seconds since 1970; a value that was not known is None."""
+    """Holds the measured values of the cluster and its nodes at one moment. None: the value was not known."""
 
     at: float
     cluster: Mapping[str, float | None]
     names: Sequence[str] = ()
     nodes: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
-    def node(self, node_id: str) -> dict[str, float | None]:
+    def get_node_values(self, node_id: str) -> dict[str, float | None]:
         """Return the values of one node by name; none if the node was not there."""
         return dict(zip(self.names, self.nodes.get(node_id, ()), strict=False))
 
@@ -47,8 +47,8 @@ _LIST = text("""
 
 
 async def add_moment(tx: Transaction, moment: HistoryMoment, *, kept_s: float) -> bool:
-    """Write what is known now, unless somebody has just done so, and delete what is too old. Return whether it was
-    written. The database tells the time of the row, not `moment.at`."""
+    """Insert a row with the current values, unless another frontend has just done so, and delete old rows. Return
+    whether it was inserted. The time of the row is the database's, not `moment.at`."""
     values = {
         "cluster": json.dumps(moment.cluster),
         "names": json.dumps(list(moment.names)),

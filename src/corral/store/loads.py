@@ -1,7 +1,8 @@
-"""Loads as rows: a replica and what is set aside for it, from the choice of a node until it is published or gone.
+"""Stores loads: a replica and its reservations, from the choice of a node until it is published or gone.
 
-Guarantees: a load is published only with the run hash that its model has at that moment; with any other it is on its
-way out at once. What an operation has begun on a node is found by these two, so news that comes twice changes nothing.
+Guarantees: a load is published only with the run hash that its model has at that moment; with any other it is
+unloaded at once. What an operation has begun on a node is found by operation and node, so a report that arrives
+twice changes nothing.
 """
 
 from __future__ import annotations
@@ -23,16 +24,22 @@ from corral.policy import faults
 from corral.store.database import Transaction
 from corral.store.model_schema import models
 from corral.store.operation_rows import to_operation
-from corral.store.replicas import RETURNING, release, tell_changed, tell_removed, tell_rows
+from corral.store.replicas import (
+    RETURNING,
+    append_changed_replicas,
+    append_changed_rows,
+    append_removed_rows,
+    release_reservations,
+)
 from corral.store.schema import operations, replicas, reservations
 
-# The record of operations is long. A failure from before this is no news about a model.
-_FAILURE_TOLD_FOR = timedelta(days=7)
+# The history of operations is long. A failure from before this says nothing about a model today.
+_FAILURE_SHOWN_FOR = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coming:
-    """A replica that is to be loaded, with what is set aside for it."""
+class PendingReplica:
+    """Describes a replica that is to be loaded, with the memory and disk reserved for it."""
 
     replica: Replica
     vram_bytes: int = 0
@@ -40,9 +47,9 @@ class Coming:
     disk_bytes: int = 0
 
 
-async def insert_coming(tx: Transaction, coming: Collection[Coming], ids: Iterable[str]) -> None:
-    """Rows `staging` and their reservations. `try_again` if somebody has the place by now."""
-    for item, reservation_id in zip(coming, ids, strict=False):
+async def insert_pending(tx: Transaction, pending: Collection[PendingReplica], ids: Iterable[str]) -> None:
+    """Insert replicas in state `staging` with their reservations. Raises `try_again` if the place is taken."""
+    for item, reservation_id in zip(pending, ids, strict=False):
         replica = item.replica
         made = await tx.execute(
             insert(replicas)
@@ -75,7 +82,7 @@ async def insert_coming(tx: Transaction, coming: Collection[Coming], ids: Iterab
                     disk_bytes=item.disk_bytes,
                 )
             )
-    await tell_changed(tx, [replace(item.replica, state=ReplicaState.STAGING) for item in coming])
+    await append_changed_replicas(tx, [replace(item.replica, state=ReplicaState.STAGING) for item in pending])
 
 
 _LOADS = """
@@ -96,7 +103,7 @@ _MARK_LOADING = text(f"""
       FROM mine WHERE r.id = mine.id AND r.state = 'staging'
     {RETURNING}
 """)  # noqa: S608 - no value in it
-# Only what the model asks for now is published; anything else has just been made for nobody.
+# Only a replica as its model is configured now is published; any other is of no use.
 _MARK_LOADED = text(f"""
     {_LOADS}
     UPDATE replicas r SET
@@ -122,7 +129,7 @@ _MARK_LOADED = text(f"""
      WHERE r.id = mine.id
     {RETURNING}
 """)  # noqa: S608 - no value in it
-# As `policy/models/estimate.py` reads it: by the memory that was used, the most that was seen of one run hash.
+# As `policy/models/estimate.py` reads it: by the memory that was used, the maximum for one run hash.
 # Placement writes 0 bytes of VRAM for a replica that makes no use of a GPU.
 _OBSERVED = text(f"""
     {_LOADS}, seen AS (
@@ -159,8 +166,8 @@ _ABANDON = text(f"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadNews:
-    """What one load has come to; `operation_id` and `node_id` say which."""
+class LoadReport:
+    """Says what one load came to on one node: address, engine key, backend and measured memory."""
 
     operation_id: str
     node_id: NodeId
@@ -185,53 +192,54 @@ async def list_models_of(tx: Transaction, operation_ids: Collection[str]) -> dic
     return {(row.operation_id, NodeId(row.node_id)): row.model for row in rows}
 
 
-async def mark_loading(tx: Transaction, news: Collection[LoadNews]) -> None:
-    """Their files are there and their engines start."""
-    if news:
-        await tell_rows(tx, await tx.execute(_MARK_LOADING, _loads(news)))
+async def mark_loading(tx: Transaction, reports: Collection[LoadReport]) -> None:
+    """Mark replicas whose files are complete and whose engines start."""
+    if reports:
+        await append_changed_rows(tx, await tx.execute(_MARK_LOADING, _make_batch_parameters(reports)))
 
 
-async def mark_loaded(tx: Transaction, news: Collection[LoadNews]) -> None:
-    """Publish them, with what they were seen to take; what their model no longer asks for is stopped instead."""
-    if not news:
+async def mark_loaded(tx: Transaction, reports: Collection[LoadReport]) -> None:
+    """Publish loaded replicas with their measured memory; those with an outdated configuration are unloaded instead."""
+    if not reports:
         return
-    # Models before replicas, as everybody does it who edits one.
-    await tx.execute(_OBSERVED, _loads(news))
-    rows = list(await tx.execute(_MARK_LOADED, _loads(news)))
-    await release(tx, [row.id for row in rows])
-    await tell_rows(tx, rows)
+    # Models are locked before replicas, in the common lock order.
+    await tx.execute(_OBSERVED, _make_batch_parameters(reports))
+    rows = list(await tx.execute(_MARK_LOADED, _make_batch_parameters(reports)))
+    await release_reservations(tx, [row.id for row in rows])
+    await append_changed_rows(tx, rows)
 
 
-async def drop_failed(tx: Transaction, news: Collection[LoadNews], reason: str) -> None:
-    """Their workers say that they came to nothing: rows and reservations go."""
-    if not news:
+async def drop_failed(tx: Transaction, reports: Collection[LoadReport], reason: str) -> None:
+    """Delete replicas and reservations of loads that have failed on their workers."""
+    if not reports:
         return
-    rows = list(await tx.execute(_DROP_FAILED, _loads(news)))
-    await release(tx, [row.id for row in rows])
-    await tell_removed(tx, rows, reason)
+    rows = list(await tx.execute(_DROP_FAILED, _make_batch_parameters(reports)))
+    await release_reservations(tx, [row.id for row in rows])
+    await append_removed_rows(tx, rows, reason)
 
 
-async def abandon(tx: Transaction, news: Collection[LoadNews], reason: str) -> None:
-    """Nobody wants them any more, and their workers may be at it: the one stop makes sure."""
-    if not news:
+async def abandon_loads(tx: Transaction, reports: Collection[LoadReport], reason: str) -> None:
+    """Unload replicas that are no longer needed while their workers may be loading them: the replica stopper ends
+    them."""
+    if not reports:
         return
-    rows = list(await tx.execute(_ABANDON, _loads(news) | {"reason": reason}))
-    await release(tx, [row.id for row in rows])
-    await tell_rows(tx, rows)
+    rows = list(await tx.execute(_ABANDON, _make_batch_parameters(reports) | {"reason": reason}))
+    await release_reservations(tx, [row.id for row in rows])
+    await append_changed_rows(tx, rows)
 
 
 async def abandon_operation(tx: Transaction, operation_id: str, reason: str) -> None:
-    """The same for all that an operation has begun and not brought to its end."""
+    """Unload all replicas that an operation has begun and not finished."""
     rows = await tx.execute(
         select(replicas.c.node_id).where(
             replicas.c.operation_id == operation_id, replicas.c.state.in_(["staging", "loading"])
         )
     )
-    news = [LoadNews(operation_id=operation_id, node_id=NodeId(row.node_id)) for row in rows]
-    await abandon(tx, news, reason)
+    news = [LoadReport(operation_id=operation_id, node_id=NodeId(row.node_id)) for row in rows]
+    await abandon_loads(tx, news, reason)
 
 
-def _loads(news: Collection[LoadNews]) -> dict[str, Any]:
+def _make_batch_parameters(reports: Collection[LoadReport]) -> dict[str, Any]:
     return {
         "batch": json.dumps(
             [
@@ -246,7 +254,7 @@ def _loads(news: Collection[LoadNews]) -> dict[str, Any]:
                     "ram_bytes": item.ram_bytes,
                     "threads": item.threads,
                 }
-                for item in news
+                for item in reports
             ]
         )
     }
@@ -275,6 +283,8 @@ _PUT_TARGET = text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTarget:
+    """Describes a node that is added to an operation as a target."""
+
     node: Node
     job_id: JobId
     build: Mapping[str, Any]
@@ -283,7 +293,8 @@ class NewTarget:
 
 
 async def put_targets(tx: Transaction, operation_id: OperationId, targets: Iterable[NewTarget]) -> None:
-    """Nodes of an operation. One that is at its end begins anew: its faults are kept, and how often it was done."""
+    """Insert or restart targets of an operation. An ended target starts anew: its faults and number of successes are
+    kept."""
     for target in targets:
         await tx.execute(
             _PUT_TARGET,
@@ -299,28 +310,28 @@ async def put_targets(tx: Transaction, operation_id: OperationId, targets: Itera
         )
 
 
-def earlier_faults(previous: Mapping[str, Any] | None) -> list[Fault]:
-    """What a target failed with before it began anew."""
+def read_earlier_faults(previous: Mapping[str, Any] | None) -> list[Fault]:
+    """Return the faults of a target from before it was restarted."""
     found = (previous or {}).get("faults") or []
     return [Fault(code=str(code), text=str(words or "")) for code, words in found]
 
 
-def earlier_done(previous: Mapping[str, Any] | None) -> int:
-    """How often a target had come to a good end before it began anew."""
+def count_earlier_successes(previous: Mapping[str, Any] | None) -> int:
+    """Return how often a target had succeeded before it was restarted."""
     return int((previous or {}).get("done") or 0)
 
 
-_WANT_STOPS = text("""
+_REQUEST_STOPS = text("""
     UPDATE operation_targets SET stop_wanted = true
      WHERE operation_id = CAST(:operation_id AS uuid) AND node = ANY(CAST(:nodes AS uuid[]))
        AND contacted_at IS NOT NULL
 """)
 
 
-async def want_stops(tx: Transaction, operation_id: OperationId, node_ids: Collection[NodeId]) -> None:
-    """Workers that may be at it are to be told that nobody wants it any more."""
+async def request_stops(tx: Transaction, operation_id: OperationId, node_ids: Collection[NodeId]) -> None:
+    """Have stop commands sent to the workers of these targets, if they may be at work."""
     if node_ids:
-        await tx.execute(_WANT_STOPS, {"operation_id": operation_id, "nodes": sorted(node_ids)})
+        await tx.execute(_REQUEST_STOPS, {"operation_id": operation_id, "nodes": sorted(node_ids)})
 
 
 # --- how long a load may take: `deadline_at` is the end of its hold ---
@@ -329,14 +340,14 @@ _BEGIN = text("""
     UPDATE operations SET deadline_at = corral_now() + make_interval(secs => :base_s)
      WHERE id = CAST(:id AS uuid) AND deadline_at IS NULL
 """)
-_READ_HOLDS = text("""
+_READ_DEADLINES = text("""
     SELECT o.id::text AS id, COALESCE(o.started_at, o.created_at) AS began, o.deadline_at, corral_now() AS now,
            (SELECT max((t.build -> 'load' ->> 'budget_s')::double precision)
               FROM operation_targets t WHERE t.operation_id = o.id) AS budget_s
       FROM operations o
      WHERE o.id = ANY(CAST(:ids AS uuid[])) AND o.kind IN ('model_load', 'model_install', 'model_stage')
 """)
-_WRITE_HOLDS = text("""
+_WRITE_DEADLINES = text("""
     UPDATE operations o SET deadline_at = h.until
       FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS h(id uuid, until timestamptz)
      WHERE o.id = h.id
@@ -344,8 +355,8 @@ _WRITE_HOLDS = text("""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldRow:
-    """When a load began, how long it may take as of now, and what its engines are given to become ready."""
+class LoadDeadlineRow:
+    """Holds when a load began, its present deadline, and the budget of its engines."""
 
     id: str
     began: datetime
@@ -354,44 +365,44 @@ class HoldRow:
     budget_s: float
 
 
-async def begin_hold(tx: Transaction, operation_id: OperationId, base_s: float) -> None:
-    """The clock starts; once."""
+async def begin_deadline(tx: Transaction, operation_id: OperationId, base_s: float) -> None:
+    """Set the deadline of a load, once."""
     await tx.execute(_BEGIN, {"id": operation_id, "base_s": base_s})
 
 
-async def read_holds(tx: Transaction, operation_ids: Collection[str]) -> list[HoldRow]:
-    """The caller has locked the operations."""
+async def read_deadlines(tx: Transaction, operation_ids: Collection[str]) -> list[LoadDeadlineRow]:
+    """Return the deadlines of operations. The caller has locked them."""
     if not operation_ids:
         return []
     return [
-        HoldRow(id=row.id, began=row.began, until=row.deadline_at, now=row.now, budget_s=row.budget_s or 0.0)
-        for row in await tx.execute(_READ_HOLDS, {"ids": sorted(operation_ids)})
+        LoadDeadlineRow(id=row.id, began=row.began, until=row.deadline_at, now=row.now, budget_s=row.budget_s or 0.0)
+        for row in await tx.execute(_READ_DEADLINES, {"ids": sorted(operation_ids)})
     ]
 
 
-async def write_holds(tx: Transaction, until: Mapping[str, datetime]) -> None:
+async def write_deadlines(tx: Transaction, until: Mapping[str, datetime]) -> None:
     if until:
         batch = [{"id": key, "until": moment.isoformat()} for key, moment in sorted(until.items())]
-        await tx.execute(_WRITE_HOLDS, {"batch": json.dumps(batch)})
+        await tx.execute(_WRITE_DEADLINES, {"batch": json.dumps(batch)})
 
 
 # --- reading for a decision ---
 
 
-async def lock_placing(tx: Transaction) -> None:
-    """Decisions about room come one after the other: each sees what the one before it has reserved."""
+async def lock_placement(tx: Transaction) -> None:
+    """Take the placement lock: decisions about room come one after the other, and each sees earlier reservations."""
     await tx.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('placing', 0))"))
 
 
-async def database_now(tx: Transaction) -> datetime:
-    """The time by which everything that is stored is compared."""
+async def read_database_now(tx: Transaction) -> datetime:
+    """Return the database's time, by which everything that is stored is compared."""
     found: datetime = (await tx.execute(select(func.corral_now()))).scalar_one()
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """What decisions about other models have to know of a model."""
+class ModelTraitsRow:
+    """Holds what placing other models has to know about a model: run hash, groups and pin."""
 
     name: str
     run_hash: str
@@ -399,24 +410,26 @@ class Neighbour:
     is_pinned: bool
 
 
-async def list_neighbours(tx: Transaction) -> list[Neighbour]:
+async def list_model_traits(tx: Transaction) -> list[ModelTraitsRow]:
     groups, pinned = models.c.config["groups"], models.c.config["pinned"]
     rows = await tx.execute(select(models.c.name, models.c.run_hash, groups.label("groups"), pinned.label("pinned")))
     return [
-        Neighbour(name=row.name, run_hash=row.run_hash, groups=tuple(row.groups or ()), is_pinned=row.pinned is True)
+        ModelTraitsRow(
+            name=row.name, run_hash=row.run_hash, groups=tuple(row.groups or ()), is_pinned=row.pinned is True
+        )
         for row in rows
     ]
 
 
 async def find_observed(tx: Transaction, model: str) -> Mapping[str, Any] | None:
-    """What replicas of it were seen to take, as `policy/models/estimate.py` reads it."""
+    """Return the measured memory of a model's replicas, as `policy/models/estimate.py` reads it."""
     found = (await tx.execute(select(models.c.observed).where(models.c.name == model))).scalar_one_or_none()
     return found if isinstance(found, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFailure:
-    """The failure of the last load of a model, if that load was of the configuration that the model has now."""
+    """Describes the failure of a model's last load, if that load had the present configuration."""
 
     model: str
     sentence: str
@@ -428,15 +441,15 @@ async def list_load_failures(tx: Transaction, model: str | None = None) -> dict[
 
     A cancelled load says nothing about the model. A failure of an older configuration is left out.
     """
-    told = (OperationState.COMPLETED, OperationState.COMPLETED_WITH_PENDING, OperationState.FAILED)
+    states = (OperationState.COMPLETED, OperationState.COMPLETED_WITH_PENDING, OperationState.FAILED)
     last = (
         select(operations.c.subject, operations.c.state, operations.c.error_text, operations.c.message)
         .add_columns(operations.c.finished_at, operations.c.request["run_hash"].astext.label("run_hash"))
         .ext(distinct_on(operations.c.subject))
         .where(
             operations.c.kind == OperationKind.MODEL_LOAD,
-            operations.c.state.in_(told),
-            operations.c.finished_at > func.corral_now() - _FAILURE_TOLD_FOR,
+            operations.c.state.in_(states),
+            operations.c.finished_at > func.corral_now() - _FAILURE_SHOWN_FOR,
         )
         .order_by(operations.c.subject, operations.c.finished_at.desc())
     )
@@ -454,8 +467,8 @@ async def list_load_failures(tx: Transaction, model: str | None = None) -> dict[
     }
 
 
-async def find_last(tx: Transaction, scope_key: str, kind: OperationKind) -> tuple[Operation, float] | None:
-    """The operation of a scope and kind that failed last, and how many seconds ago that was."""
+async def find_last_failed(tx: Transaction, scope_key: str, kind: OperationKind) -> tuple[Operation, float] | None:
+    """Return the last failed operation of a scope and kind, and how many seconds ago it failed."""
     statement = (
         select(operations, func.extract("epoch", func.corral_now() - operations.c.finished_at).label("age_s"))
         .where(
@@ -473,10 +486,10 @@ async def find_last(tx: Transaction, scope_key: str, kind: OperationKind) -> tup
 
 
 async def find_ended_install(tx: Transaction, load: Operation) -> Operation | None:
-    """The installation that a load waited behind, if it fetched nothing: it failed, or was cancelled.
+    """Return the installation that a load waited behind, if it fetched nothing: it failed, or was cancelled.
 
-    An installation that ended before the load was asked for is none of its business. One that also brings files to
-    nodes is left out, and so is a fault of Corral: neither says that the files cannot be fetched.
+    An installation that ended before the load was requested is left out. So is one that also brings files to nodes,
+    and an internal error of Corral: neither says that the files cannot be fetched.
     """
     statement = (
         select(operations)

@@ -1,7 +1,7 @@
-"""The tables of models: their configurations and contents, where copies lie, and who uses a replica.
+"""The tables of models: their configurations and contents, the nodes with copies, and the users of replicas.
 
-A row of a model goes with it. What nodes hold (`staged_*`) and what has to be removed from them (`model_removals`)
-does not: copies outlive the model until their workers have removed them.
+Rows of a model are deleted with it. What nodes hold (`staged_*`) and pending removals (`model_removals`) are not:
+copies outlive the model until their workers have removed them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from corral.store.schema import ID, NOW, TIME, metadata, node_id_column
+from corral.store.schema import ID, NOW, TIME, make_node_id_column, metadata
 
 models = Table(
     "models",
@@ -30,9 +30,9 @@ models = Table(
     Column("revision", Integer, nullable=False),
     Column("run_hash", String(64), nullable=False),
     Column("config", JSONB, nullable=False),
-    # What the headers of its files say; NULL: not fetched yet.
+    # The facts in the headers of the model's files; NULL: not fetched yet.
     Column("facts", JSONB),
-    # What a replica was seen to take, by the run hash that it was seen with: instead of an estimate.
+    # The measured memory of a replica, by run hash: used instead of an estimate.
     Column("observed", JSONB),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
@@ -50,7 +50,7 @@ model_revisions = Table(
     Column("created_at", TIME, nullable=False, server_default=NOW),
 )
 
-# Every name under which a model is asked for, its own included: a name means one model.
+# Every name of a model, its own included: a name means one model.
 model_names = Table(
     "model_names",
     metadata,
@@ -58,7 +58,7 @@ model_names = Table(
     Column("model", String(255), ForeignKey("models.name", ondelete="CASCADE"), nullable=False, index=True),
 )
 
-# What was last applied from a file of the whole fleet: only this may be pruned when a later file has it no more.
+# What a fleet file has applied last: only this may be pruned when a later file no longer lists it.
 fleet_items = Table(
     "fleet_items",
     metadata,
@@ -77,7 +77,7 @@ blobs = Table(
     Column("created_at", TIME, nullable=False, server_default=NOW),
 )
 
-# What the present revision of a model is made of. No rows: its files have not been fetched.
+# The contents of the current revision of a model. No rows: its files have not been fetched.
 model_files = Table(
     "model_files",
     metadata,
@@ -86,12 +86,12 @@ model_files = Table(
     Column("sha256", String(64), ForeignKey("blobs.sha256"), nullable=False, index=True),
 )
 
-# Which frontends, or the storage that they share, hold a content; nodes report their own below.
+# Which frontends, or their shared storage, hold a content; nodes report their own below.
 library_files = Table(
     "library_files",
     metadata,
     Column("sha256", String(64), ForeignKey("blobs.sha256", ondelete="CASCADE"), primary_key=True),
-    # A frontend's id, or the name of the storage or folder that all of them share.
+    # A frontend's id, or the name of the shared storage or folder.
     Column("holder", String(255), primary_key=True),
     Column("is_shared", Boolean, nullable=False, server_default=text("false")),
     Column("created_at", TIME, nullable=False, server_default=NOW),
@@ -101,28 +101,28 @@ library_files = Table(
 staged_files = Table(
     "staged_files",
     metadata,
-    node_id_column(primary_key=True),
+    make_node_id_column(primary_key=True),
     Column("sha256", String(64), primary_key=True, index=True),
     Column("size_bytes", BigInteger, nullable=False),
     Column("is_whole", Boolean, nullable=False, server_default=text("true")),
     Column("reported_at", TIME, nullable=False, server_default=NOW),
 )
 
-# Models whose files a node has or ever got: where a deletion has to go.
+# Models whose files a node has or ever got: a deletion has to reach it.
 staged_models = Table(
     "staged_models",
     metadata,
-    node_id_column(primary_key=True),
+    make_node_id_column(primary_key=True),
     Column("model", String(255), primary_key=True, index=True),
     Column("revision", String(64), nullable=False, server_default=""),
     Column("reported_at", TIME, nullable=False, server_default=NOW),
 )
 
-# Copies that have to go, also from nodes that are away; a row lives until its worker has said that they are gone.
+# Pending removals of copies, also from nodes that are away; a row lives until its worker has confirmed the removal.
 model_removals = Table(
     "model_removals",
     metadata,
-    node_id_column(primary_key=True),
+    make_node_id_column(primary_key=True),
     Column("model", String(255), primary_key=True),
     Column("operation_id", ID),
     Column("due_at", TIME, nullable=False, server_default=NOW, index=True),
@@ -131,7 +131,7 @@ model_removals = Table(
     Column("created_at", TIME, nullable=False, server_default=NOW),
 )
 
-# Who is using a replica: one row per frontend that has lately sent it requests. A frontend that dies lets its rows
+# The users of a replica: one row per frontend that has lately sent it requests. The rows of a frontend that dies
 # expire, so a count never leaks.
 replica_use = Table(
     "replica_use",

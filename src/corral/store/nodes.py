@@ -1,4 +1,7 @@
-"""Nodes in the registry: reading them whole, and writing one fact at a time."""
+"""Stores nodes: reads them whole, and writes one fact at a time.
+
+The public keys that nodes have bus tokens for belong to one node each, and all of them are revoked with it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Hardware, Label, LabelSource, Liveness, Node, NodeId, NodeType
-from corral.policy.labels import AUTOMATIC_KEYS, automatic_labels, is_reserved
+from corral.policy.labels import AUTOMATIC_KEYS, is_reserved, make_automatic_labels
 from corral.policy.node_identity import fold_name
 from corral.policy.status import JOINING_S
 from corral.store.database import Transaction, as_uuid, is_storable
@@ -21,11 +24,24 @@ from corral.store.model_schema import replica_use
 from corral.store.schema import NOW, node_labels, nodes, removed_nodes, replicas, reservations
 
 HARDWARE_COLUMNS = tuple(field.name for field in fields(Hardware))
-# Whose label counts when several give the same key.
+# The precedence of sources when several set the same label.
 _PRECEDENCE = {LabelSource.AUTO: 0, LabelSource.WORKER: 1, LabelSource.ADMIN: 2}
 
+_PUT_BUS_KEY = text("""
+    INSERT INTO bus_keys (public_key, node_id, expires_at)
+    VALUES (:public_key, CAST(:node_id AS uuid), corral_now() + make_interval(secs => :ttl_s))
+    ON CONFLICT (public_key) DO UPDATE SET expires_at = GREATEST(bus_keys.expires_at, excluded.expires_at)
+     WHERE bus_keys.node_id = excluded.node_id
+    RETURNING public_key
+""")
+_FORGET_EXPIRED_BUS_KEYS = text("""
+    DELETE FROM bus_keys WHERE node_id = CAST(:node_id AS uuid) AND public_key <> :public_key
+       AND expires_at < corral_now()
+""")
+_LIST_BUS_KEYS = text("SELECT public_key FROM bus_keys WHERE node_id = CAST(:node_id AS uuid) ORDER BY public_key")
 
-def _whole_node() -> Select[Any]:
+
+def _select_nodes() -> Select[Any]:
     labels = (
         select(
             func.coalesce(
@@ -42,7 +58,7 @@ def _whole_node() -> Select[Any]:
         nodes,
         labels.label("label_rows"),
         *(
-            _reserved(column)
+            _sum_reserved(column)
             for column in (reservations.c.vram_bytes, reservations.c.ram_bytes, reservations.c.disk_bytes)
         ),
         select(func.coalesce(func.sum(replicas.c.threads), 0))
@@ -62,7 +78,7 @@ def _whole_node() -> Select[Any]:
     )
 
 
-def _reserved(column: Column[int]) -> Any:
+def _sum_reserved(column: Column[int]) -> Any:
     total = select(func.coalesce(func.sum(column), 0)).where(reservations.c.node_id == nodes.c.id)
     return total.scalar_subquery().label(f"reserved_{column.name}")
 
@@ -140,8 +156,8 @@ def _sort_labels(
 
 
 async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) -> list[Node]:
-    """All of them by name, or those with these ids; none of them means none."""
-    statement = _whole_node().order_by(nodes.c.name)
+    """Return all nodes by name, or those with these ids; an empty list of ids means none."""
+    statement = _select_nodes().order_by(nodes.c.name)
     if only is not None:
         known = [node_id for node_id in map(as_uuid, only) if node_id is not None]
         statement = statement.where(nodes.c.id.in_(known))
@@ -150,11 +166,11 @@ async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading:
-    """What moves of a node while it works. Two that are equal are the same to everybody who looks."""
+    """Holds the values of a node that change while it works. Equal readings look the same to everybody."""
 
     id: NodeId
-    # It may take part, and is heard of.
-    is_there: bool
+    # The node may take part, and sends heartbeats.
+    is_present: bool
     total_vram: int | None
     available_vram: int | None
     total_ram: int | None
@@ -163,7 +179,7 @@ class NodeReading:
     reserved_vram: int
     in_flight: int
     models: int
-    # What else its status and its budget hang on.
+    # Further columns that its status and its budget depend on.
     facts: tuple[Any, ...]
 
 
@@ -186,14 +202,14 @@ _READINGS = text("""
 
 
 async def list_readings(tx: Transaction) -> list[NodeReading]:
-    """Of all nodes, at a fifth of what reading them whole costs."""
+    """Return the readings of all nodes, at a fifth of the cost of reading them whole."""
     return [_to_reading(row) for row in await tx.execute(_READINGS, {"joining_s": JOINING_S})]
 
 
 def _to_reading(row: Any) -> NodeReading:
     return NodeReading(
         id=NodeId(str(row[0])),
-        is_there=row[1],
+        is_present=row[1],
         total_vram=row[2],
         available_vram=row[3],
         total_ram=row[4],
@@ -206,35 +222,35 @@ def _to_reading(row: Any) -> NodeReading:
     )
 
 
-async def list_homes(tx: Transaction) -> dict[str, NodeId]:
-    """The node of every replica, whatever its state, by the replica's id."""
+async def list_replica_nodes(tx: Transaction) -> dict[str, NodeId]:
+    """Return the node of every replica, whatever its state, by the replica's id."""
     return {row.id: NodeId(row.node_id) for row in await tx.execute(select(replicas.c.id, replicas.c.node_id))}
 
 
-async def list_named(tx: Transaction, references: Collection[str]) -> list[Node]:
-    """Those that any of these could mean, as an id or as a name; by name."""
+async def list_by_reference(tx: Transaction, references: Collection[str]) -> list[Node]:
+    """Return the nodes that any of these references could mean, as an id or as a name; by name."""
     ids = [node_id for node_id in map(as_uuid, references) if node_id is not None]
     names = [reference for reference in references if is_storable(reference)]
-    statement = _whole_node().where(nodes.c.id.in_(ids) | nodes.c.name.in_(names)).order_by(nodes.c.name)
+    statement = _select_nodes().where(nodes.c.id.in_(ids) | nodes.c.name.in_(names)).order_by(nodes.c.name)
     return [_to_node(row) for row in await tx.execute(statement)]
 
 
 async def find_node(tx: Transaction, reference: str) -> Node | None:
-    """By id, or by name. A name that looks like an id is still found by name."""
+    """Return the node with this id, or name. A name that looks like an id is still found by name."""
     node_id = as_uuid(reference)
     by_id = None if node_id is None else nodes.c.id == node_id
     by_name = nodes.c.name == reference if is_storable(reference) else None
     for where in (by_id, by_name):
         if where is not None:
-            row = (await tx.execute(_whole_node().where(where))).one_or_none()
+            row = (await tx.execute(_select_nodes().where(where))).one_or_none()
             if row is not None:
                 return _to_node(row)
     return None
 
 
 async def find_node_by_name(tx: Transaction, name: str) -> Node | None:
-    """Two registrations of one name, or of names that look alike, wait for each other here, also while there is no row
-    to lock yet."""
+    """Return the node with this name, and lock the name: two registrations of one name, or of similar names, wait
+    for each other, also while there is no row to lock yet."""
     statement = text("SELECT pg_advisory_xact_lock(hashtextextended('node ' || :name, 0))")
     await tx.execute(statement, {"name": fold_name(name)})
     found = await tx.execute(select(nodes.c.id).where(nodes.c.name == name).with_for_update())
@@ -252,11 +268,11 @@ async def find_similar_name(tx: Transaction, name: str) -> str | None:
 async def get_node(tx: Transaction, reference: str) -> Node:
     node = await find_node(tx, reference)
     if node is None:
-        raise await _unknown_node(tx, reference)
+        raise await _make_unknown_node_error(tx, reference)
     return node
 
 
-async def _unknown_node(tx: Transaction, reference: str) -> NotFound:
+async def _make_unknown_node_error(tx: Transaction, reference: str) -> NotFound:
     known = [row.name for row in await tx.execute(select(nodes.c.name).limit(5000))]
     near = get_close_matches(reference[:80], known, n=3, cutoff=0.6)
     return NotFound(
@@ -276,22 +292,22 @@ async def lock_node(tx: Transaction, reference: str) -> Node:
 
 
 async def lock_nodes(tx: Transaction, node_ids: Collection[NodeId]) -> dict[NodeId, Node]:
-    """Those that are there, kept from changing until the transaction ends; work can be assigned to them meanwhile."""
-    wanted = select(nodes.c.id).where(nodes.c.id.in_(list(node_ids))).order_by(nodes.c.id)
-    await tx.execute(wanted.with_for_update(key_share=True))
+    """Lock and return the nodes that exist until the transaction ends; work can be assigned to them meanwhile."""
+    selected = select(nodes.c.id).where(nodes.c.id.in_(list(node_ids))).order_by(nodes.c.id)
+    await tx.execute(selected.with_for_update(key_share=True))
     return {node.id: node for node in await list_nodes(tx, only=node_ids)}
 
 
 async def insert_node(tx: Transaction, values: Mapping[str, Any], lease_s: float) -> bool:
-    """False if the name is taken."""
+    """Insert a node. False if the name is taken."""
     statement = insert(nodes).values(
-        **values, liveness=Liveness.ALIVE, last_heartbeat_at=NOW, lease_expires_at=_lease_end(lease_s)
+        **values, liveness=Liveness.ALIVE, last_heartbeat_at=NOW, lease_expires_at=_make_lease_end(lease_s)
     )
     made = await tx.execute(statement.on_conflict_do_nothing(index_elements=["name"]).returning(nodes.c.id))
     return made.one_or_none() is not None
 
 
-def _lease_end(lease_s: float) -> Any:
+def _make_lease_end(lease_s: float) -> Any:
     return func.corral_now() + func.make_interval(0, 0, 0, 0, 0, 0, lease_s)
 
 
@@ -301,7 +317,9 @@ async def update_node(tx: Transaction, node_id: NodeId, values: Mapping[str, Any
 
 async def renew_lease(tx: Transaction, node_id: NodeId, lease_s: float) -> None:
     await tx.execute(
-        update(nodes).where(nodes.c.id == node_id).values(last_heartbeat_at=NOW, lease_expires_at=_lease_end(lease_s))
+        update(nodes)
+        .where(nodes.c.id == node_id)
+        .values(last_heartbeat_at=NOW, lease_expires_at=_make_lease_end(lease_s))
     )
 
 
@@ -314,7 +332,7 @@ async def set_liveness(tx: Transaction, node_id: NodeId, liveness: Liveness) -> 
 
 
 async def set_bus(tx: Transaction, node_id: NodeId, *, is_on_bus: bool | None) -> bool:
-    """True if this is news."""
+    """Write whether the node is on the bus; return True if that has changed."""
     changed = await tx.execute(
         update(nodes)
         .where(nodes.c.id == node_id, nodes.c.bus_ok.is_distinct_from(is_on_bus))
@@ -335,7 +353,7 @@ async def delete_node(tx: Transaction, node_id: NodeId) -> None:
     await tx.execute(insert(removed_nodes).values(id=node_id).on_conflict_do_nothing())
 
 
-async def was_removed(tx: Transaction, node_id: str) -> bool:
+async def is_removed(tx: Transaction, node_id: str) -> bool:
     """Whether an admin has removed the node of this id."""
     known = as_uuid(node_id)
     found = select(removed_nodes.c.id).where(removed_nodes.c.id == known)
@@ -368,7 +386,7 @@ async def delete_label(tx: Transaction, node_id: NodeId, key: str, source: Label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatChange:
-    """What a batch of heartbeats changed about one node, beyond its numbers."""
+    """Says what a batch of heartbeats changed about one node beyond its numbers."""
 
     node_id: NodeId
     name: str
@@ -379,7 +397,7 @@ class HeartbeatChange:
 
 # One statement for any number of nodes. Rows are locked in the order of their ids, so that two frontends that
 # flush at once wait for each other instead of dead-locking. Absent fields keep the last value; of a pending node only
-# the time moves; a node that left stays left; an older process of a node is not heard.
+# the time moves; a node that left stays left; heartbeats of an older process of a node are ignored.
 _HEARTBEATS = text("""
     WITH beat AS (
         SELECT * FROM jsonb_to_recordset(CAST(:batch AS jsonb)) AS beat(
@@ -426,7 +444,7 @@ _HEARTBEATS = text("""
 async def apply_heartbeats(
     tx: Transaction, batch: Collection[Mapping[str, Any]], lease_s: float
 ) -> list[HeartbeatChange]:
-    """Write a batch; returns the nodes for which more than numbers changed."""
+    """Write a batch of heartbeats; return the nodes for which more than numbers changed."""
     rows = await tx.execute(_HEARTBEATS, {"batch": json.dumps(list(batch)), "lease_s": lease_s})
     return [
         HeartbeatChange(
@@ -458,11 +476,27 @@ async def expire_leases(tx: Transaction, limit: int) -> list[tuple[NodeId, str]]
 
 
 async def refresh_automatic_labels(tx: Transaction, node: Node) -> None:
-    """Bring the labels that follow from the node itself in step with what is known of it."""
-    labels = automatic_labels(
+    """Update the labels that are derived from the node itself."""
+    labels = make_automatic_labels(
         name=node.name,
         slots=node.slots,
         gpu_vendor=node.hardware.gpu_vendor,
         total_vram=node.hardware.total_vram,
     )
     await replace_labels(tx, node.id, LabelSource.AUTO, labels)
+
+
+async def put_bus_key(tx: Transaction, node_id: NodeId, public_key: str, ttl_s: float) -> bool:
+    """Record for `ttl_s` that the node has a token for this key. False if the key is another node's.
+
+    Keys of the node whose tokens have all run out are forgotten, except for this one.
+    """
+    values = {"node_id": node_id, "public_key": public_key}
+    if (await tx.execute(_PUT_BUS_KEY, values | {"ttl_s": ttl_s})).one_or_none() is None:
+        return False
+    await tx.execute(_FORGET_EXPIRED_BUS_KEYS, values)
+    return True
+
+
+async def list_bus_keys(tx: Transaction, node_id: NodeId) -> list[str]:
+    return [row.public_key for row in await tx.execute(_LIST_BUS_KEYS, {"node_id": node_id})]

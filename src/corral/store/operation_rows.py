@@ -1,20 +1,20 @@
-"""Rows of operations, targets, assignments and installed backends as values."""
+"""Converts rows of operations, targets, assignments and installed backends to values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from corral.domain.backend import Assignment, AssignmentState, Desired, InstalledBackend
+from corral.domain.backend import Assignment, AssignmentState, DesiredState, InstalledBackend
 from corral.domain.node import NodeId
 from corral.domain.operation import (
     Fault,
     JobId,
+    JobPhase,
     Operation,
     OperationId,
     OperationKind,
     OperationState,
-    Phase,
     Progress,
     Target,
     TargetState,
@@ -31,9 +31,9 @@ def to_operation(row: Any, targets: Iterable[Target] = ()) -> Operation:
         scope_node_name=row.scope_node_name,
         request=row.request,
         state=OperationState(row.state),
-        progress=_progress(row),
+        progress=_parse_progress(row),
         message=row.message,
-        fault=_fault(row),
+        fault=_parse_fault(row),
         owner=row.owner,
         fence=row.fence,
         attempt=row.attempt,
@@ -60,14 +60,14 @@ def to_target(row: Any) -> Target:
         node_name=row.node_name,
         wave=row.wave,
         state=TargetState(row.state),
-        progress=_progress(row),
+        progress=_parse_progress(row),
         attempt=row.attempt,
         job_id=JobId(row.job_id),
         seq=row.seq,
         generation=row.generation,
         build=row.build,
         previous=row.previous,
-        fault=_fault(row),
+        fault=_parse_fault(row),
         stop_wanted=row.stop_wanted,
         keeps_partial=row.keeps_partial,
         is_rollback=row.is_rollback,
@@ -81,14 +81,14 @@ def to_assignment(row: Any) -> Assignment:
     return Assignment(
         node_id=NodeId(row.node_id),
         backend=row.backend,
-        desired=Desired(row.desired),
+        desired=DesiredState(row.desired),
         generation=row.generation,
         operation_id=OperationId(row.operation_id),
         build=row.build,
         state=AssignmentState(row.state),
         attempts=row.attempts,
         next_retry_at=row.next_retry_at,
-        fault=_fault(row),
+        fault=_parse_fault(row),
         created_at=row.created_at,
     )
 
@@ -110,15 +110,15 @@ def to_installed(row: Any) -> InstalledBackend:
     )
 
 
-def _progress(row: Any) -> Progress:
+def _parse_progress(row: Any) -> Progress:
     return Progress(
         percent=row.percent,
-        phase=Phase(row.phase) if row.phase else None,
+        phase=JobPhase(row.phase) if row.phase else None,
         current_bytes=row.current_bytes,
         total_bytes=row.total_bytes,
         file_name=row.file_name,
     )
 
 
-def _fault(row: Any) -> Fault | None:
+def _parse_fault(row: Any) -> Fault | None:
     return Fault(code=row.error_code, text=row.error_text or "") if row.error_code else None

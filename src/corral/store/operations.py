@@ -1,7 +1,8 @@
-"""Operations as rows: written before their id is told, read whole, kept as a record, and pruned at last.
+"""Stores operations: written before their id is returned, read whole, kept as history, and pruned at last.
 
 Guarantee: a list is one statement, so an operation and its targets are of the same moment. States change elsewhere
-(`store/assignments.py`, `store/dispatch.py`, `operations/actions.py`); the trigger of the table has the last word.
+(`store/assignments.py`, `store/dispatch.py`, `operations/actions.py`); the trigger of the table enforces the
+transitions.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ from corral.store.schema import ID, NOW, TIME, nodes, operation_events, operatio
 
 LISTED_MAX = 1000
 HISTORY_MAX = 200
-# So many nodes of a record are named, the others are counted.
+# So many nodes of an ended operation are named, the others are counted.
 RECORD_NODES_MAX = 20
 NOTES_MAX = 1000
 NOTE_LENGTH_MAX = 2000
-# One pass of the pruner stays short; the rest is for the next one.
+# Limits one pass of the pruner, so that it stays short; the rest is for the next one.
 PRUNED_PER_PASS = 1000
 _TARGET_TIMES = ("contacted_at", "heard_at", "finished_at")
 _ACTIVE_SCOPE = text("state IN ('queued', 'running', 'waiting_on_nodes') AND after_id IS NULL")
@@ -62,7 +63,7 @@ _ACTIVE_SCOPE = text("state IN ('queued', 'running', 'waiting_on_nodes') AND aft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOperation:
-    """What admission knows of an operation; everything else begins empty."""
+    """Holds what admission knows of an operation that is to be inserted."""
 
     id: OperationId
     kind: str
@@ -76,7 +77,8 @@ class NewOperation:
 
 
 async def lock_scope(tx: Transaction, scope_key: str) -> None:
-    """Admissions to one scope wait for each other, also those that queue behind, which the index does not see."""
+    """Make admissions to one scope wait for each other, also those that queue behind, which the index does not
+    cover."""
     await tx.execute(
         text("SELECT pg_advisory_xact_lock(hashtextextended('operation ' || :key, 0))"), {"key": scope_key}
     )
@@ -90,8 +92,8 @@ async def insert(
     after_id: OperationId | None = None,
     retry_of: OperationId | None = None,
 ) -> Operation | None:
-    """None if an active operation of the same scope is there: the index decides, whoever asks."""
-    deadline = None if new.deadline_s is None else func.corral_now() + _interval(new.deadline_s)
+    """Insert an operation; None if the scope has an active one: the unique index decides."""
+    deadline = None if new.deadline_s is None else func.corral_now() + _make_interval(new.deadline_s)
     statement = postgres_insert(operations).values(
         id=new.id,
         kind=new.kind,
@@ -106,7 +108,8 @@ async def insert(
         deadline_at=deadline,
         after_id=after_id,
         retry_of=retry_of,
-        # What waits behind another has nothing to do until that one has ended; the table's trigger sets it then.
+        # An operation that waits behind another has nothing to do until that one has ended; the table's trigger sets
+        # the time.
         due_at=None if after_id else NOW,
     )
     made = await tx.execute(
@@ -116,8 +119,8 @@ async def insert(
     return None if row is None else to_operation(row)
 
 
-def _whole(*, with_builds: bool) -> Select[Any]:
-    """An operation with its targets, by the names of their nodes."""
+def _select_operations(*, with_builds: bool) -> Select[Any]:
+    """Select operations with their targets, by the names of their nodes."""
     item = "to_jsonb(t)" if with_builds else "to_jsonb(t) - '{build,previous}'::text[]"
     targets = literal_column(
         f"(SELECT coalesce(jsonb_agg({item} ORDER BY t.node_name, t.node), '[]'::jsonb)"  # noqa: S608 - no value in it
@@ -127,42 +130,42 @@ def _whole(*, with_builds: bool) -> Select[Any]:
     return select(operations, targets.label("target_rows"))
 
 
-def _to_whole(row: Any) -> Operation:
-    return to_operation(row, [to_target(_target_row(item)) for item in row.target_rows])
+def _to_operation_with_targets(row: Any) -> Operation:
+    return to_operation(row, [to_target(_to_target_row(item)) for item in row.target_rows])
 
 
-def _target_row(item: Mapping[str, Any]) -> SimpleNamespace:
+def _to_target_row(item: Mapping[str, Any]) -> SimpleNamespace:
     times = {name: datetime.fromisoformat(item[name]) for name in _TARGET_TIMES if item[name]}
     return SimpleNamespace(**({"build": None, "previous": None} | dict(item) | times))
 
 
 async def find(tx: Transaction, operation_id: str) -> Operation | None:
-    """With its targets and what each was to get, or None."""
+    """Return the operation with its targets and their builds, or None."""
     known = as_uuid(operation_id)
     if known is None:
         return None
-    row = (await tx.execute(_whole(with_builds=True).where(operations.c.id == known))).one_or_none()
-    return None if row is None else _to_whole(row)
+    row = (await tx.execute(_select_operations(with_builds=True).where(operations.c.id == known))).one_or_none()
+    return None if row is None else _to_operation_with_targets(row)
 
 
 async def get(tx: Transaction, operation_id: str) -> Operation:
     found = await find(tx, operation_id)
     if found is None:
-        raise _unknown(operation_id)
+        raise _make_unknown_error(operation_id)
     return found
 
 
 async def lock(tx: Transaction, operation_id: str) -> Operation:
     """Read an operation and keep it from changing until the transaction ends."""
     known = as_uuid(operation_id)
-    # Rows that refer to it (what waits behind it) may be written meanwhile: its key does not change.
+    # Rows that refer to it (operations that wait behind it) may be written meanwhile: its key does not change.
     statement = select(operations.c.id).where(operations.c.id == known).with_for_update(key_share=True)
     if known is None or (await tx.execute(statement)).one_or_none() is None:
-        raise _unknown(operation_id)
+        raise _make_unknown_error(operation_id)
     return await get(tx, known)
 
 
-def _unknown(operation_id: str) -> NotFound:
+def _make_unknown_error(operation_id: str) -> NotFound:
     return NotFound(
         f"There is no operation {operation_id[:80]!r}.",
         hint="`corral operations list` and `corral operations history` show them.",
@@ -171,13 +174,14 @@ def _unknown(operation_id: str) -> NotFound:
 
 
 async def list_active(tx: Transaction, scope_key: str) -> list[Operation]:
-    """The active operations of a scope: first the one that runs or will run next, last the one furthest behind."""
+    """Return the active operations of a scope: first the one that runs or will run next, last the one furthest
+    behind."""
     statement = select(operations).where(operations.c.scope_key == scope_key, operations.c.state.in_(sorted(ACTIVE)))
     found = [to_operation(row) for row in await tx.execute(statement.order_by(operations.c.id))]
-    return _chained(found)
+    return _order_chain(found)
 
 
-def _chained(found: Sequence[Operation]) -> list[Operation]:
+def _order_chain(found: Sequence[Operation]) -> list[Operation]:
     behind = {operation.after_id: operation for operation in found if operation.after_id}
     chain = [operation for operation in found if operation.after_id is None]
     while chain and (following := behind.pop(chain[-1].id, None)):
@@ -185,8 +189,8 @@ def _chained(found: Sequence[Operation]) -> list[Operation]:
     return chain + list(behind.values())
 
 
-async def find_paused(tx: Transaction, scope_key: str) -> list[Operation]:
-    """The paused operations of a scope, newest first."""
+async def list_paused(tx: Transaction, scope_key: str) -> list[Operation]:
+    """Return the paused operations of a scope, newest first."""
     statement = select(operations).where(
         operations.c.scope_key == scope_key, operations.c.state == OperationState.PAUSED
     )
@@ -205,7 +209,7 @@ async def find_latest_for_node(
             operations.c.scope_key == scope_key,
             operations.c.kind == kind,
             operations.c.scope_node == node_id,
-            or_(operations.c.finished_at.is_(None), operations.c.finished_at > NOW - _interval(ended_within_s)),
+            or_(operations.c.finished_at.is_(None), operations.c.finished_at > NOW - _make_interval(ended_within_s)),
         )
         .order_by(operations.c.created_at.desc())
         .limit(1)
@@ -214,18 +218,18 @@ async def find_latest_for_node(
     return None if row is None else to_operation(row)
 
 
-async def list_listed(tx: Transaction) -> list[Operation]:
-    """What is going on, and failures that nobody has dismissed; newest first, without the builds of the targets."""
+async def list_live(tx: Transaction) -> list[Operation]:
+    """Return active operations and undismissed failures; newest first, without the builds of the targets."""
     statement = (
-        _whole(with_builds=False)
+        _select_operations(with_builds=False)
         .where(operations.c.state.in_(sorted(LISTED)), operations.c.dismissed_at.is_(None))
         .order_by(operations.c.created_at.desc(), operations.c.id.desc())
         .limit(LISTED_MAX)
     )
-    return [_to_whole(row) for row in await tx.execute(statement)]
+    return [_to_operation_with_targets(row) for row in await tx.execute(statement)]
 
 
-_RECORDED = or_(
+_IS_ENDED = or_(
     operations.c.state.in_(sorted(SETTLED)),
     (operations.c.state == OperationState.FAILED) & operations.c.dismissed_at.is_not(None),
 )
@@ -241,8 +245,8 @@ _NODE_COUNT = literal_column(f"(SELECT count(*) {_TARGETS_OF})", BigInteger)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An operation that has ended, without its targets: the first of their nodes by name, and how many there were."""
+class EndedOperation:
+    """Describes an ended operation without its targets: the names of the first nodes, and their number."""
 
     operation: Operation
     node_names: tuple[str, ...]
@@ -251,7 +255,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFilter:
-    """Which ended operations to list; an empty field matches all of them.
+    """Filters ended operations by node, outcome, kind, text and time; an empty field matches all of them.
 
     `node` matches operations that the node was a target of, alone or among others. A node that exists is looked up by
     its id, so that an earlier node of the same name does not match; a removed one matches by its former id or name.
@@ -275,23 +279,23 @@ async def list_history(
     limit: int = 50,
     before: tuple[datetime, str] | None = None,
     matching: HistoryFilter = EVERYTHING,
-) -> list[Recorded]:
+) -> list[EndedOperation]:
     """List ended operations, last ended first. `before` is the end and the id of the last one that was shown."""
     statement = select(operations, _NODE_NAMES.label("node_names"), _NODE_COUNT.label("node_count"))
-    statement = statement.where(_RECORDED, operations.c.finished_at.is_not(None), *_conditions(matching))
+    statement = statement.where(_IS_ENDED, operations.c.finished_at.is_not(None), *_make_conditions(matching))
     if matching.node:
         statement = statement.where(await _is_of(tx, matching.node))
     if before is not None:
-        place = tuple_(literal(before[0], TIME), literal(as_uuid(before[1]), ID))
-        statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < place)
+        position = tuple_(literal(before[0], TIME), literal(as_uuid(before[1]), ID))
+        statement = statement.where(tuple_(operations.c.finished_at, operations.c.id) < position)
     ordered = statement.order_by(operations.c.finished_at.desc(), operations.c.id.desc())
     return [
-        Recorded(operation=to_operation(row), node_names=tuple(row.node_names), node_count=row.node_count)
+        EndedOperation(operation=to_operation(row), node_names=tuple(row.node_names), node_count=row.node_count)
         for row in await tx.execute(ordered.limit(max(1, min(limit, HISTORY_MAX))))
     ]
 
 
-def _conditions(matching: HistoryFilter) -> Iterator[ColumnElement[bool]]:
+def _make_conditions(matching: HistoryFilter) -> Iterator[ColumnElement[bool]]:
     if matching.outcome:
         has_failed = or_(operations.c.error_code.is_not(None), operations.c.state == OperationState.FAILED)
         is_failed = matching.outcome == OperationState.FAILED
@@ -299,14 +303,14 @@ def _conditions(matching: HistoryFilter) -> Iterator[ColumnElement[bool]]:
     if matching.kinds:
         yield operations.c.kind.in_(sorted(matching.kinds))
     if matching.search:
-        yield _mentions(matching.search)
+        yield _matches_search(matching.search)
     if matching.since is not None:
         yield operations.c.finished_at >= matching.since
     if matching.until is not None:
         yield operations.c.finished_at < matching.until
 
 
-def _mentions(search: str) -> ColumnElement[bool]:
+def _matches_search(search: str) -> ColumnElement[bool]:
     """Match operations with `search` in one of the texts that people see of them."""
     if not is_storable(search):
         return literal(value=False)
@@ -319,7 +323,7 @@ def _mentions(search: str) -> ColumnElement[bool]:
 
 
 async def _is_of(tx: Transaction, reference: str) -> ColumnElement[bool]:
-    """Whether an operation was about this node."""
+    """Return the condition that an operation was about this node."""
     if not is_storable(reference):
         return literal(value=False)
     known = as_uuid(reference)
@@ -337,8 +341,8 @@ async def _is_of(tx: Transaction, reference: str) -> ColumnElement[bool]:
     return or_(operations.c.scope_node_name == reference, exists().where(of_target, has_name))
 
 
-async def change(tx: Transaction, operation_id: OperationId, values: Mapping[str, Any]) -> Operation:
-    """Write as an admin does: whoever works on it is fenced out, and the change is told."""
+async def update_operation(tx: Transaction, operation_id: OperationId, values: Mapping[str, Any]) -> Operation:
+    """Write columns on behalf of an admin: the current owner is fenced out, and the change emits an event."""
     written = await tx.execute(
         update(operations)
         .where(operations.c.id == operation_id)
@@ -351,7 +355,7 @@ async def change(tx: Transaction, operation_id: OperationId, values: Mapping[str
 
 
 async def mark_dismissed(tx: Transaction, operation_id: OperationId, actor: str) -> Operation:
-    """Seen by somebody; whoever still works on it goes on."""
+    """Mark a failure as dismissed; an owner that still works on it goes on."""
     await tx.execute(
         update(operations).where(operations.c.id == operation_id).values(dismissed_at=NOW, dismissed_by=actor[:255])
     )
@@ -359,15 +363,15 @@ async def mark_dismissed(tx: Transaction, operation_id: OperationId, actor: str)
 
 
 async def mark_undismissed(tx: Transaction, operation_id: OperationId) -> Operation:
-    """Show a failure again that somebody has dismissed."""
+    """Undo the dismissal of a failure."""
     await tx.execute(
         update(operations).where(operations.c.id == operation_id).values(dismissed_at=None, dismissed_by=None)
     )
     return await get(tx, operation_id)
 
 
-def event_data(operation: Operation) -> dict[str, Any]:
-    """What an event about an operation says of it."""
+def make_event_data(operation: Operation) -> dict[str, Any]:
+    """Return the data of an event about an operation."""
     return {
         "id": operation.id,
         "rev": operation.rev,
@@ -383,7 +387,7 @@ async def add_note(
     await add_notes(tx, [(operation_id, level, node_name, words)])
 
 
-# The log of an operation is for people: after so many lines the rest would only be a flood.
+# Limits the log of an operation, which people read: more lines would only be a flood.
 _ADD_NOTES = text("""
     WITH line AS (
         SELECT *, row_number() OVER (PARTITION BY operation_id ORDER BY place) AS number
@@ -402,7 +406,7 @@ _ADD_NOTES = text("""
 
 
 async def add_notes(tx: Transaction, lines: Collection[tuple[OperationId, str, str, str]]) -> None:
-    """Operation, level, the node's name or "", and the text; one statement for any number."""
+    """Add log lines: operation, level, the node's name or "", and the text; one statement for any number."""
     if not lines:
         return
     sent = [
@@ -411,15 +415,15 @@ async def add_notes(tx: Transaction, lines: Collection[tuple[OperationId, str, s
             "level": level,
             "node_name": node_name,
             "words": words[:NOTE_LENGTH_MAX],
-            "place": place,
+            "place": index,
         }
-        for place, (operation_id, level, node_name, words) in enumerate(lines)
+        for index, (operation_id, level, node_name, words) in enumerate(lines)
     ]
     await tx.execute(_ADD_NOTES, {"lines": json.dumps(sent), "most": NOTES_MAX})
 
 
-async def notes(tx: Transaction, operation_id: OperationId, limit: int = NOTES_MAX) -> list[OperationNote]:
-    """The log of an operation, oldest first."""
+async def list_notes(tx: Transaction, operation_id: OperationId, limit: int = NOTES_MAX) -> list[OperationNote]:
+    """Return the log of an operation, oldest first."""
     statement = (
         select(operation_events)
         .where(operation_events.c.operation_id == operation_id)
@@ -432,7 +436,7 @@ async def notes(tx: Transaction, operation_id: OperationId, limit: int = NOTES_M
     ]
 
 
-# A worker that has still to be told to stop is told first: the row is all that remembers it.
+# An operation with a worker that still needs a stop command is kept: only the row remembers it.
 _CLEAR = text("""
     DELETE FROM operations o
      WHERE (o.state IN ('completed', 'cancelled', 'superseded') OR (o.state = 'failed' AND o.dismissed_at IS NOT NULL))
@@ -441,8 +445,8 @@ _CLEAR = text("""
 """)
 
 
-async def clear_record(tx: Transaction) -> int:
-    """Delete what has ended; what goes on and failures that nobody has dismissed stay. How many went."""
+async def clear_history(tx: Transaction) -> int:
+    """Delete ended operations and return their number; active ones and undismissed failures stay."""
     return len((await tx.execute(_CLEAR)).all())
 
 
@@ -461,16 +465,16 @@ _PRUNE = text("""
 
 
 async def prune(tx: Transaction, *, age_s: float, most: int) -> int:
-    """Delete ended operations that are older than this, or beyond so many; those that go on are never touched."""
-    gone = await tx.execute(_PRUNE, {"age_s": age_s, "most": most, "limit": PRUNED_PER_PASS})
-    return len(gone.all())
+    """Delete ended operations that are older than this, or beyond so many; active ones are never touched."""
+    deleted = await tx.execute(_PRUNE, {"age_s": age_s, "most": most, "limit": PRUNED_PER_PASS})
+    return len(deleted.all())
 
 
 async def count_states(tx: Transaction) -> dict[str, int]:
-    """How many rows are in each state; states without any are not told."""
+    """Return how many rows are in each state; states without any are left out."""
     rows = await tx.execute(select(operations.c.state, func.count().label("number")).group_by(operations.c.state))
     return {str(row.state): row.number for row in rows}
 
 
-def _interval(seconds: float) -> Any:
+def _make_interval(seconds: float) -> Any:
     return func.make_interval(0, 0, 0, 0, 0, 0, seconds)

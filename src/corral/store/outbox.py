@@ -1,4 +1,4 @@
-"""The outbox: every change leaves an event here in its own transaction.
+"""The outbox: every change appends an event here in its own transaction.
 
 Readers resume from a `Position`. Numbers become visible out of order, so a reader stops before the oldest
 transaction still running: everything it returns is final, and nothing older can appear later. Limit: a transaction that
@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import insert, text
 
-from corral.domain.cluster import Event, Position
+from corral.domain.cluster import OutboxEvent, OutboxPosition
 from corral.store.database import Transaction
 from corral.store.schema import outbox
 
@@ -43,15 +43,15 @@ _READ = text("""
 """)
 
 
-async def read(tx: Transaction, after: Position, limit: int = READ_LIMIT) -> list[Event]:
-    """The next events after a position, oldest first."""
+async def read(tx: Transaction, after: OutboxPosition, limit: int = READ_LIMIT) -> list[OutboxEvent]:
+    """Return the next events after a position, oldest first."""
     rows = await tx.execute(_READ, {"transaction": str(after.transaction), "number": after.number, "limit": limit})
     return [_to_event(row) for row in rows]
 
 
-def _to_event(row: Any) -> Event:
-    return Event(
-        position=Position(int(row.transaction), row.number),
+def _to_event(row: Any) -> OutboxEvent:
+    return OutboxEvent(
+        position=OutboxPosition(int(row.transaction), row.number),
         kind=row.kind,
         key=row.key,
         at=row.at,
@@ -59,7 +59,7 @@ def _to_event(row: Any) -> Event:
     )
 
 
-# Events that were committed and that `read` may not return yet. Those of a moment ago wait for nothing but each other.
+# Events that were committed and that `read` may not return yet. Those of a moment ago wait only for each other.
 _HELD_UP = text("""
     WITH held AS MATERIALIZED (
         SELECT "transaction"::text AS transaction, number, kind, key, data, at
@@ -77,11 +77,10 @@ _YOUNG_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldUpEvents:
-    """Committed events behind a transaction that is still open: the age of the oldest, and those that were asked for.
-    Their order is not final, and older ones may still appear between them."""
+    """Holds committed events that wait behind an open transaction, and the age of the oldest."""
 
     oldest_s: float
-    events: tuple[Event, ...]
+    events: tuple[OutboxEvent, ...]
 
 
 async def read_held_up(tx: Transaction, prefixes: Collection[str]) -> HeldUpEvents:
@@ -102,22 +101,23 @@ _LAST_NUMBER = 10**18 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """`head`: everything up to here is final and visible. `horizon`: everything up to here has been pruned."""
+class OutboxBounds:
+    """Bounds what can be read of the outbox: final up to `head`, pruned up to `horizon`."""
 
-    head: Position
-    horizon: Position
+    head: OutboxPosition
+    horizon: OutboxPosition
 
-    def can_resume(self, after: Position) -> bool:
-        """A place before the horizon has lost events; one beyond the head is from another database."""
+    def can_resume(self, after: OutboxPosition) -> bool:
+        """Whether a reader can resume: a position before the horizon has lost events; one beyond the head is from
+        another database."""
         return self.horizon <= after <= self.head
 
 
-async def bounds(tx: Transaction) -> Bounds:
+async def read_bounds(tx: Transaction) -> OutboxBounds:
     row = (await tx.execute(_HEAD)).one()
-    return Bounds(
-        head=Position(int(row.transaction), _LAST_NUMBER),
-        horizon=Position(int(row.pruned_transaction), row.pruned_number),
+    return OutboxBounds(
+        head=OutboxPosition(int(row.transaction), _LAST_NUMBER),
+        horizon=OutboxPosition(int(row.pruned_transaction), row.pruned_number),
     )
 
 
@@ -140,5 +140,5 @@ _PRUNE = text("""
 
 
 async def prune(tx: Transaction, retention_s: float) -> int:
-    """Delete events older than the retention and move the horizon along."""
+    """Delete events older than the retention and advance the horizon."""
     return int((await tx.execute(_PRUNE, {"retention_s": retention_s})).scalar_one())

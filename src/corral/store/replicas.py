@@ -1,8 +1,9 @@
-"""Replicas: read whole, marked to be ended, and removed once their process is gone; `store/loads.py` makes them.
+"""Stores replicas: read whole, marked to be stopped, and deleted once their process has ended; `store/loads.py`
+inserts them.
 
-Guarantees: `mark_unloading`, `mark_stale` and `unload_strays` are the only ways to `unloading` for what was loaded, and
-a row in that state goes by `remove_stopped` (its worker has acknowledged it), or with its node. Whoever holds replicas
-waits for nothing else: they are locked last, in one order.
+Guarantees: `mark_unloading`, `mark_stale` and `unload_strays` are the only ways to `unloading` for a loaded replica,
+and a row in that state is deleted by `remove_stopped` (its worker has acknowledged the stop), or with its node. A
+transaction that holds replicas waits for nothing else: they are locked last, in one order.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from corral.store.model_schema import replica_use
 from corral.store.schema import NOW, nodes, replicas
 
 
-def _all() -> Select[Any]:
-    """Replicas with what the frontends' unexpired leases say of their use."""
+def _select_replicas() -> Select[Any]:
+    """Select replicas with their use from the frontends' unexpired leases."""
     use = (
         select(
             replica_use.c.replica_id,
@@ -39,7 +40,7 @@ def _all() -> Select[Any]:
 
 
 async def list_replicas(tx: Transaction, node_id: NodeId | None = None, *, model: str | None = None) -> list[Replica]:
-    statement = _all().order_by(replicas.c.model, replicas.c.node_id, replicas.c.replica_index)
+    statement = _select_replicas().order_by(replicas.c.model, replicas.c.node_id, replicas.c.replica_index)
     if node_id is not None:
         statement = statement.where(replicas.c.node_id == node_id)
     if model is not None:
@@ -48,16 +49,16 @@ async def list_replicas(tx: Transaction, node_id: NodeId | None = None, *, model
 
 
 async def list_existing(tx: Transaction, replica_ids: Collection[str]) -> list[Replica]:
-    """Those of these whose rows are there, whatever their state."""
+    """Return those of these replicas whose rows exist, whatever their state."""
     if not replica_ids:
         return []
-    rows = await tx.execute(_all().where(replicas.c.id.in_(sorted(replica_ids))))
+    rows = await tx.execute(_select_replicas().where(replicas.c.id.in_(sorted(replica_ids))))
     return [_to_replica(row) for row in rows]
 
 
 # A process: model, index, address and run hash.
-Running = tuple[str, int, str, str]
-# Rows are locked in one order, whoever removes which: two that remove the same ones wait for each other.
+RunningKey = tuple[str, int, str, str]
+# Rows are locked in one order: two transactions that remove the same ones wait for each other.
 _IN_ORDER = (replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
 
 
@@ -69,70 +70,70 @@ async def remove_replicas(
     model: str | None = None,
     index: int | None = None,
 ) -> int:
-    """Rows go with what was set aside for them. Each model that lost some gets one event, in the same transaction.
+    """Delete replicas with their reservations. Each model that lost some gets one event, in the same transaction.
 
-    What is to end stays until its worker says that it has: nobody else knows, and the process may come back with its
-    node.
+    An unloading replica stays until its worker reports its end: nobody else knows, and the process may come back
+    with its node.
     """
-    wanted = _on_node(node_id).where(replicas.c.state != ReplicaState.UNLOADING)
+    selected = _select_on_node(node_id).where(replicas.c.state != ReplicaState.UNLOADING)
     if model is not None:
-        wanted = wanted.where(replicas.c.model == model)
+        selected = selected.where(replicas.c.model == model)
     if index is not None:
-        wanted = wanted.where(replicas.c.replica_index == index)
-    return await _remove(tx, node_id, wanted, reason, index=index)
+        selected = selected.where(replicas.c.replica_index == index)
+    return await _remove(tx, node_id, selected, reason, index=index)
 
 
-async def remove_but(tx: Transaction, node_id: NodeId, running: Collection[Running], reason: str) -> int:
-    """The same for what was loaded on a node, except for what still runs there as its row says. Loads that are under
-    way stay, too: their worker goes on with them."""
-    wanted = _on_node(node_id).where(replicas.c.state == ReplicaState.LOADED)
+async def remove_not_running(tx: Transaction, node_id: NodeId, running: Collection[RunningKey], reason: str) -> int:
+    """Delete the loaded replicas of a node, except for processes that still run there as their row says. Loads in
+    progress stay, too: their worker goes on with them."""
+    selected = _select_on_node(node_id).where(replicas.c.state == ReplicaState.LOADED)
     if running:
-        place = tuple_(replicas.c.model, replicas.c.replica_index, replicas.c.address, replicas.c.revision)
-        wanted = wanted.where(place.not_in(sorted(set(running))))
-    return await _remove(tx, node_id, wanted, reason)
+        columns = tuple_(replicas.c.model, replicas.c.replica_index, replicas.c.address, replicas.c.revision)
+        selected = selected.where(columns.not_in(sorted(set(running))))
+    return await _remove(tx, node_id, selected, reason)
 
 
-def _on_node(node_id: NodeId) -> Select[Any]:
+def _select_on_node(node_id: NodeId) -> Select[Any]:
     return select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
 
 
 async def _remove(
-    tx: Transaction, node_id: NodeId, wanted: Select[Any], reason: str, *, index: int | None = None
+    tx: Transaction, node_id: NodeId, selected: Select[Any], reason: str, *, index: int | None = None
 ) -> int:
     gone_rows = await tx.execute(
-        delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, replicas.c.model)
+        delete(replicas).where(replicas.c.id.in_(selected)).returning(replicas.c.id, replicas.c.model)
     )
     rows = list(gone_rows)
-    await release(tx, [str(row.id) for row in rows])
-    gone = Counter(row.model for row in rows)
+    await release_reservations(tx, [str(row.id) for row in rows])
+    counts = Counter(row.model for row in rows)
     await outbox.append_many(
         tx,
         "replica.removed",
         [
             (name, {"node_id": node_id, "model": name, "count": count, "index": index, "reason": reason})
-            for name, count in sorted(gone.items())
+            for name, count in sorted(counts.items())
         ],
     )
-    return gone.total()
+    return counts.total()
 
 
-async def remove_ended(
+async def remove_ended_processes(
     tx: Transaction, ended: Collection[tuple[NodeId, str, int]], reason: str, *, may_return: bool = False
 ) -> int:
-    """The same for exactly these, each a node, a model and an index; in one statement.
+    """Delete exactly the replicas of these processes, each a node, a model and an index, in one statement.
 
-    `may_return`: nobody has ended them on purpose, so their worker may start them anew, at the same address.
+    `may_return`: nobody has stopped them on purpose, so their worker may restart them at the same address.
     """
     if not ended:
         return 0
-    place = tuple_(*_IN_ORDER)
-    wanted = select(replicas.c.id).where(place.in_(sorted(set(ended)))).order_by(*_IN_ORDER).with_for_update()
+    columns = tuple_(*_IN_ORDER)
+    selected = select(replicas.c.id).where(columns.in_(sorted(set(ended)))).order_by(*_IN_ORDER).with_for_update()
     ended_rows = await tx.execute(
-        delete(replicas).where(replicas.c.id.in_(wanted)).returning(replicas.c.id, replicas.c.address, *_IN_ORDER)
+        delete(replicas).where(replicas.c.id.in_(selected)).returning(replicas.c.id, replicas.c.address, *_IN_ORDER)
     )
     rows = sorted(ended_rows, key=lambda row: (str(row.node_id), row.model, row.replica_index))
-    await release(tx, [str(row.id) for row in rows])
-    await tell_removed(tx, rows, reason, has_ended=not may_return)
+    await release_reservations(tx, [str(row.id) for row in rows])
+    await append_removed_rows(tx, rows, reason, has_ended=not may_return)
     return len(rows)
 
 
@@ -166,11 +167,11 @@ def _to_replica(row: Any) -> Replica:
 
 # --- the one way out ---
 
-# How long a replica may finish what it is answering.
+# How long a replica may finish its running requests.
 GRACE_S = 30.0
-# The frontends write who uses a replica every two seconds: so long after a mark nothing is missing in it.
+# The frontends write their use every two seconds: so long after a mark it is complete.
 _SETTLED_S = 2.5
-# One that nobody has used for so long need not be waited for.
+# A replica that nobody has used for so long need not be waited for.
 _UNUSED_S = 60.0
 
 RETURNING = "RETURNING r.id::text AS id, r.node_id::text AS node_id, r.model, r.replica_index, r.state, r.revision"
@@ -203,27 +204,27 @@ async def mark_unloading(
     only_idle: bool = False,
     grace_s: float = GRACE_S,
 ) -> list[str]:
-    """These are to be ended; the ids of those that were not on their way out already.
+    """Mark replicas as unloading; return the ids of those that were not unloading already.
 
-    From now on they get no request. What they are answering may be finished within the grace. `only_idle`: leave out
-    what somebody uses at this moment.
+    From now on they get no request. Running requests may be finished within the grace. `only_idle`: leave out
+    replicas that are in use at this moment.
     """
     if not replica_ids:
         return []
     parameters = {"ids": sorted(replica_ids), "reason": reason, "only_idle": only_idle, "grace_s": grace_s}
     rows = list(await tx.execute(_UNLOAD, parameters))
-    await release(tx, [row.id for row in rows])
-    await tell_rows(tx, rows)
+    await release_reservations(tx, [row.id for row in rows])
+    await append_changed_rows(tx, rows)
     return [row.id for row in rows]
 
 
 async def mark_stale(tx: Transaction, model: str, run_hash: str | None, reason: str = "the model was changed") -> int:
-    """Replicas that were loaded with another run hash (None: all of them) are ended. How many; models before replicas:
-    the caller holds the model's row."""
-    wanted = select(replicas.c.id).where(replicas.c.model == model, replicas.c.state != ReplicaState.UNLOADING)
+    """Unload replicas with another run hash (None: all of them); return their number. Models are locked before
+    replicas: the caller holds the model's row."""
+    selected = select(replicas.c.id).where(replicas.c.model == model, replicas.c.state != ReplicaState.UNLOADING)
     if run_hash is not None:
-        wanted = wanted.where(replicas.c.revision != run_hash)
-    return len(await mark_unloading(tx, [row.id for row in await tx.execute(wanted)], reason))
+        selected = selected.where(replicas.c.revision != run_hash)
+    return len(await mark_unloading(tx, [row.id for row in await tx.execute(selected)], reason))
 
 
 _STRAY = text("""
@@ -239,24 +240,24 @@ _STRAY = text("""
 
 
 async def unload_strays(tx: Transaction) -> int:
-    """What slipped through: rows of models that are gone or edited, and of loads that have ended without a word."""
+    """Unload stray replicas: of models that are deleted or edited, and of loads that have ended without a report."""
     reasons: dict[str, list[str]] = {}
     for row in await tx.execute(_STRAY):
-        word = "removed" if row.is_unknown else "edited" if row.is_stale else ""
-        reasons.setdefault(f"The model was {word}." if word else "Its load has ended.", []).append(row.id)
+        cause = "removed" if row.is_unknown else "edited" if row.is_stale else ""
+        reasons.setdefault(f"The model was {cause}." if cause else "Its load has ended.", []).append(row.id)
     return sum([len(await mark_unloading(tx, ids, reason)) for reason, ids in sorted(reasons.items())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A row whose process is to be ended now, as it is at this moment."""
+class ClaimedStop:
+    """Pairs a replica whose process is to be ended now with the name of its node."""
 
     replica: Replica
     node_name: str
 
 
-# A row is claimed when its time has come, or before that when nobody uses it any more; a job that is still at it, or
-# has still to be told to stop, is told first by its operation, else it would start what was just ended.
+# A row is claimed when its time has come, or earlier when nobody uses it any more; a job that is still running, or
+# still needs a stop command, is stopped first by its operation, else it would restart the ended process.
 _CLAIM_STOPS = text("""
     WITH due AS (
         SELECT r.id FROM replicas r
@@ -283,21 +284,24 @@ _CLAIM_STOPS = text("""
 """)
 
 
-async def claim_stops(tx: Transaction, *, limit: int, lease_s: float) -> list[Stop]:
-    """Rows whose processes this frontend is to end; nobody else takes them until the lease is over."""
+async def claim_stops(tx: Transaction, *, limit: int, lease_s: float) -> list[ClaimedStop]:
+    """Claim rows whose processes this frontend is to stop; no other frontend takes them until the lease is over."""
     parameters = {"limit": limit, "lease_s": lease_s, "settled_s": _SETTLED_S, "unused_s": _UNUSED_S}
     claimed = [row.id for row in await tx.execute(_CLAIM_STOPS, parameters)]
     if not claimed:
         return []
     rows = await tx.execute(
-        _all().add_columns(nodes.c.name).join(nodes, nodes.c.id == replicas.c.node_id).where(replicas.c.id.in_(claimed))
+        _select_replicas()
+        .add_columns(nodes.c.name)
+        .join(nodes, nodes.c.id == replicas.c.node_id)
+        .where(replicas.c.id.in_(claimed))
     )
-    return [Stop(replica=_to_replica(row), node_name=row.name) for row in rows]
+    return [ClaimedStop(replica=_to_replica(row), node_name=row.name) for row in rows]
 
 
 async def remove_stopped(tx: Transaction, replica: Replica, reason: str) -> bool:
-    """Its process has ended: exactly this row goes. One that has changed since, or taken its place, stays."""
-    gone = await tx.execute(
+    """Delete exactly this row, because its process has ended. A row that was changed or replaced since stays."""
+    deleted = await tx.execute(
         delete(replicas)
         .where(
             replicas.c.id == replica.id,
@@ -307,13 +311,13 @@ async def remove_stopped(tx: Transaction, replica: Replica, reason: str) -> bool
         )
         .returning(replicas.c.id, replicas.c.address, *_IN_ORDER)
     )
-    rows = list(gone)
-    await tell_removed(tx, rows, reason, has_ended=True)
+    rows = list(deleted)
+    await append_removed_rows(tx, rows, reason, has_ended=True)
     return bool(rows)
 
 
 async def hasten_stops(tx: Transaction, node_ids: Collection[NodeId]) -> None:
-    """These nodes are back: what could not be ended there is tried now."""
+    """Make the stops on nodes that are back due now."""
     if node_ids:
         await tx.execute(
             update(replicas)
@@ -327,27 +331,27 @@ async def hasten_stops(tx: Transaction, node_ids: Collection[NodeId]) -> None:
         )
 
 
-async def put_off_stop(tx: Transaction, replica: Replica, problem: str, pause_s: float) -> None:
-    """It could not be ended: why, and when to try again."""
+async def postpone_stop(tx: Transaction, replica: Replica, problem: str, pause_s: float) -> None:
+    """Record why a stop failed, and when to try again."""
     await tx.execute(
         update(replicas)
         .where(replicas.c.id == replica.id, replicas.c.state == ReplicaState.UNLOADING)
-        .values(stop_problem=problem[:240], stop_due_at=func.corral_now() + _seconds(pause_s), updated_at=NOW)
+        .values(stop_problem=problem[:240], stop_due_at=func.corral_now() + _make_interval(pause_s), updated_at=NOW)
     )
 
 
-async def release(tx: Transaction, holders: Collection[str]) -> None:
-    """Give back what these have set aside, wherever that is."""
+async def release_reservations(tx: Transaction, holders: Collection[str]) -> None:
+    """Delete the reservations of these holders on all nodes."""
     if holders:
         await tx.execute(_RELEASE, {"holders": list(holders)})
 
 
-def _seconds(seconds: float) -> Any:
+def _make_interval(seconds: float) -> Any:
     return func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-async def tell_rows(tx: Transaction, rows: Iterable[Any]) -> None:
-    """`rows` as `RETURNING` has them."""
+async def append_changed_rows(tx: Transaction, rows: Iterable[Any]) -> None:
+    """Append events for changed replicas; `rows` as `RETURNING` has them."""
     await outbox.append_many(
         tx,
         "replica.changed",
@@ -361,7 +365,7 @@ async def tell_rows(tx: Transaction, rows: Iterable[Any]) -> None:
     )
 
 
-async def tell_changed(tx: Transaction, changed: Iterable[Replica]) -> None:
+async def append_changed_replicas(tx: Transaction, changed: Iterable[Replica]) -> None:
     await outbox.append_many(
         tx,
         "replica.changed",
@@ -372,8 +376,9 @@ async def tell_changed(tx: Transaction, changed: Iterable[Replica]) -> None:
     )
 
 
-async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str, *, has_ended: bool = False) -> None:
-    """`has_ended`: their processes are known to be gone; then the event says where those were."""
+async def append_removed_rows(tx: Transaction, rows: Iterable[Any], reason: str, *, has_ended: bool = False) -> None:
+    """Append events for removed replicas. `has_ended`: their processes have ended; then the event says where those
+    were."""
     await outbox.append_many(
         tx,
         "replica.removed",
@@ -395,8 +400,8 @@ async def tell_removed(tx: Transaction, rows: Iterable[Any], reason: str, *, has
     )
 
 
-# Only the newest events are looked at: what is asked about happened a moment ago. What was loaded at the same place
-# afterwards may well have got the same address.
+# Only the newest events are read: the query is about the last moments. A replica that was loaded at the same place
+# afterwards may well have the same address.
 _ENDED = text("""
     WITH newest AS (SELECT * FROM outbox ORDER BY number DESC LIMIT 5000)
     SELECT o.key AS model, (o.data ->> 'index')::integer AS place, o.data ->> 'address' AS address
@@ -411,7 +416,7 @@ _ENDED = text("""
 
 
 async def list_just_ended(tx: Transaction, node_id: NodeId, within_s: float) -> set[tuple[str, int, str]]:
-    """Processes of a node that are known to have ended a moment ago: model, index and address."""
+    """Return processes of a node that have ended a moment ago: model, index and address."""
     rows = await tx.execute(_ENDED, {"node": node_id, "within_s": within_s})
     return {(row.model, row.place, row.address) for row in rows}
 
@@ -428,7 +433,7 @@ _BEAT_LATE_S = 1.5
 
 
 async def list_settling(tx: Transaction) -> frozenset[NodeId]:
-    """Nodes on which a process has ended since they last said what is free."""
+    """Return nodes on which a process has ended since their last reading of free memory."""
     rows = await tx.execute(_SETTLING, {"late_s": _BEAT_LATE_S})
     return frozenset(NodeId(row.id) for row in rows)
 
@@ -442,6 +447,6 @@ _RETURNING = text("""
 
 
 async def list_returning(tx: Transaction, model: str, within_s: float) -> frozenset[NodeId]:
-    """Nodes that lost a replica of it lately without anybody having ended it: their workers may start it anew."""
+    """Return nodes that lost a replica of the model lately without a stop: their workers may restart it."""
     rows = await tx.execute(_RETURNING, {"model": model, "within_s": within_s})
     return frozenset(NodeId(row.id) for row in rows)

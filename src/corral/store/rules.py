@@ -1,21 +1,31 @@
-"""The rules that ask for replicas. Whatever is saved was checked before; saving one lets it be tried again at once."""
+"""Stores the rules that ask for replicas, and reads what one pass of the scaler needs.
+
+Callers check rules before saving; saving one lets it be tried again at once. The number of statements of a pass does
+not grow with models, replicas or nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ARRAY, UUID, cast, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
-from corral.domain.replica import Rule, Window
+from corral.domain.operation import OperationId, OperationState
+from corral.domain.replica import Rule, RuleWindow
 from corral.policy.labels import parse_selector
-from corral.policy.models.rules import is_same
+from corral.policy.models.rules import is_same_rule
 from corral.store import outbox
 from corral.store.database import Transaction, is_storable
-from corral.store.schema import NOW, rules
+from corral.store.model_schema import model_demand, models
+from corral.store.schema import NOW, operations, rules
+
+PARALLEL_MAX = 1024
 
 
 async def list_rules(tx: Transaction) -> list[Rule]:
@@ -45,9 +55,10 @@ async def get_rule(tx: Transaction, model: str) -> Rule:
 
 
 async def save_rule(tx: Transaction, rule: Rule) -> bool:
-    """Write it, and forget that it could not be met: whoever saves it means "now". Whether it says something new.
+    """Write a rule and reset its backoff: a saved rule is to be tried now. Return whether it differs from the stored
+    one.
 
-    The event is written also if it does not: the reconciler looks again.
+    The event is written in either case: the reconciler looks again.
     """
     statement = select(rules).where(rules.c.model == rule.model).with_for_update()
     known = (await tx.execute(statement)).one_or_none()
@@ -56,7 +67,7 @@ async def save_rule(tx: Transaction, rule: Rule) -> bool:
         "min_replicas": rule.min_replicas,
         "max_replicas": rule.max_replicas,
         "spreads": rule.spreads,
-        "windows": [_window_json(window) for window in rule.windows],
+        "windows": [_render_window(window) for window in rule.windows],
         "time_zone": rule.time_zone,
         "route_policy": rule.route_policy,
         "unsatisfiable_until": None,
@@ -68,46 +79,45 @@ async def save_rule(tx: Transaction, rule: Rule) -> bool:
         .on_conflict_do_update(index_elements=["model"], set_={**values, "updated_at": NOW})
     )
     await outbox.append(tx, "rule.changed", rule.model, {"deleted": False})
-    return known is None or not is_same(_to_rule(known), rule)
+    return known is None or not is_same_rule(_to_rule(known), rule)
 
 
 async def put_rule(tx: Transaction, model: str, selector: object, *, least: int = 0, most: int = 0) -> Rule:
-    """A rule of a selector and two numbers. The selector is checked here: a broken one is never stored."""
+    """Write a rule of a selector and two numbers. The selector is checked here: an invalid one is never stored."""
     rule = Rule(model=model, selector=parse_selector(selector), min_replicas=least, max_replicas=most)
     await save_rule(tx, rule)
     return rule
 
 
 async def delete_rule(tx: Transaction, model: str) -> bool:
-    """Whether there was one."""
+    """Delete the rule of a model; return whether there was one."""
     if not is_storable(model):
         return False
-    gone = await tx.execute(delete(rules).where(rules.c.model == model))
-    if gone.rowcount:
+    deleted = await tx.execute(delete(rules).where(rules.c.model == model))
+    if deleted.rowcount:
         await outbox.append(tx, "rule.changed", model, {"deleted": True})
-    return bool(gone.rowcount)
+    return bool(deleted.rowcount)
 
 
-def setback_data(model: str, reason: str, until: datetime | None) -> dict[str, Any]:
-    """What the event about a setback says. Without a reason: there is none any more."""
+def make_backoff_data(model: str, reason: str, until: datetime | None) -> dict[str, Any]:
+    """Return the data of the event about a rule's backoff. Without a reason: the backoff has ended."""
     sentence = reason or "Nothing holds it back any more."
     return {"model": model, "sentence": sentence, "until": until.isoformat() if until else None}
 
 
 async def clear_unsatisfiable(tx: Transaction, models: Collection[str] | None = None) -> None:
-    """The fleet has changed: rules that were put aside as impossible deserve another look. It is told of those that
-    were."""
+    """Reset the backoff of rules after a change of the fleet, and append an event for those that had one."""
     statement = update(rules).where(rules.c.unsatisfiable_until.is_not(None) | (rules.c.unsatisfiable_ticks > 0))
     if models is not None:
         statement = statement.where(rules.c.model.in_(models))
     cleared = await tx.execute(
         statement.values(unsatisfiable_until=None, unsatisfiable_ticks=0).returning(rules.c.model)
     )
-    gone = [(row.model, setback_data(row.model, "", None)) for row in cleared]
-    await outbox.append_many(tx, "rule.setback", gone)
+    cleared_events = [(row.model, make_backoff_data(row.model, "", None)) for row in cleared]
+    await outbox.append_many(tx, "rule.setback", cleared_events)
 
 
-def _window_json(window: Window) -> dict[str, Any]:
+def _render_window(window: RuleWindow) -> dict[str, Any]:
     return {
         "cron": window.cron,
         "duration_s": window.duration_s,
@@ -123,9 +133,109 @@ def _to_rule(row: Any) -> Rule:
         min_replicas=row.min_replicas,
         max_replicas=row.max_replicas,
         spreads=row.spreads,
-        windows=tuple(Window(**window) for window in row.windows),
+        windows=tuple(RuleWindow(**window) for window in row.windows),
         time_zone=row.time_zone,
         route_policy=row.route_policy,
         unsatisfiable_until=row.unsatisfiable_until,
         unsatisfiable_ticks=row.unsatisfiable_ticks,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledModel:
+    """Holds what the scaler has to know of a model: whether it is enabled or pinned, its idle time and parallelism."""
+
+    name: str
+    run_hash: str
+    groups: tuple[str, ...]
+    is_enabled: bool
+    is_pinned: bool
+    # None: the model does not set it.
+    idle_s: float | None
+    # How many requests a replica works on at a time.
+    parallel: int
+
+
+async def list_scaled_models(tx: Transaction) -> list[ScaledModel]:
+    config = models.c.config
+    statement = select(
+        models.c.name,
+        models.c.run_hash,
+        config["groups"].label("groups"),
+        config["enabled"].label("enabled"),
+        config["pinned"].label("pinned"),
+        config["idle"].label("idle"),
+        config["options"]["parallel"].label("parallel"),
+    )
+    return [
+        ScaledModel(
+            name=row.name,
+            run_hash=row.run_hash,
+            groups=tuple(row.groups or ()),
+            is_enabled=row.enabled is not False,
+            is_pinned=row.pinned is True,
+            idle_s=None if row.idle is None else float(row.idle),
+            parallel=_parse_parallel(row.parallel),
+        )
+        for row in await tx.execute(statement)
+    ]
+
+
+def _parse_parallel(value: Any) -> int:
+    """Parse an option, which is free text of an admin; the engine decides about it, not the scaler."""
+    text = str(value)
+    return min(max(int(text), 1), PARALLEL_MAX) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
+
+
+async def list_waiting_requests(tx: Transaction) -> dict[str, int]:
+    """Return how many requests wait for each model, over all running frontends."""
+    total = func.sum(model_demand.c.waiting).label("waiting")
+    statement = (
+        select(model_demand.c.model, total)
+        .where(model_demand.c.expires_at > func.corral_now(), model_demand.c.waiting > 0)
+        .group_by(model_demand.c.model)
+    )
+    return {row.model: int(row.waiting) for row in await tx.execute(statement)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationEnd:
+    """Holds the end of one operation: its state, and its error if it failed."""
+
+    state: OperationState
+    error_code: str
+    error_text: str
+
+
+async def list_operation_ends(tx: Transaction, ids: Collection[OperationId]) -> dict[OperationId, OperationEnd]:
+    """Return the ends of those of these operations that have ended."""
+    if not ids:
+        return {}
+    statement = select(operations.c.id, operations.c.state, operations.c.error_code, operations.c.error_text).where(
+        operations.c.id == func.any(cast(sorted(ids), ARRAY(UUID(as_uuid=False)))),
+        operations.c.finished_at.is_not(None),
+    )
+    return {
+        OperationId(row.id): OperationEnd(
+            state=OperationState(row.state), error_code=row.error_code or "", error_text=row.error_text or ""
+        )
+        for row in await tx.execute(statement)
+    }
+
+
+_WRITE_BACKOFFS = text("""
+    UPDATE rules r SET unsatisfiable_ticks = s.ticks, unsatisfiable_until = s.until
+      FROM jsonb_to_recordset(CAST(:backoffs AS jsonb)) AS s(model text, ticks int, until timestamptz)
+     WHERE r.model = s.model
+""")
+
+
+async def write_backoffs(tx: Transaction, backoffs: Mapping[str, tuple[int, datetime | None]]) -> None:
+    """Write how often in a row a rule could not be met, and until when it is left alone."""
+    if not backoffs:
+        return
+    rows = [
+        {"model": model, "ticks": ticks, "until": None if until is None else until.isoformat()}
+        for model, (ticks, until) in sorted(backoffs.items())
+    ]
+    await tx.execute(_WRITE_BACKOFFS, {"backoffs": json.dumps(rows)})

@@ -1,9 +1,9 @@
-"""The tables, with `model_schema.py` and `tenant_schema.py`. `migrations/` makes them; a test holds both against each
-other.
+"""The tables, with `model_schema.py`. `migrations/` creates them; a test compares both.
 
-Every table that hangs on a node has a foreign key with ON DELETE CASCADE: removing a node leaves nothing behind.
-`operations`, their targets and events are history instead: they outlive the nodes that they were about, so they keep a
-node's id and name as plain values.
+Every table that depends on a node has a foreign key with ON DELETE CASCADE: removing a node leaves nothing behind.
+`operations`, their targets and events are history instead: they outlive the nodes that they were about, so they keep
+a node's id and name as plain values. Usage outlives keys and users in the same way. The last number of a spool marks
+what it has delivered, so that a batch that is written twice counts once.
 """
 
 from __future__ import annotations
@@ -44,9 +44,91 @@ metadata = MetaData(
     }
 )
 
+users = Table(
+    "users",
+    metadata,
+    Column("id", ID, primary_key=True),
+    # The name in lower case.
+    Column("name", String(255), nullable=False, unique=True),
+    Column("scope", String(16), nullable=False),
+    # NULL: the user signs in by another way, or not at all.
+    Column("password_hash", Text),
+    Column("issuer", String(255)),
+    Column("subject", String(255)),
+    Column("disabled_at", TIME),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("created_by", String(255), nullable=False),
+    UniqueConstraint("issuer", "subject"),
+    CheckConstraint("scope IN ('admin', 'operate', 'infer')", name="scope"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    # The owner: a user who signed in with a password or by a provider, or a key that was used in a browser.
+    Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE"), index=True),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("expires_at", TIME, nullable=False),
+    Column("user_agent", String(255), nullable=False, server_default=""),
+    Column("key_id", ID, ForeignKey("api_keys.id", ondelete="CASCADE"), index=True),
+    CheckConstraint("num_nonnulls(user_id, key_id) = 1", name="owner"),
+)
+
+# Secrets of keys that were replaced, or deleted with their users. Never pruned: 64 characters for each rotation.
+retired_secrets = Table(
+    "retired_secrets",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("retired_at", TIME, nullable=False, server_default=NOW),
+)
+
+key_limits = Table(
+    "key_limits",
+    metadata,
+    Column("key_id", ID, ForeignKey("api_keys.id", ondelete="CASCADE"), primary_key=True),
+    # Empty: all models together.
+    Column("model", String(255), primary_key=True),
+    Column("requests_per_minute", Integer),
+    Column("tokens_per_minute", BigInteger),
+    Column("tokens_per_day", BigInteger),
+    Column("tokens_per_month", BigInteger),
+)
+
+usage = Table(
+    "usage",
+    metadata,
+    # The hour in which the requests began.
+    Column("hour", TIME, primary_key=True),
+    Column("key_id", String(64), primary_key=True),
+    Column("model", String(255), primary_key=True),
+    Column("call", String(32), primary_key=True),
+    # The node's name when it answered; empty: none was reached, or it was counted before there was this column.
+    Column("node", String(255), primary_key=True, server_default=""),
+    Column("key_name", String(100), nullable=False, server_default=""),
+    Column("user_name", String(255), nullable=False, server_default=""),
+    Column("requests", BigInteger, nullable=False, server_default=text("0")),
+    Column("errors", BigInteger, nullable=False, server_default=text("0")),
+    Column("prompt_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("cached_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("completion_tokens", BigInteger, nullable=False, server_default=text("0")),
+    # How many of the completion tokens were counted by events instead of reported by the engine.
+    Column("estimated_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Index("usage_key_id_hour_idx", "key_id", "hour"),
+)
+
+usage_spools = Table(
+    "usage_spools",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    # The last counted batch of the spool.
+    Column("batch", BigInteger, nullable=False),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+)
+
 
 class Xid8(UserDefinedType[str]):
-    """PostgreSQL's 64-bit transaction id; read as text."""
+    """Maps PostgreSQL's 64-bit transaction id, which is read as text."""
 
     cache_ok = True
 
@@ -54,7 +136,7 @@ class Xid8(UserDefinedType[str]):
         return "xid8"
 
 
-def node_id_column(*, primary_key: bool = False) -> Column[str]:
+def make_node_id_column(*, primary_key: bool = False) -> Column[str]:
     return Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, primary_key=primary_key)
 
 
@@ -70,12 +152,12 @@ nodes = Table(
     Column("version", String(64), nullable=False, server_default=""),
     Column("address", String(255), nullable=False, server_default=""),
     Column("http_address", String(255), nullable=False, server_default=""),
-    # The host that its last registration came from.
+    # The host that the node's last registration came from.
     Column("seen_address", String(255), nullable=False, server_default=""),
     # approval: an admin's decision
     Column("approved_at", TIME),
     Column("approved_by", String(255)),
-    # drain: an admin's intent, and apart from it the worker's own wish
+    # drain: an admin's intent, and apart from it the worker's own
     Column("drained_at", TIME),
     Column("drained_by", String(255)),
     Column("self_drained_at", TIME),
@@ -86,7 +168,7 @@ nodes = Table(
     Column("last_heartbeat_at", TIME),
     Column("bus_ok", Boolean),
     Column("bus_since", TIME),
-    # When it was first on the bus after its approval.
+    # When the node was first on the bus after its approval.
     Column("bus_joined_at", TIME),
     # what the worker reports; NULL is unknown, 0 is a reading
     Column("total_vram", BigInteger),
@@ -111,7 +193,7 @@ nodes = Table(
     Column("budget_override", String(64)),
     # Labels of the worker that count, as an object: an admin has approved exactly these pairs.
     Column("approved_labels", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
-    # When it last told which backends it has; NULL: it never has, which is not the same as having none.
+    # When the node last reported its backends; NULL: never, which is not the same as having none.
     Column("backends_at", TIME),
     # The same for its processes and files.
     Column("holdings_at", TIME),
@@ -127,7 +209,7 @@ nodes = Table(
 node_labels = Table(
     "node_labels",
     metadata,
-    node_id_column(primary_key=True),
+    make_node_id_column(primary_key=True),
     Column("key", String(128), primary_key=True),
     Column("source", String(8), primary_key=True),
     Column("value", String(255), nullable=False),
@@ -139,7 +221,7 @@ bus_keys = Table(
     "bus_keys",
     metadata,
     Column("public_key", String(64), primary_key=True),
-    node_id_column(),
+    make_node_id_column(),
     Column("expires_at", TIME, nullable=False),
     Index("bus_keys_node_id_idx", "node_id"),
 )
@@ -148,12 +230,12 @@ replicas = Table(
     "replicas",
     metadata,
     Column("id", ID, primary_key=True),
-    node_id_column(),
+    make_node_id_column(),
     Column("model", String(255), nullable=False, index=True),
     Column("replica_index", Integer, nullable=False),
     Column("state", String(16), nullable=False),
     Column("address", String(255), nullable=False, server_default=""),
-    # The model's run hash when it was loaded; with another one than the model has now, it gets no requests.
+    # The model's run hash when the replica was loaded; if the model has another one now, it gets no requests.
     Column("revision", String(64), nullable=False, server_default=""),
     Column("engine_key", Text, nullable=False, server_default=""),
     Column("backend", String(255), nullable=False, server_default=""),
@@ -164,10 +246,10 @@ replicas = Table(
     Column("threads", Integer, nullable=False, server_default=text("1")),
     Column("load_s", Float),
     Column("loaded_at", TIME),
-    # When the worker last listed its process, and how often in a row it did not.
+    # When the worker last listed the process, and how often in a row it did not.
     Column("confirmed_at", TIME),
     Column("misses", Integer, nullable=False, server_default=text("0")),
-    # Of one that is being unloaded: why, when to tell the worker next, and what kept it so far.
+    # For an unloading replica: why, when to tell the worker next, and the last problem.
     Column("stop_reason", Text, nullable=False, server_default=""),
     Column("stop_due_at", TIME),
     Column("stop_attempts", Integer, nullable=False, server_default=text("0")),
@@ -184,8 +266,8 @@ reservations = Table(
     "reservations",
     metadata,
     Column("id", ID, primary_key=True),
-    node_id_column(),
-    # Whose load it is; a holder reserves once per node, and the reservation lives as long as the load.
+    make_node_id_column(),
+    # The load that holds the reservation, once per node; the reservation lives as long as the load.
     Column("holder", String(255), nullable=False),
     Column("vram_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("ram_bytes", BigInteger, nullable=False, server_default=text("0")),
@@ -240,10 +322,10 @@ api_keys = Table(
     Column("name", String(100), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
     Column("prefix", String(16), nullable=False),
-    # The secret before this one, for as long as it still works.
+    # The previous secret, for as long as it still works.
     Column("previous_hash", String(64), index=True),
     Column("previous_until", TIME),
-    # A key that belongs to an agent node goes with it and is no admin's.
+    # A key of an agent node is deleted with it and is no admin's.
     Column("node_id", ID, ForeignKey("nodes.id", ondelete="CASCADE")),
     Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE")),
     Column("scope", String(16), nullable=False, server_default="admin"),
@@ -251,15 +333,15 @@ api_keys = Table(
     Column("models", JSONB),
     Column("expires_at", TIME),
     Column("revoked_at", TIME),
-    # Written with what it has used, by `store/usage.py`, and for other calls by `store/access.py`; NULL: never.
+    # Written with the key's usage by `store/usage.py`, and for other calls by `store/access.py`; NULL: never.
     Column("last_used_at", TIME),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("created_by", String(255), nullable=False),
     CheckConstraint("scope IN ('admin', 'operate', 'infer')", name="scope"),
 )
 
-# Nodes that an admin has removed: the worker of one that asks is told so. A database from before the removal knows
-# nothing of it, and tells nobody to end anything.
+# Nodes that an admin has removed: their workers learn it when they call. A database from before the removal knows
+# nothing of it, and tells no worker to end anything.
 removed_nodes = Table(
     "removed_nodes",
     metadata,
@@ -288,7 +370,7 @@ frontends = Table(
     Column("version", String(64), nullable=False),
     Column("started_at", TIME, nullable=False, server_default=NOW),
     Column("seen_at", TIME, nullable=False, server_default=NOW),
-    # Whether it was connected to NATS when it was last seen; absent from frontends that do not say.
+    # Whether the frontend was connected to NATS when it was last seen; NULL for frontends that do not report it.
     Column("bus_ok", Boolean),
 )
 
@@ -320,7 +402,7 @@ idempotency_keys = Table(
     Column("hash", String(64), primary_key=True),
     Column("request_hash", String(64), nullable=False),
     Column("status", Integer, nullable=False),
-    # Sealed with the key itself, which is not stored: the answer may hold a secret that was told once.
+    # Sealed with the key itself, which is not stored: the answer may hold a secret that is shown once.
     Column("answer", LargeBinary, nullable=False),
     Column("created_at", TIME, nullable=False, server_default=NOW, index=True),
 )
@@ -355,11 +437,11 @@ operations = Table(
     Column("message", Text, nullable=False, server_default=""),
     Column("error_code", String(64)),
     Column("error_text", Text),
-    # Who works on it, until when, and the number that makes an older owner's writes fail.
+    # The owner, the end of its lease, and the fence that makes an older owner's writes fail.
     Column("owner", String(64)),
     Column("lease_until", TIME),
     Column("fence", BigInteger, nullable=False, server_default=text("0")),
-    # When there is something to do next; NULL: nothing until somebody sets it.
+    # When there is something to do next; NULL: nothing until it is set.
     Column("due_at", TIME),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
     Column("reaped", Boolean, nullable=False, server_default=text("false")),
@@ -438,7 +520,7 @@ operation_targets = Table(
     ),
     CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),
 )
-# By node: what is still going on there, for when the node comes back, is drained or is removed.
+# Open targets by node, for when the node comes back, is drained or is removed.
 Index(
     "operation_targets_open_idx",
     operation_targets.c.node,
@@ -464,7 +546,7 @@ assignment_generations = Sequence("assignment_generations", metadata=metadata)
 assignments = Table(
     "assignments",
     metadata,
-    node_id_column(primary_key=True),
+    make_node_id_column(primary_key=True),
     Column("backend", String(255), primary_key=True),
     Column("desired", String(16), nullable=False),
     Column(
@@ -487,7 +569,7 @@ assignments = Table(
 installed_backends = Table(
     "installed_backends",
     metadata,
-    node_id_column(primary_key=True),
+    make_node_id_column(primary_key=True),
     Column("name", String(255), primary_key=True),
     Column("meta", String(255), nullable=False, server_default=""),
     Column("alias", String(255), nullable=False, server_default=""),
@@ -503,7 +585,7 @@ installed_backends = Table(
     Column("reported_at", TIME, nullable=False, server_default=NOW),
 )
 
-# Galleries that came with a file of the whole fleet, beside those of the settings.
+# Galleries that came with a fleet file, beside those of the settings.
 galleries = Table(
     "galleries",
     metadata,
@@ -514,7 +596,7 @@ galleries = Table(
     CheckConstraint("kind IN ('backends', 'models')", name="kind"),
 )
 
-# The last good copy of each gallery's index: the same for every frontend, also when its source is gone.
+# The last valid copy of each gallery's index: the same for every frontend, also when its source is gone.
 gallery_copies = Table(
     "gallery_copies",
     metadata,
@@ -528,7 +610,7 @@ gallery_copies = Table(
     Column("problem", Text, nullable=False, server_default=""),
 )
 
-# What a tag of a registry pointed to when it was last asked.
+# The digest that a tag of a registry pointed to at the last query.
 gallery_digests = Table(
     "gallery_digests",
     metadata,
@@ -543,7 +625,7 @@ history_moments = Table(
     metadata,
     Column("at", TIME, primary_key=True, server_default=NOW),
     Column("cluster", JSONB, nullable=False),
-    # What the values of each node are, in their order.
+    # The names of the values of each node, in their order.
     Column("names", JSONB, nullable=False),
     Column("nodes", JSONB, nullable=False),
 )

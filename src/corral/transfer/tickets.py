@@ -1,13 +1,12 @@
-"""Tickets: what lets one machine read or write files at another, and what shows that a load was asked for, signed by
-the control plane.
+"""Tickets signed by the control plane: a right to read or write files at another machine, or proof of a requested load.
 
     ct1.<claims>.<signature>      both in base64 without padding; claims are JSON
 
 A ticket names its reader, one right, until when, and at which node (`*`: any). It is signed with the Ed25519 key of the
 frontends' account on the bus, which every node knows the public half of; what is signed begins with words that no token
 of the bus begins with. Guarantee: `verify_ticket` returns what the control plane has signed for this node and this
-moment, or raises. Limit: whoever holds a ticket can use it, so those for files are short-lived; and the clock of
-whoever checks it decides, with a minute's grace.
+moment, or raises. Limit: every holder of a ticket can use it, so those for files are short-lived; and the clock of the
+verifying machine decides, with a minute's grace.
 """
 
 from __future__ import annotations
@@ -23,47 +22,47 @@ import nacl.exceptions
 import nacl.signing
 
 from corral.domain.errors import InvalidRequest, NotAllowed, NotAuthenticated
-from corral.ports.credentials import ANYWHERE
+from corral.ports.credentials import ANY_AUDIENCE
 
-Sign = Callable[[bytes], bytes]
+TicketSigner = Callable[[bytes], bytes]
 
-_MARK = "ct1"
-_SIGNED = b"corral ticket 1\n"
+_TICKET_PREFIX = "ct1"
+_SIGNATURE_PREFIX = b"corral ticket 1\n"
 # Clocks of machines differ a little.
 GRACE_S = 60.0
-# Far above what one has; nobody makes us parse more.
+# Far above the size of a real ticket, so that nobody makes us parse more.
 MAX_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """`scope`: `ports.credentials.READS_BLOBS`, `writes_file(key)` or `runs_model(…)`."""
+    """A signed right to read or write files at another machine, or proof that a load was requested."""
 
     reader: str
     scope: str
     # Seconds since 1970.
     expires_at: int
-    audience: str = ANYWHERE
+    audience: str = ANY_AUDIENCE
 
 
-def sign_ticket(ticket: Ticket, sign: Sign) -> str:
+def sign_ticket(ticket: Ticket, sign: TicketSigner) -> str:
     claims = {"sub": ticket.reader, "scope": ticket.scope, "exp": ticket.expires_at, "aud": ticket.audience}
     body = _encode(json.dumps(claims, separators=(",", ":"), sort_keys=True).encode())
-    return f"{_MARK}.{body}.{_encode(sign(_SIGNED + body.encode()))}"
+    return f"{_TICKET_PREFIX}.{body}.{_encode(sign(_SIGNATURE_PREFIX + body.encode()))}"
 
 
 def verify_ticket(text: str, public_key: str, *, audience: str, scopes: tuple[str, ...], now: datetime) -> Ticket:
-    """The ticket, if it gives one of these rights, here and now."""
+    """Return the ticket, if it gives one of these rights, here and now."""
     if not public_key:
         raise NotAuthenticated(
-            "This node has not been told yet whose tickets count.",
-            hint="It is told with its bus credential; look at its connection to the frontends.",
+            "This node has not received the key that tickets are checked with.",
+            hint="The key comes with its bus credential: check the node's connection to the frontends.",
             code="no_ticket_key",
         )
-    ticket = _read(text, public_key)
+    ticket = _parse_ticket(text, public_key)
     if ticket.expires_at + GRACE_S < now.timestamp():
-        raise NotAuthenticated("This ticket has run out.", hint="Ask for another.", code="ticket_expired")
-    if ticket.audience not in (ANYWHERE, audience):
+        raise NotAuthenticated("This ticket has expired.", hint="Request a new one.", code="ticket_expired")
+    if ticket.audience not in (ANY_AUDIENCE, audience):
         raise NotAllowed("This ticket is for another node.", code="ticket_elsewhere")
     if ticket.scope not in scopes:
         raise NotAllowed("This ticket is for something else.", code="ticket_scope")
@@ -71,18 +70,18 @@ def verify_ticket(text: str, public_key: str, *, audience: str, scopes: tuple[st
 
 
 def check_ticket_key(public_key: str) -> str:
-    """The public nkey, once it is known to be one; `InvalidRequest` otherwise."""
-    _verify_key(public_key)
+    """Return the public nkey, once it is known to be one; `InvalidRequest` otherwise."""
+    _load_verify_key(public_key)
     return public_key
 
 
-def _read(text: str, public_key: str) -> Ticket:
+def _parse_ticket(text: str, public_key: str) -> Ticket:
     parts = text.split(".") if len(text) <= MAX_CHARACTERS else []
-    if len(parts) != 3 or parts[0] != _MARK:
+    if len(parts) != 3 or parts[0] != _TICKET_PREFIX:
         raise NotAuthenticated("A ticket is needed here.", code="ticket_needed")
-    key = _verify_key(public_key)
+    key = _load_verify_key(public_key)
     try:
-        key.verify(_SIGNED + parts[1].encode(), _decode(parts[2]))
+        key.verify(_SIGNATURE_PREFIX + parts[1].encode(), _decode(parts[2]))
         claims = json.loads(_decode(parts[1]))
         return Ticket(
             reader=str(claims["sub"]),
@@ -94,11 +93,11 @@ def _read(text: str, public_key: str) -> Ticket:
         raise NotAuthenticated("This ticket was not signed by this cluster.", code="ticket_forged") from error
 
 
-def _verify_key(public_key: str) -> nacl.signing.VerifyKey:
+def _load_verify_key(public_key: str) -> nacl.signing.VerifyKey:
     try:
         # A public nkey: prefix byte, 32 bytes of key, two bytes of checksum.
         raw = base64.b32decode(public_key)
-        # Any other length than that of a key is refused by the library.
+        # The library refuses any other length than that of a key.
         return nacl.signing.VerifyKey(raw[1:-2])
     except (binascii.Error, ValueError, nacl.exceptions.CryptoError) as error:
         raise InvalidRequest("The key that tickets are checked with is damaged.", code="bad_ticket_key") from error

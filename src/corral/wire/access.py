@@ -1,4 +1,5 @@
-"""Join tokens and API keys as JSON. A secret appears once, in the answer that made it."""
+"""Bodies about join tokens, API keys, and the commands that make another machine a node. A secret appears once, in the
+response that created it."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from corral.domain.access import Scope
-from corral.wire.base import Lenient, Strict
+from corral.wire.base import LenientModel, StrictModel
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 YEAR_S = 365 * 24 * 3600
 Lifetime = Annotated[float, Field(gt=0, le=10 * YEAR_S)]
 
 
-class TokenIn(Strict):
+class TokenIn(StrictModel):
+    """A join token to create."""
+
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "rack 2", "max_uses": 4, "expires_in_s": 3600, "approves": False}]}
     )
@@ -24,11 +27,15 @@ class TokenIn(Strict):
     max_uses: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=1, description="How many machines may join with it; null for any number."
     )
-    expires_in_s: Lifetime | None = Field(default=24 * 3600, description="null: it does not expire")
-    approves: bool = Field(default=False, description="Machines that join with it are approved at once.")
+    expires_in_s: Lifetime | None = Field(
+        default=24 * 3600, description="Lifetime in seconds; null: it does not expire."
+    )
+    approves: bool = Field(default=False, description="Machines that join with it are approved automatically.")
 
 
-class TokenOut(Lenient):
+class TokenOut(LenientModel):
+    """A join token, without its secret."""
+
     id: str
     name: str
     prefix: str = Field(description="The first characters, to tell tokens apart.", examples=["cj_9fKq"])
@@ -42,47 +49,53 @@ class TokenOut(Lenient):
     state: str = Field(description="active, used_up, expired or revoked")
 
 
-class TokenMade(TokenOut):
+class CreatedTokenOut(TokenOut):
+    """A join token that was just created, with its secret."""
+
     token: str = Field(description="The secret. It is not shown again.")
 
 
 Requests = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Tokens = Annotated[int, Field(ge=1, le=2**53)]
-# What each scope may, for the description.
-SCOPES = "admin: everything; operate: nodes, engines, models, operations; infer: ask models"
+# What each scope allows, for the description.
+SCOPES = "admin: everything; operate: nodes, engines, models, operations; infer: inference only"
 PATTERN_COUNT_MAX = 100
 LIMIT_COUNT_MAX = 100
 Patterns = Annotated[list[Label], Field(max_length=PATTERN_COUNT_MAX)]
 
 
-class LimitIn(Strict):
-    """How much a key may ask of one model, or of all together."""
+class LimitIn(StrictModel):
+    """A limit to set on a key: requests and tokens for one model, or for all models together."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"requests_per_minute": 60, "tokens_per_day": 100_000}]})
 
-    model: str = Field(default="", max_length=255, description="The model's own name; empty: all models together.")
+    model: str = Field(
+        default="", max_length=255, description="Name of the model, not an alias; empty: all models together."
+    )
     requests_per_minute: Requests | None = None
     tokens_per_minute: Tokens | None = None
-    tokens_per_day: Tokens | None = Field(default=None, description="Of a calendar day in UTC.")
-    tokens_per_month: Tokens | None = Field(default=None, description="Of a calendar month in UTC.")
+    tokens_per_day: Tokens | None = Field(default=None, description="Limit for each calendar day in UTC.")
+    tokens_per_month: Tokens | None = Field(default=None, description="Limit for each calendar month in UTC.")
 
     @model_validator(mode="after")
-    def _limits_something(self) -> Self:
+    def _check_has_limit(self) -> Self:
         if all(value is None for name, value in self if name != "model"):
             raise ValueError("a limit needs at least one number")
         return self
 
 
-def _one_each(limits: list[LimitIn]) -> list[LimitIn]:
+def _check_one_each(limits: list[LimitIn]) -> list[LimitIn]:
     if len({limit.model for limit in limits}) < len(limits):
         raise ValueError("the same model has two limits")
     return limits
 
 
-LimitsIn = Annotated[list[LimitIn], Field(max_length=LIMIT_COUNT_MAX), AfterValidator(_one_each)]
+LimitsIn = Annotated[list[LimitIn], Field(max_length=LIMIT_COUNT_MAX), AfterValidator(_check_one_each)]
 
 
-class KeyIn(Strict):
+class KeyIn(StrictModel):
+    """An API key to create."""
+
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
@@ -99,31 +112,37 @@ class KeyIn(Strict):
 
     name: Label = Field(examples=["ci"])
     scope: Scope = Field(default=Scope.INFER, description=SCOPES)
-    user: str | None = Field(default=None, max_length=255, description="Whose it is; it can do no more than they may.")
-    models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: every model.")
+    user: str | None = Field(
+        default=None, max_length=255, description="User that the key belongs to; their scope also limits the key."
+    )
+    models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: all models.")
     limits: LimitsIn = Field(default=[])
     expires_in_s: Lifetime | None = None
 
 
-class KeyPatch(Strict):
-    """What shall be different; what is left out stays."""
+class KeyPatch(StrictModel):
+    """A change of an API key; a field that is left out stays."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"limits": [{"requests_per_minute": 60}]}]})
 
     name: Label = Field(default="")
     scope: Scope = Field(default=Scope.ADMIN, description=SCOPES)
-    models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: every model.")
-    limits: LimitsIn = Field(default=[], description="These and no others.")
-    expires_in_s: Lifetime | None = Field(default=None, description="From now on; null: it does not expire.")
+    models: Patterns | None = Field(default=None, description="Patterns such as llama-*; null: all models.")
+    limits: LimitsIn = Field(default=[], description="The new limits; they replace all previous ones.")
+    expires_in_s: Lifetime | None = Field(default=None, description="New lifetime from now; null: it does not expire.")
 
 
-class RotateIn(Strict):
+class RotateIn(StrictModel):
+    """A request to rotate a key: how long its old secret still works."""
+
     grace_s: Annotated[float, Field(gt=0, le=30 * 24 * 3600)] | None = Field(
         default=None, description="How long the old secret still works; null: it stops at once."
     )
 
 
-class LimitOut(Lenient):
+class LimitOut(LenientModel):
+    """A limit of a key: requests and tokens for one model, or for all models together."""
+
     model: str = Field(default="", description="Empty: all models together.")
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -131,7 +150,9 @@ class LimitOut(Lenient):
     tokens_per_month: int | None = None
 
 
-class KeyOut(Lenient):
+class KeyOut(LenientModel):
+    """An API key, without its secret."""
+
     id: str
     name: str
     prefix: str
@@ -143,20 +164,24 @@ class KeyOut(Lenient):
     scope: str = Field(default=Scope.ADMIN.value, description=SCOPES)
     user_id: str | None = None
     user_name: str | None = None
-    node_id: str | None = Field(default=None, description="The agent node that it belongs to.")
-    models: list[str] | None = Field(default=None, description="Patterns of what it may ask; null: every model.")
+    node_id: str | None = Field(default=None, description="The agent node that the key belongs to.")
+    models: list[str] | None = Field(default=None, description="Patterns of models that it may use; null: all models.")
     limits: list[LimitOut] = Field(default=[])
-    previous_until: datetime | None = Field(default=None, description="The secret before this one works until then.")
+    previous_until: datetime | None = Field(default=None, description="The previous secret works until then.")
     last_used_at: datetime | None = Field(
         default=None, description="When it was last used, to about a minute; null: never."
     )
 
 
-class KeyMade(KeyOut):
+class CreatedKeyOut(KeyOut):
+    """An API key that was just created or rotated, with its secret."""
+
     key: str = Field(description="The secret. It is not shown again.")
 
 
-class AuditEntryOut(Lenient):
+class AuditEntryOut(LenientModel):
+    """One entry of the audit log: who did what to what."""
+
     id: int
     at: datetime
     actor: str
@@ -165,6 +190,22 @@ class AuditEntryOut(Lenient):
     detail: str
 
 
-class AuditOut(Lenient):
-    entries: list[AuditEntryOut] = Field(description="The newest first.")
-    next: int | None = Field(description="Send it as `before` for the next page; null: this was the last one.")
+class AuditOut(LenientModel):
+    """A page of the audit log."""
+
+    entries: list[AuditEntryOut] = Field(description="Entries, newest first.")
+    next: int | None = Field(description="Send this as `before` for the next page; null: this is the last page.")
+
+
+class JoinOut(LenientModel):
+    """The commands that make another machine a node, and whether that machine can reach the cluster."""
+
+    url: str = Field(description="The address by which the other machine reaches this cluster.")
+    problem: str | None = Field(description="Why other machines cannot reach this cluster; null: they can.")
+    hint: str | None = Field(description="What to do about the problem.")
+    command: str = Field(description="Installs Corral and starts its worker; {token} stands for a join token.")
+    command_without_curl: str = Field(description="The same command for a machine without curl.")
+    worker_command: str = Field(description="Starts the worker where Corral is installed already.")
+    version: str = Field(description="The version that is installed.", examples=["0.1.0"])
+    wheel_sha256: str = Field(description="SHA-256 of the wheel, which the script checks.")
+    script_sha256: str = Field(description="SHA-256 of the script.")

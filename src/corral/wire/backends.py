@@ -1,4 +1,4 @@
-"""Backends as JSON: what a worker reports to have, and what admins see and ask for."""
+"""Bodies about backends: what workers report, and what admins see and request."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from corral.wire.base import Lenient, Strict
+from corral.domain.duration import find_seconds
+from corral.wire.base import LenientModel, StrictModel
 from corral.wire.nodes import Bytes, Name
-from corral.wire.operations import Camel
+from corral.wire.operations import CamelCaseModel
 
 BackendName = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Text = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Generation = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class InstalledIn(Lenient):
-    """One backend that a worker has."""
+class InstalledBackendIn(LenientModel):
+    """One installed backend, as a worker reports it."""
 
     name: BackendName
     meta: Text = ""
@@ -34,25 +35,24 @@ class InstalledIn(Lenient):
     installed_at: datetime | None = None
 
 
-class BackendsReportIn(Lenient):
-    """Everything that a worker has, at once: what is not in it is not there."""
+class BackendsReportIn(LenientModel):
+    """A worker's report of all backends that it has installed; a backend that is not listed is not installed."""
 
     boot_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    backends: Annotated[list[InstalledIn], Field(max_length=1000)]
+    backends: Annotated[list[InstalledBackendIn], Field(max_length=1000)]
     removed: Annotated[dict[BackendName, Generation], Field(max_length=1000)] = Field(
         default_factory=dict, description="Backends that were removed, with the generation of the removal."
     )
 
 
-# --- what admins ask for ---
+# --- what admins request ---
 
 DURATION = r"^\d{1,9}(\.\d{1,3})?(ms|s|m|h|d)?$"
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 NODES_MAX = 10_000
 Uri = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 VersionText = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
-# Absent: every node that may have it. An empty list is refused: it never means "all".
+# Absent means all suitable nodes. An empty list is refused, because it could be read as "all".
 NodeList = Annotated[list[Name], Field(min_length=1, max_length=NODES_MAX)]
 
 
@@ -62,54 +62,58 @@ def _check_duration(text: str) -> str:
     return text
 
 
-# The pattern stands in the description; whoever breaks it is told in words.
+# The pattern is in the description; the error for a value that breaks it is a sentence.
 Duration = Annotated[str, AfterValidator(_check_duration), WithJsonSchema({"type": "string", "pattern": DURATION})]
 
 
-class StrategyIn(Strict):
-    """How a fan-out goes over its nodes."""
+class StrategyIn(StrictModel):
+    """How an operation rolls out over its nodes: waves, and what happens after a failure."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"waves": [1, 5], "stop_on_failure": True, "rollback": True, "deadline": "1h"}]}
     )
 
     waves: Annotated[list[Annotated[int, Field(ge=1, le=NODES_MAX)]], Field(max_length=100)] = Field(
-        default_factory=list, description="How many nodes each wave has; the last number repeats. Empty: all at once."
+        default_factory=list, description="Number of nodes in each wave; the last number repeats. Empty: all at once."
     )
-    stop_on_failure: bool = Field(default=False, description="After a failure later waves are not begun.")
-    rollback: bool = Field(default=False, description="After a failure changed nodes go back to what they had.")
+    stop_on_failure: bool = Field(default=False, description="Start no further wave after a failure.")
+    rollback: bool = Field(default=False, description="After a failure, roll changed nodes back.")
     deadline: Duration | None = Field(
-        default=None, description="How long an absent node may owe it: 90s, 30m, 1h, 7d. Absent: for ever."
+        default=None,
+        description="How long the change may stay pending on offline nodes: 90s, 30m, 1h, 7d. Absent: no limit.",
     )
 
     @property
     def deadline_s(self) -> float | None:
-        if self.deadline is None:
-            return None
-        number = self.deadline.rstrip("msdh")
-        return float(number) * _UNIT_S[self.deadline[len(number) :]]
+        return None if self.deadline is None else find_seconds(self.deadline)
 
 
-class TargetsIn(Strict):
-    """On which nodes, and how over them."""
+class TargetsIn(StrictModel):
+    """The nodes that an operation is for, and how it rolls out over them."""
 
     nodes: NodeList | None = Field(
-        default=None, description="Names or ids. Absent: every node that may have it.", examples=[["gpu-a"]]
+        default=None, description="Names or ids of nodes. Absent: all suitable nodes.", examples=[["gpu-a"]]
     )
     strategy: StrategyIn = Field(default_factory=StrategyIn)
 
 
-class WishIn(TargetsIn):
-    version: VersionText = Field(default="", description="Empty: the newest.")
-    ignore_capability: bool = Field(default=False, description="Also where the hardware does not ask for it.")
+class BackendChangeIn(TargetsIn):
+    """A change of a backend: its nodes, its version and whether the hardware is ignored."""
+
+    version: VersionText = Field(default="", description="Version; empty: the newest.")
+    ignore_capability: bool = Field(
+        default=False, description="Also install on nodes whose hardware the build is not for."
+    )
 
 
-class InstallIn(WishIn):
-    force: bool = Field(default=False, description="Fetch it again also where it is installed.")
+class InstallBackendIn(BackendChangeIn):
+    """An installation of a backend from a gallery."""
+
+    force: bool = Field(default=False, description="Download and install again where it is installed already.")
 
 
-class ExternalIn(WishIn):
-    """A backend that is in no gallery."""
+class ExternalBackendIn(BackendChangeIn):
+    """An installation of a backend that is in no gallery, from an address."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -117,22 +121,22 @@ class ExternalIn(WishIn):
         }
     )
 
-    uri: Uri = Field(min_length=1, description="An archive, a wheel or an OCI artifact.")
-    name: Text = Field(default="", description="What it is to be called; OCI artifacts need one.")
+    uri: Uri = Field(min_length=1, description="Address of an archive, a wheel or an OCI artifact.")
+    name: Text = Field(default="", description="Name of the backend; required for OCI artifacts.")
     alias: Text = ""
-    sha256: Sha256 = Field(default="", description="Of the file. Without it nobody checks what arrives.")
+    sha256: Sha256 = Field(default="", description="SHA-256 of the file. Without it, the download is not verified.")
 
 
-class ApplyIn(InstallIn):
-    """The ancestor's body of `POST /backends/apply`."""
+class ApplyBackendIn(InstallBackendIn):
+    """LocalAI's body of `POST /backends/apply`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "llama-cpp"}]})
 
     id: BackendName = Field(description="A name or gallery@name.")
 
 
-class NodeInstallIn(Strict):
-    """`backend` from a gallery, or a `uri` with a name."""
+class NodeBackendInstallIn(StrictModel):
+    """An installation on one node: a `backend` of a gallery, or a `uri` with a name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"backend": "llama-cpp"}]})
 
@@ -145,12 +149,14 @@ class NodeInstallIn(Strict):
     force: bool = False
     ignore_capability: bool = False
     backend_galleries: Annotated[list[dict[str, Any]], Field(max_length=100)] = Field(
-        default_factory=list, description="Of the ancestor. Galleries are a setting of the frontends; leave it empty."
+        default_factory=list, description="Field of LocalAI. Galleries are a setting of the frontends; leave it empty."
     )
     strategy: StrategyIn = Field(default_factory=StrategyIn)
 
 
-class NodeBackendIn(Strict):
+class NodeBackendChangeIn(StrictModel):
+    """A change of one backend on one node."""
+
     model_config = ConfigDict(json_schema_extra={"examples": [{"backend": "llama-cpp"}]})
 
     backend: BackendName
@@ -158,66 +164,72 @@ class NodeBackendIn(Strict):
     strategy: StrategyIn = Field(default_factory=StrategyIn)
 
 
-class AdmittedOut(Camel):
-    """The operation is written down; ask for it, follow it, or come back later."""
+class BackendOperationOut(CamelCaseModel):
+    """The operation about a backend that a request was admitted as, with where to follow it."""
 
     id: str
     job_id: str = Field(description="The same as `id`.")
     uuid: str = Field(description="The same as `id`.")
     status_url: str = Field(examples=["/api/backends/job/<id>"])
-    status_url_of_ancestor: str = Field(alias="status_url", description="The same as `statusUrl`.")
+    status_url_of_localai: str = Field(alias="status_url", description="The same as `statusUrl`.")
     message: str
     state: str
-    deduplicated: bool = Field(description="True: the same was asked for already, and this is that operation.")
+    deduplicated: bool = Field(description="True: the same change was requested already, and this is its operation.")
 
 
-class PlannedNodeOut(Lenient):
+class PlannedNodeOut(LenientModel):
+    """What a planned operation would do on one node."""
+
     node_id: str
     node_name: str
-    node_status: str = Field(description="An offline node gets it when it is back.")
-    backend: str = Field(description="The concrete build that its hardware gets.")
+    node_status: str = Field(description="Status of the node; an offline node gets the change when it is back.")
+    backend: str = Field(description="The build that is picked for its hardware.")
     version: str = ""
     desired: str
     previous_version: str = Field(default="", description="The version that the node has now.")
-    has_it: bool = Field(default=False, description="The node has what is asked for; nothing changes there.")
+    has_it: bool = Field(default=False, description="The node already has this version; nothing changes there.")
     source: str = ""
     uri: str = ""
     wave: int = 0
-    fetch_bytes: Bytes | None = Field(default=None, description="About how much it has to fetch; null: not known.")
+    fetch_bytes: Bytes | None = Field(default=None, description="Estimated download size; null: not known.")
 
 
-class SkippedOut(Lenient):
+class SkippedNodeOut(LenientModel):
+    """A node that a planned operation leaves out, and why."""
+
     node_id: str
     node_name: str
     reason: str
 
 
-class PlanOut(Lenient):
-    """What would be done. Nothing was."""
+class BackendPlanOut(LenientModel):
+    """What an operation about a backend would do. Nothing was changed."""
 
     plan: Literal[True] = True
     kind: str
     backend: str
     nodes: list[PlannedNodeOut]
-    skipped: list[SkippedOut] = Field(default_factory=list)
-    fetch_bytes: Bytes | None = Field(default=None, description="Over all nodes; null when one is not known.")
+    skipped: list[SkippedNodeOut] = Field(default_factory=list)
+    fetch_bytes: Bytes | None = Field(default=None, description="Download size of all nodes; null if one is not known.")
 
 
-class RefusedOut(Lenient):
+class RefusedUpgradeOut(LenientModel):
+    """A backend whose upgrade was refused, and why."""
+
     backend: str
     code: str
     message: str
 
 
-class UpgradesAppliedOut(Lenient):
-    """One operation for each backend that had an upgrade."""
+class AppliedUpgradesOut(LenientModel):
+    """The operations that upgrade all backends: one for each, and those that were refused."""
 
-    operations: list[AdmittedOut]
-    refused: list[RefusedOut] = Field(default_factory=list)
+    operations: list[BackendOperationOut]
+    refused: list[RefusedUpgradeOut] = Field(default_factory=list)
 
 
-class JobOut(Camel):
-    """The ancestor's view of an operation."""
+class LocalAiJobOut(CamelCaseModel):
+    """LocalAI's view of an operation."""
 
     progress: float
     message: str
@@ -229,13 +241,13 @@ class JobOut(Camel):
     completed: bool | None = None
     cancelled: bool | None = None
     phase: str | None = None
-    state: str = Field(description="Ours, and more exact.")
+    state: str = Field(description="State of the operation in Corral's words, which are more exact.")
 
 
 # --- what admins see ---
 
 
-class InstalledOn(Lenient):
+class BackendInstallationOut(LenientModel):
     """One backend on one node, as its worker reported it."""
 
     node_id: str
@@ -247,33 +259,33 @@ class InstalledOn(Lenient):
     installed_at: datetime | None = None
     previous_version: str = ""
     size_bytes: Bytes | None = None
-    drifts: bool = Field(default=False, description="Not what most nodes have.")
-    has_upgrade: bool = Field(default=False, description="This node is behind.")
+    drifts: bool = Field(default=False, description="The version differs from that of most nodes.")
+    has_upgrade: bool = Field(default=False, description="There is an upgrade for this node.")
     upgrade_to: str = Field(default="", description="The version that this node would get; empty for images.")
 
 
-class InstalledBackendOut(Lenient):
-    """A backend that some node has. `Name`, `IsSystem`, `IsMeta` and `Nodes` are the ancestor's spelling."""
+class InstalledBackendOut(LenientModel):
+    """A backend that is installed on some node. `Name`, `IsSystem`, `IsMeta` and `Nodes` are LocalAI's spelling."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     name: str = Field(alias="Name")
     is_system: bool = Field(alias="IsSystem")
-    is_meta: bool = Field(default=False, alias="IsMeta", description="Never: what is installed is concrete.")
+    is_meta: bool = Field(default=False, alias="IsMeta", description="Always false: an installed backend is a build.")
     meta: str = ""
     alias: str = ""
     gallery: str = ""
-    version: str = Field(default="", description="What most nodes have.")
-    available_version: str = Field(default="", description="What it could be upgraded to.")
+    version: str = Field(default="", description="The version that most nodes have.")
+    available_version: str = Field(default="", description="The version that it can be upgraded to.")
     has_upgrade: bool = False
     upgrade_summary: str = Field(
         default="", description="Which version is the newest, and which nodes have another one."
     )
-    nodes: list[InstalledOn] = Field(alias="Nodes")
+    nodes: list[BackendInstallationOut] = Field(alias="Nodes")
 
 
-class NodeBackendOut(Lenient):
-    """One backend of one node."""
+class NodeBackendOut(LenientModel):
+    """One installed backend of one node."""
 
     name: str
     meta: str = ""
@@ -282,7 +294,7 @@ class NodeBackendOut(Lenient):
     digest: str = ""
     uri: str = ""
     gallery: str = ""
-    gallery_url: str = Field(default="", description="The ancestor's name for `gallery`.")
+    gallery_url: str = Field(default="", description="LocalAI's name for `gallery`.")
     is_system: bool = False
     is_meta: bool = False
     previous_version: str = ""
@@ -291,7 +303,9 @@ class NodeBackendOut(Lenient):
     generation: int = 0
 
 
-class CatalogEntryOut(Camel):
+class CatalogEntryOut(CamelCaseModel):
+    """One entry of the backend catalog, with where it is installed."""
+
     id: str = Field(examples=["corral@llama-cpp"])
     name: str
     gallery: str
@@ -304,40 +318,48 @@ class CatalogEntryOut(Camel):
     is_meta: bool
     is_alias: bool = False
     is_development: bool = False
-    is_unverified: bool = Field(default=False, description="Nobody has run it on the machines Corral is tested on.")
-    capabilities: dict[str, str] = Field(default_factory=dict, description="Hardware to concrete; of a meta only.")
-    runs_on: list[str] = Field(default_factory=list, description="Capabilities of present nodes that can run it.")
-    versions: list[str] = Field(default_factory=list, description="Newest first.")
-    meta_backend_for: str | None = Field(default=None, description="The meta that a concrete belongs to.")
-    installed: bool = Field(description="On at least one node.")
-    version: str = Field(default="", description="The installed one, or the newest there is.")
-    processing: bool = Field(default=False, description="An operation about it is under way.")
+    is_unverified: bool = Field(
+        default=False, description="It has not been run on the machines that Corral is tested on."
+    )
+    capabilities: dict[str, str] = Field(
+        default_factory=dict, description="Build for each kind of hardware; only of a meta backend."
+    )
+    runs_on: list[str] = Field(default_factory=list, description="Capabilities of current nodes that can run it.")
+    versions: list[str] = Field(default_factory=list, description="Versions, newest first.")
+    meta_backend_for: str | None = Field(default=None, description="The meta backend that a build belongs to.")
+    installed: bool = Field(description="Whether it is installed on at least one node.")
+    version: str = Field(default="", description="The installed version, or the newest one.")
+    processing: bool = Field(default=False, description="An operation about it is running.")
     job_id: str | None = None
     is_deletion: bool = False
-    nodes: list[InstalledOn] = Field(default_factory=list)
+    nodes: list[BackendInstallationOut] = Field(default_factory=list)
 
 
-class CatalogPageOut(Camel):
+class CatalogPageOut(CamelCaseModel):
+    """A page of the backend catalog."""
+
     backends: list[CatalogEntryOut]
-    processing_backends: dict[str, str] = Field(description="Name to operation.")
-    task_types: dict[str, str] = Field(description="Name to what is being done.")
+    processing_backends: dict[str, str] = Field(description="Id of the running operation by backend name.")
+    task_types: dict[str, str] = Field(description="Kind of the running operation by backend name.")
     available_backends: int
     installed_backends: int
-    system_capability: str = Field(description="Capabilities of the present nodes, with commas.")
+    system_capability: str = Field(description="Capabilities of the current nodes, separated by commas.")
     prefer_development_backends: bool = False
     all_tags: list[str]
     current_page: int
     total_pages: int
 
 
-class DriftOut(Lenient):
+class NodeDriftOut(LenientModel):
+    """A node whose installed version differs from that of most nodes."""
+
     node_id: str
     node_name: str
     version: str = ""
     digest: str = ""
 
 
-class NodeUpgradeOut(Lenient):
+class NodeUpgradeOut(LenientModel):
     """What an upgrade would change on one node."""
 
     node_id: str
@@ -346,21 +368,24 @@ class NodeUpgradeOut(Lenient):
     to_version: str = ""
 
 
-class UpgradeOut(Lenient):
+class BackendUpgradeOut(LenientModel):
+    """An upgrade that is available for an installed backend, and the nodes that are behind or differ."""
+
     backend_name: str
-    installed_version: str = Field(default="", description="What most nodes have.")
+    installed_version: str = Field(default="", description="The version that most nodes have.")
     available_version: str = ""
     installed_digest: str = ""
     available_digest: str = ""
-    node_drift: list[DriftOut] = Field(default_factory=list)
+    node_drift: list[NodeDriftOut] = Field(default_factory=list)
     nodes: list[NodeUpgradeOut] = Field(
-        default_factory=list, description="Nodes that are behind. None: nodes differ, and no gallery has more."
+        default_factory=list,
+        description="Nodes with an upgrade. Empty: versions differ between nodes, but no gallery has a newer one.",
     )
     summary: str = Field(default="", description="Which version is the newest, and which nodes have another one.")
 
 
-class KnownOut(Lenient):
-    """For a choice of backends."""
+class KnownBackendOut(LenientModel):
+    """A backend that can be chosen, with the calls and file formats that it supports."""
 
     name: str
     description: str = ""
@@ -369,24 +394,28 @@ class KnownOut(Lenient):
     formats: list[str] = Field(default_factory=list)
 
 
-class GalleryOut(Lenient):
+class GalleryOut(LenientModel):
+    """A gallery, with when it was last fetched and what went wrong."""
+
     name: str
-    url: str = Field(default="", description="Without a password. The built-in gallery has none.")
+    url: str = Field(default="", description="Address without a password. The built-in gallery has none.")
     entries: int = 0
-    fetched_at: datetime | None = Field(default=None, description="When its source last gave, or confirmed, the copy.")
-    problem: str = Field(default="", description="What was wrong with the last try; the copy before stays in use.")
+    fetched_at: datetime | None = Field(default=None, description="When the copy was last fetched or confirmed.")
+    problem: str = Field(default="", description="Error of the last fetch; the previous copy stays in use.")
 
 
-class RefreshOut(Lenient):
+class GalleryRefreshOut(LenientModel):
+    """The galleries as they are known when a refresh begins in the background."""
+
     message: str
-    galleries: list[GalleryOut] = Field(description="As they are known now; look again in a moment.")
+    galleries: list[GalleryOut] = Field(description="The galleries as they are known now; read them again in a moment.")
 
 
 # --- processes on a node ---
 
 
-class StartIn(Strict):
-    """Run an engine on a node. Without a model it is only tried out."""
+class StartEngineIn(StrictModel):
+    """An engine process to start on a node. Without a model the backend is only tried out."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"backend": "llama-cpp", "model": "tiny", "model_path": "tiny.gguf"}]}
@@ -402,8 +431,8 @@ class StartIn(Strict):
     )
 
 
-class StartedOut(Camel):
-    """The worker has the job; `state` is where it is."""
+class StartedEngineOut(CamelCaseModel):
+    """The worker's job that starts an engine process."""
 
     job_id: str
     key: str = Field(description="The name of the process: model#replica.")
@@ -411,39 +440,45 @@ class StartedOut(Camel):
     message: str
 
 
-class StopIn(Strict):
-    """Exactly one of the three."""
+class StopEnginesIn(StrictModel):
+    """Which engine processes of a node to stop: exactly one of `backend`, `key` and `all`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"key": "tiny#0"}]})
 
     backend: Text = Field(default="", description="All processes of this backend.")
     key: Text = Field(default="", description="One process: model#replica.")
-    all: bool = Field(default=False, description="Everything that runs there.")
+    all: bool = Field(default=False, description="Stop all engines on the node.")
     force: bool = False
 
 
-class StoppedOut(Lenient):
-    stopped: list[str] = Field(description="Have ended.")
-    survivors: list[str] = Field(default_factory=list, description="Could not be ended and go on running.")
+class StoppedEnginesOut(LenientModel):
+    """The engine processes that were stopped, and those that could not be."""
+
+    stopped: list[str] = Field(description="Processes that have ended.")
+    survivors: list[str] = Field(default_factory=list, description="Processes that could not be stopped and still run.")
     message: str
 
 
-class CollectedItemOut(Lenient):
-    name: str = Field(description="Below the node's folder of backends.")
+class BackendGarbageItemOut(LenientModel):
+    """One file or folder of a node that no backend uses."""
+
+    name: str = Field(description="Path below the node's folder of backends.")
     size_bytes: int
 
 
-class CollectedOut(Lenient):
-    """What was thrown away on a node, or would be."""
+class BackendGarbageOut(LenientModel):
+    """What garbage collection removed on a node, or would remove."""
 
-    items: list[CollectedItemOut] = Field(description="The largest ones.")
-    count: int = Field(description="How many there are in all.")
+    items: list[BackendGarbageItemOut] = Field(description="The largest items.")
+    count: int = Field(description="Total number of items.")
     freed_bytes: int
     dry_run: bool = False
     message: str
 
 
-class ProcessOut(Lenient):
+class EngineProcessOut(LenientModel):
+    """One engine process of a node, with its memory and processor use."""
+
     key: str
     model: str
     replica: int
@@ -455,32 +490,36 @@ class ProcessOut(Lenient):
     restarts: int = 0
     ram_bytes: Bytes | None = Field(default=None, description="Resident memory of the process and its children.")
     vram_bytes: Bytes | None = None
-    cpu_percent: float | None = Field(default=None, description="Use of the processors just now; 100 is one of them.")
+    cpu_percent: float | None = Field(default=None, description="Current processor use; 100 is one processor.")
 
 
-class MonitoredProcessOut(ProcessOut):
-    """One engine process with its node."""
+class NodeEngineProcessOut(EngineProcessOut):
+    """One engine process together with its node."""
 
     node_id: str
     node_name: str
 
 
-class MemoryInfoOut(Lenient):
+class EngineMemoryOut(LenientModel):
+    """Resident memory of a model's engines, as LocalAI reports it."""
+
     rss: int = Field(description="Resident memory in bytes.")
 
 
-class MonitorOut(Lenient):
-    """Memory and processor of a model's engines: in all, as LocalAI tells them, and one by one."""
+class EngineMonitorOut(LenientModel):
+    """Memory and processor use of a model's engines: in total, as LocalAI reports it, and for each process."""
 
     model: str = ""
-    memory_info: MemoryInfoOut
-    memory_percent: float = Field(description="Of the memory of the nodes that run them.")
+    memory_info: EngineMemoryOut
+    memory_percent: float = Field(description="Share of the memory of the nodes that run them, in percent.")
     cpu_percent: float = Field(description="100 is one processor.")
-    processes: list[MonitoredProcessOut] = Field(default_factory=list)
-    unreachable: dict[str, str] = Field(default_factory=dict, description="Nodes that did not answer, and why.")
+    processes: list[NodeEngineProcessOut] = Field(default_factory=list)
+    unreachable: dict[str, str] = Field(default_factory=dict, description="Nodes that did not respond, and why.")
 
 
-class LoadedModelOut(Lenient):
+class LoadedReplicaOut(LenientModel):
+    """One loaded replica of a model, with the memory that it took."""
+
     id: str
     backend: str = ""
     node_id: str
@@ -490,22 +529,26 @@ class LoadedModelOut(Lenient):
     vram_bytes: Bytes | None = None
 
 
-class SystemOut(Lenient):
-    """What is installed and loaded in this cluster."""
+class InstalledSystemOut(LenientModel):
+    """The backends that are installed and the replicas that are loaded in this cluster."""
 
-    backends: list[str] = Field(description="Names of the backends that a node has.")
-    loaded_models: list[LoadedModelOut]
+    backends: list[str] = Field(description="Names of the backends that are installed on a node.")
+    loaded_models: list[LoadedReplicaOut]
 
 
-class LogLineOut(Lenient):
+class EngineLogLineOut(LenientModel):
+    """One line of an engine's log."""
+
     number: int
     at: str
     stream: str
     text: str
 
 
-class LogOut(Lenient):
+class EngineLogOut(LenientModel):
+    """The last lines of an engine's log."""
+
     key: str
-    lines: list[LogLineOut]
-    first: int = Field(description="The oldest line that is still there.")
-    next: int = Field(description="Ask for lines after this one.")
+    lines: list[EngineLogLineOut]
+    first: int = Field(description="Number of the oldest line that is still stored.")
+    next: int = Field(description="Send this as `after` to get the following lines.")

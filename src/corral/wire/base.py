@@ -1,26 +1,47 @@
-"""The two ways of reading JSON: strict for what a person writes, lenient between our own programs."""
+"""Base models of JSON bodies: strict for what people and scripts send, lenient between Corral's own programs;
+and the error envelope of all routes."""
 
 from __future__ import annotations
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
-class Strict(BaseModel):
-    """From people and their scripts: an unknown field is a mistake worth telling."""
+class StrictModel(BaseModel):
+    """Base of bodies that people and scripts send: an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Lenient(BaseModel):
-    """Between our own programs: a newer version may send more."""
+class LenientModel(BaseModel):
+    """Base of bodies between Corral's own programs: unknown fields are ignored, because a newer
+    version may send more."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-def clamp_to(largest: int) -> AfterValidator:
+def make_clamp(largest: int) -> AfterValidator:
     """Return a validator that lowers a number to `largest`: LocalAI's page asks for `items=9999` to get everything."""
 
     def clamp(number: int) -> int:
         return min(number, largest)
 
     return AfterValidator(clamp)
+
+
+class ErrorBody(LenientModel):
+    """What went wrong: a code for programs, a sentence and a hint for people."""
+
+    code: str = Field(description="Stable code for programs.", examples=["node_not_found"])
+    message: str = Field(description="A sentence for people.", examples=["There is no node named gpu-9."])
+    hint: str | None = Field(default=None, examples=["`corral nodes list` shows the nodes."])
+    type: str = Field(default="corral_error", description="Kept for scripts of LocalAI: node_error on node routes.")
+    details: dict[str, Any] = Field(default_factory=dict)
+    request_id: str | None = Field(default=None, description="Id of the request in the logs.")
+
+
+class ErrorOut(LenientModel):
+    """The body of every failed response."""
+
+    error: ErrorBody

@@ -1,4 +1,4 @@
-"""Files of models as JSON: what libraries hold, and what was thrown away."""
+"""Bodies about model files: what libraries hold, and what garbage collection removed."""
 
 from __future__ import annotations
 
@@ -6,47 +6,59 @@ from datetime import datetime
 
 from pydantic import Field
 
-from corral.wire.base import Lenient
+from corral.wire.base import LenientModel
 
 
-class HolderOut(Lenient):
-    name: str = Field(description="A frontend's id, or the name of what all frontends share.")
-    is_shared: bool = Field(description="Every frontend and node can have it from there.")
+class FileHolderOut(LenientModel):
+    """A library that holds a content: a frontend's, or a shared one."""
+
+    name: str = Field(description="Id of a frontend, or the name of the shared storage.")
+    is_shared: bool = Field(description="Every frontend and node can read from this holder.")
 
 
-class FileOut(Lenient):
+class FileOut(LenientModel):
+    """One content of model files, with the models that use it and who holds it."""
+
     sha256: str
     size_bytes: int
-    models: list[str] = Field(description="The models that are made of it; none: `collect` throws it away some day.")
-    holders: list[HolderOut] = Field(description="None: it has to be fetched again before a new node can have it.")
-    nodes: list[str] = Field(default_factory=list, description="Names of the nodes that have all of it.")
+    models: list[str] = Field(description="Models that use the content; none: garbage collection removes it.")
+    holders: list[FileHolderOut] = Field(
+        description="Holders of the content; none: it must be downloaded again before another node can get it."
+    )
+    nodes: list[str] = Field(default_factory=list, description="Names of the nodes that have the whole content.")
     created_at: datetime
 
 
-class FilesOut(Lenient):
+class FilesOut(LenientModel):
+    """A page of the contents that the cluster knows."""
+
     files: list[FileOut]
-    next: str | None = Field(description="Give it as `after` for the next page; null: this was the last one.")
+    next: str | None = Field(description="Send this as `after` for the next page; null: this is the last page.")
 
 
-class FileTakenOut(Lenient):
-    """What was sent is here, whole and verified."""
+class UploadedFileOut(LenientModel):
+    """A file that was uploaded completely and verified."""
 
     sha256: str
     size_bytes: int
 
 
-class CopyCheckOut(Lenient):
-    """What a frontend knows of its own copy of a content."""
+class CopyCheckOut(LenientModel):
+    """Whether a frontend's copy of a content is intact."""
 
-    is_right: bool | None = Field(description="Whether its bytes are right; null: they are being looked at.")
+    is_right: bool | None = Field(description="Whether its bytes are intact; null: they are being checked.")
 
 
-class CollectedFileOut(Lenient):
+class GarbageFileOut(LenientModel):
+    """One content that garbage collection removed, or would remove."""
+
     sha256: str
     size_bytes: int
 
 
-class FilesCollectedOut(Lenient):
-    dry_run: bool = Field(description="Nothing was thrown away; this is what would have been.")
+class FileGarbageOut(LenientModel):
+    """What garbage collection removed from a library, or would remove."""
+
+    dry_run: bool = Field(description="Dry run: nothing was removed; these files would be.")
     freed_bytes: int
-    files: list[CollectedFileOut]
+    files: list[GarbageFileOut]

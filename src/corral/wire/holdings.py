@@ -1,4 +1,4 @@
-"""What runs and what lies on a node, as its worker reports it, and what it wants to lie there."""
+"""Bodies of workers about their node: running processes, stored files, and the prefetch list."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from corral.domain.prefetch import PREFETCH_MAX
-from corral.wire.base import Lenient
+from corral.domain.model import PREFETCH_MAX
+from corral.wire.base import LenientModel
 from corral.wire.nodes import Bytes
 
-# A body has a megabyte at most: so much of each fits into it together, with the longest names that are usual.
+# A body has at most one megabyte: these limits fit into it together, with the longest usual names.
 PROCESSES_MAX = 200
 FILES_MAX = 2_500
 BLOBS_MAX = 2_500
@@ -24,8 +24,8 @@ _PrefetchNames = Annotated[
 _Count = Annotated[int, Field(ge=0, le=2**31)]
 
 
-class ProcessIn(Lenient):
-    """One engine that runs; as `bus.messages.RunningProcess`."""
+class RunningProcessIn(LenientModel):
+    """One running engine process, as a worker reports it."""
 
     key: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(description="model#replica")
     model: _Name
@@ -36,55 +36,56 @@ class ProcessIn(Lenient):
     pid: _Count = 0
     state: _Text = Field("ready", description="starting, ready, unhealthy or backing_off.")
     restarts: _Count = 0
-    revision: _Text = Field("", description="The run hash that it was loaded with; empty if it was started by hand.")
+    revision: _Text = Field("", description="Run hash of its load; empty if it was started by hand.")
     operation_id: _Text = ""
     threads: _Count = 1
     vram_bytes: Bytes | None = None
     ram_bytes: Bytes | None = None
     engine_key: Annotated[str, StringConstraints(max_length=512)] = Field("", repr=False)
     ticket: Annotated[str, StringConstraints(max_length=4096)] = Field(
-        "", repr=False, description="The ticket of its load; without one, a process that is not registered is ended."
+        "", repr=False, description="The ticket of its load; an unregistered process without one is stopped."
     )
 
 
-class HeldFileIn(Lenient):
-    """A file of a model, as content."""
+class HeldFileIn(LenientModel):
+    """One file of a model on a node."""
 
     path: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     sha256: _Sha256
     size_bytes: Bytes
 
 
-class HeldModelIn(Lenient):
-    """A model whose files are all there."""
+class HeldModelIn(LenientModel):
+    """A model whose files are all on a node."""
 
     name: _Name
     revision: _Text = ""
     files: Annotated[list[HeldFileIn], Field(max_length=FILES_MAX)] = Field(default_factory=list)
 
 
-class HeldBlobIn(Lenient):
-    """A content; of one that is not whole, some chunks are there and verified."""
+class HeldBlobIn(LenientModel):
+    """A content on a node, whole or in verified chunks."""
 
     sha256: _Sha256
     size_bytes: Bytes
     is_whole: bool = True
 
 
-class HoldingsIn(Lenient):
-    """Everything that a worker runs and holds, at once: a process that is not in it does not run."""
+class HoldingsIn(LenientModel):
+    """A worker's report of all processes it runs and all model files it holds; a process that is not listed does not
+    run."""
 
     boot_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    processes: Annotated[list[ProcessIn], Field(max_length=PROCESSES_MAX)] = Field(default_factory=list)
+    processes: Annotated[list[RunningProcessIn], Field(max_length=PROCESSES_MAX)] = Field(default_factory=list)
     models: Annotated[list[HeldModelIn], Field(max_length=FILES_MAX)] = Field(default_factory=list)
     blobs: Annotated[list[HeldBlobIn], Field(max_length=BLOBS_MAX)] = Field(default_factory=list)
     are_files_complete: bool = Field(
-        default=True, description="Whether models and blobs are all there are. If not, what is absent says nothing."
+        default=True, description="Whether models and blobs are complete. If not, absent ones may still exist."
     )
 
 
-class PrefetchIn(Lenient):
-    """What a worker wants on the disk of its own machine."""
+class PrefetchIn(LenientModel):
+    """The backends and models that a worker is configured to have on its disk."""
 
     boot_id: Annotated[str, StringConstraints(min_length=1, max_length=255)]
     backends: _PrefetchNames = Field(
@@ -93,13 +94,19 @@ class PrefetchIn(Lenient):
     models: _PrefetchNames = Field(default_factory=list, description="Models of the cluster, by name or alias.")
 
 
-class PrefetchEntryOut(Lenient):
+class PrefetchEntryOut(LenientModel):
+    """What became of one entry of a prefetch request."""
+
     kind: str = Field(description="backend or model.")
     name: str
-    state: str = Field(description="present, requested or refused. What is refused may be asked for again later.")
+    state: str = Field(description="present, requested or refused. A refused entry may be requested again later.")
     message: str = ""
-    operation_id: str | None = Field(default=None, description="The operation that brings it, if there is one.")
+    operation_id: str | None = Field(
+        default=None, description="The operation that installs or downloads it, if there is one."
+    )
 
 
-class PrefetchOut(Lenient):
+class PrefetchOut(LenientModel):
+    """What became of a prefetch request."""
+
     entries: list[PrefetchEntryOut]

@@ -1,4 +1,4 @@
-"""What is going on now, as JSON: models, their replicas, and how fast each of them answers."""
+"""Bodies of live views: models, replicas, nodes, request rates and response times."""
 
 from __future__ import annotations
 
@@ -6,64 +6,68 @@ from datetime import datetime
 
 from pydantic import Field
 
-from corral.wire.base import Lenient
+from corral.wire.base import LenientModel
 
 
-class SpreadOut(Lenient):
-    """Seconds. Null: nothing of the kind happened in the last minute."""
+class QuantilePairOut(LenientModel):
+    """The median and the 95th percentile of a time in seconds. Null: nothing was measured in the last minute."""
 
     p50: float | None = None
     p95: float | None = None
 
 
-class PaceOut(Lenient):
-    """How fast something goes, through all frontends: rates of the last ten seconds, times of the last minute."""
+class RequestPaceOut(LenientModel):
+    """Request rates of the last ten seconds and response times of the last minute, through all frontends."""
 
     requests_per_s: float = 0.0
-    errors_per_s: float = Field(default=0.0, description="Those that the client is not to blame for.")
+    errors_per_s: float = Field(default=0.0, description="Errors that were not caused by the client.")
     prompt_tokens_per_s: float = 0.0
-    tokens_per_s: float = Field(default=0.0, description="Tokens as they are written, also of answers under way.")
-    first_byte_s: SpreadOut = Field(default_factory=SpreadOut)
-    inter_token_s: SpreadOut = Field(default_factory=SpreadOut)
-    queue_s: SpreadOut = Field(default_factory=SpreadOut)
+    tokens_per_s: float = Field(default=0.0, description="Output tokens, including those of responses in progress.")
+    first_byte_s: QuantilePairOut = Field(default_factory=QuantilePairOut)
+    inter_token_s: QuantilePairOut = Field(default_factory=QuantilePairOut)
+    queue_s: QuantilePairOut = Field(default_factory=QuantilePairOut)
 
 
-class LiveReplica(Lenient):
+class LiveReplicaOut(LenientModel):
+    """A replica as it works now."""
+
     id: str
-    node: str = Field(description="Name of its node.")
+    node: str = Field(description="Name of the node.")
     index: int
     state: str = Field(examples=["loaded", "loading"])
     breaker: str = Field(default="closed", examples=["closed", "open", "half_open"])
-    in_flight: int = Field(description="Requests that it answers now, of all frontends.")
-    pace: PaceOut = Field(default_factory=PaceOut)
+    in_flight: int = Field(description="Requests in flight at this replica, from all frontends.")
+    pace: RequestPaceOut = Field(default_factory=RequestPaceOut)
 
 
-class LiveModel(Lenient):
+class LiveModelOut(LenientModel):
+    """A model as it works now, with its replicas."""
+
     name: str
-    waiting: int = Field(description="Requests that have no replica yet, of all frontends.")
+    waiting: int = Field(description="Requests that wait for a replica, from all frontends.")
     in_flight: int
-    pace: PaceOut = Field(default_factory=PaceOut)
-    replicas: list[LiveReplica]
+    pace: RequestPaceOut = Field(default_factory=RequestPaceOut)
+    replicas: list[LiveReplicaOut]
 
 
-class LiveOut(Lenient):
-    """In `GET /api/stream` what is at its default is left out, and an absent pace is one of zeros."""
+class LiveOut(LenientModel):
+    """What the cluster is doing now. In `GET /api/stream` values that are at their default are left out."""
 
     at: datetime
-    answered_by: str = Field(description="The frontend that has answered.")
+    answered_by: str = Field(description="Id of the frontend that responded.")
     frontends: int = Field(
-        default=1, description="How many frontends are in these numbers; one: those of the frontend that answers only."
+        default=1, description="Number of frontends in these numbers; 1: only the one that responded."
     )
-    requests_open: int = Field(description="Requests that have not ended.")
-    streams_open: int = Field(description="How many of them are streams.")
-    pace: PaceOut = Field(default_factory=PaceOut)
-    degraded: list[str] = Field(default_factory=list, description="What does not work now, as sentences.")
-    models: list[LiveModel] = Field(description="Those with replicas or requests; the busiest first.")
-    idle_models: int = Field(description="Models that nobody asks for and that are not loaded.")
+    requests_open: int = Field(description="Requests in progress.")
+    streams_open: int = Field(description="Requests in progress that are streams.")
+    pace: RequestPaceOut = Field(default_factory=RequestPaceOut)
+    degraded: list[str] = Field(default_factory=list, description="What does not work at present, as sentences.")
+    models: list[LiveModelOut] = Field(description="Models with replicas or requests, busiest first.")
+    idle_models: int = Field(description="Number of models without replicas and requests.")
 
 
-class NodeLive(Lenient):
-    """What changes of a node while it works; the same names as in a node."""
+class LiveNodeOut(LenientModel):
+    """The values of a node that change while it works; the same names as in `NodeOut`."""
 
     id: str
     status: str
@@ -79,15 +83,15 @@ class NodeLive(Lenient):
     last_heartbeat: datetime | None = None
 
 
-class NodesLive(Lenient):
-    """`nodes` of `GET /api/stream`: those of which something has changed."""
+class LiveNodesOut(LenientModel):
+    """The nodes of which something has changed, in `GET /api/stream`."""
 
-    nodes: list[NodeLive]
+    nodes: list[LiveNodeOut]
 
 
-class PastOut(Lenient):
-    """Curves: as many values for each name as there are times. Null: not known at that time."""
+class HistorySeriesOut(LenientModel):
+    """Time series: for each name as many values as there are times. Null: not known at that time."""
 
-    step_s: float = Field(description="How far the times are apart, about.")
-    at: list[float] = Field(description="Seconds since 1970.")
+    step_s: float = Field(description="Approximate distance between two times, in seconds.")
+    at: list[float] = Field(description="Unix times in seconds.")
     series: dict[str, list[float | None]]

@@ -1,4 +1,4 @@
-"""Loading and unloading models, and where one would go, over HTTP."""
+"""Bodies about loading, unloading and placing models."""
 
 from __future__ import annotations
 
@@ -6,49 +6,51 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from corral.wire.base import Lenient, Strict
+from corral.wire.base import LenientModel, StrictModel
 from corral.wire.nodes import Bytes
 
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 _Nodes = Annotated[list[_Name], Field(min_length=1, max_length=1000)]
 
 
-class LoadIn(Strict):
-    """Replicas more, each on another node."""
+class LoadIn(StrictModel):
+    """Replicas to add to a model, each on another node."""
 
-    count: int = Field(default=1, ge=1, le=1000, description="How many replicas more.")
-    nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: wherever it is best.")
+    count: int = Field(default=1, ge=1, le=1000, description="Number of replicas to add.")
+    nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: Corral picks the best.")
 
 
-class UnloadIn(Strict):
-    """End replicas."""
+class UnloadIn(StrictModel):
+    """Replicas of a model to end."""
 
-    nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: everywhere.")
-    force: bool = Field(default=False, description="Do not wait for what is being answered.")
+    nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: all nodes.")
+    force: bool = Field(default=False, description="Do not wait for requests in flight.")
     delete_files: bool = Field(
-        default=False, description="These nodes also remove their copies of the files. The model stays."
+        default=False, description="Also delete the copies of its files on these nodes. The model stays."
     )
 
 
-class NodeModelIn(Lenient):
+class NodeModelIn(LenientModel):
     """A model on one node, as LocalAI's clients name it."""
 
     model_name: _Name
-    force: bool = Field(default=False, description="Do not wait for what is being answered.")
+    force: bool = Field(default=False, description="Do not wait for requests in flight.")
 
 
-class PlanIn(LoadIn):
-    model: _Name
-
-
-class ModelNameIn(Lenient):
-    """As the ancestor's clients send it."""
+class LoadPlanIn(LoadIn):
+    """A load whose placement is to be planned."""
 
     model: _Name
 
 
-class PlacedOut(Lenient):
-    """A replica on a node. Seconds are an estimate."""
+class ModelNameIn(LenientModel):
+    """A model's name, as LocalAI's clients send it."""
+
+    model: _Name
+
+
+class PlacementOut(LenientModel):
+    """A replica that the plan puts on a node. Seconds are estimates."""
 
     node_id: str
     node_name: str
@@ -56,16 +58,18 @@ class PlacedOut(Lenient):
     threads: int
     vram_bytes: Bytes | None = None
     ram_bytes: Bytes | None = None
-    fetch_bytes: Bytes | None = Field(default=None, description="What the node has still to get of the files.")
+    fetch_bytes: Bytes | None = Field(
+        default=None, description="Bytes of the files that the node still has to download."
+    )
     backend: str = ""
     version: str = ""
     installs_backend: bool = False
-    ready_s: float = Field(description="Until it could answer.")
-    cost: dict[str, float] = Field(default_factory=dict, description="What the choice was made by, in seconds.")
+    ready_s: float = Field(description="Estimated seconds until the replica is ready.")
+    cost: dict[str, float] = Field(default_factory=dict, description="Cost in seconds by which the node was chosen.")
 
 
-class FittingOut(Lenient):
-    """A node on which it would fit, too, with its cost."""
+class FittingNodeOut(LenientModel):
+    """Another node on which the replica would fit, with its cost."""
 
     node_id: str
     node_name: str
@@ -73,8 +77,8 @@ class FittingOut(Lenient):
     cost: dict[str, float] = Field(default_factory=dict)
 
 
-class NotThereOut(Lenient):
-    """Why it would not go to a node."""
+class RefusedNodeOut(LenientModel):
+    """A node that the replica cannot be placed on, and why."""
 
     node_id: str
     node_name: str
@@ -82,49 +86,49 @@ class NotThereOut(Lenient):
     sentence: str
 
 
-class VictimOut(Lenient):
-    """A replica that would have to go."""
+class EvictionVictimOut(LenientModel):
+    """A replica that would be evicted to make room."""
 
     model: str
     node_id: str
     index: int
 
 
-class LoadPlanOut(Lenient):
-    """Where a model would go now, and why not elsewhere. Nothing was done."""
+class LoadPlanOut(LenientModel):
+    """Where a model would be placed now, and why not elsewhere. Nothing was changed."""
 
     plan: Literal[True] = True
     model: str
     fits: bool
     message: str
-    code: str = Field(default="", description="Of the refusal, if it has no place.")
-    fetches_files: bool = Field(description="A frontend has to fetch its files first.")
-    choices: list[PlacedOut] = Field(default_factory=list)
-    evicts: list[VictimOut] = Field(default_factory=list)
-    others: list[FittingOut] = Field(default_factory=list, description="Where it would fit, too; the best first.")
-    refused: list[NotThereOut] = Field(default_factory=list)
+    code: str = Field(default="", description="Code of the error, if no node fits.")
+    fetches_files: bool = Field(description="A frontend has to download its files first.")
+    choices: list[PlacementOut] = Field(default_factory=list)
+    evicts: list[EvictionVictimOut] = Field(default_factory=list)
+    others: list[FittingNodeOut] = Field(default_factory=list, description="Other nodes that fit, best first.")
+    refused: list[RefusedNodeOut] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 
 
-class LoadStatusOut(Lenient):
-    """How far a load is. What is not known is absent."""
+class LoadStatusOut(LenientModel):
+    """The progress of a load. What is not known is absent."""
 
     model: str
     operation_id: str | None = None
     state: str
     node: str | None = None
-    progress: float = Field(description="0 to 100, over all files.")
+    progress: float = Field(description="Percentage over all files, 0 to 100.")
     bytes_sent: Bytes | None = None
     total_bytes: Bytes | None = None
     file_name: str | None = Field(default=None, description="The file that moved last.")
-    file_index: int | None = Field(default=None, description="Which of the model's files that is, from 1.")
+    file_index: int | None = Field(default=None, description="Number of that file among the model's files, from 1.")
     total_files: int | None = None
     eta_seconds: float | None = None
     message: str = ""
 
 
-class TakenOut(Lenient):
-    """What a report of a worker changed: keys of processes."""
+class HoldingsResultOut(LenientModel):
+    """What a holdings report changed: keys of processes."""
 
     adopted: list[str] = Field(default_factory=list)
     stopping: list[str] = Field(default_factory=list)

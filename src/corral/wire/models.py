@@ -1,7 +1,7 @@
-"""Models as JSON: configurations with their revisions, pages of the galleries, a whole fleet.
+"""Bodies about models: configurations with their revisions, pages of the galleries, rules, a whole fleet.
 
-A configuration travels as it is written, not as a type of its own: what is wrong with it is told by one reader,
-whether it came as YAML, as JSON or from a gallery.
+A configuration travels as it is written, not as a type of its own: one parser reports what is wrong with
+it, whether it came as YAML, as JSON or from a gallery.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from corral.wire.base import Lenient, Strict
+from corral.wire.base import LenientModel, StrictModel
 from corral.wire.nodes import Bytes
-from corral.wire.operations import Camel
+from corral.wire.operations import CamelCaseModel
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Config = dict[str, Any]
@@ -25,14 +25,16 @@ _CONFIG_EXAMPLE: Config = {
 }
 
 
-class StoredFileOut(Lenient):
+class StoredFileOut(LenientModel):
+    """One file of a model, with its checksum and size."""
+
     path: str
     sha256: str
     size_bytes: Bytes
 
 
-class PlaceOut(Lenient):
-    """A replica of a model."""
+class ModelReplicaOut(LenientModel):
+    """One replica of a model, with its node."""
 
     node_id: str
     node_name: str
@@ -42,7 +44,7 @@ class PlaceOut(Lenient):
     address: str = ""
     in_flight: int = 0
     version: str = ""
-    is_current: bool = Field(default=True, description="False: of an older revision; it gets no requests.")
+    is_current: bool = Field(default=True, description="False: the replica has an older revision and gets no requests.")
     loaded_at: datetime | None = None
     last_used_at: datetime | None = None
     vram_bytes: Bytes | None = None
@@ -51,22 +53,28 @@ class PlaceOut(Lenient):
     stop_problem: str = ""
 
 
-class ModelOut(Lenient):
+class ModelOut(LenientModel):
+    """A model with its configuration, files and replicas."""
+
     name: str
     revision: int
-    run_hash: str = Field(description="What an engine notices of it; replicas with another one get no requests.")
+    run_hash: str = Field(
+        description="Hash of the settings that an engine depends on; replicas with another hash get no requests."
+    )
     backend: str
     aliases: list[str] = Field(default_factory=list)
     description: str = ""
     enabled: bool = True
     pinned: bool = False
-    gallery: str = Field(default="", description="The entry that it was made from.")
+    gallery: str = Field(default="", description="The gallery entry that the model was made from.")
     variant: str = ""
     config: Config = Field(examples=[_CONFIG_EXAMPLE])
-    files: list[StoredFileOut] | None = Field(default=None, description="null: they have not been fetched yet.")
+    files: list[StoredFileOut] | None = Field(
+        default=None, description="Files of the model; null: they have not been downloaded yet."
+    )
     payload_bytes: Bytes | None = None
-    facts: dict[str, Any] | None = Field(default=None, description="What the headers of its files say.")
-    replicas: list[PlaceOut] = Field(default_factory=list)
+    facts: dict[str, Any] | None = Field(default=None, description="Facts from the headers of its files.")
+    replicas: list[ModelReplicaOut] = Field(default_factory=list)
     has_rule: bool = False
     load_error: str = Field(
         default="",
@@ -77,63 +85,73 @@ class ModelOut(Lenient):
     updated_at: datetime
 
 
-class SavedOut(Lenient):
-    """What became of a model. The fields of the ancestor are `config_revision` and `pending_cleanup`."""
+class SavedModelOut(LenientModel):
+    """The result of saving or deleting a model. `config_revision` and `pending_cleanup` are LocalAI's fields."""
 
     name: str
     revision: int
-    config_revision: str = Field(description="The run hash.")
-    pending_cleanup: bool = Field(default=False, description="Replicas of the old revision are being ended.")
-    stopped: int = Field(default=0, description="How many.")
+    config_revision: str = Field(description="Run hash of the configuration.")
+    pending_cleanup: bool = Field(default=False, description="Replicas of the old revision are being stopped.")
+    stopped: int = Field(default=0, description="Number of replicas that are stopped.")
     created: bool = False
-    changes: list[str] = Field(default_factory=list, description="One line for each setting; none: no new revision.")
+    changes: list[str] = Field(
+        default_factory=list, description="One line for each changed setting; none: no new revision."
+    )
     warnings: list[str] = Field(default_factory=list)
     message: str = ""
 
 
-class RevisionOut(Lenient):
+class RevisionOut(LenientModel):
+    """One revision of a model's configuration."""
+
     number: int
     run_hash: str
     config: Config
     created_by: str
     created_at: datetime
     note: str = ""
-    changes: list[str] = Field(default_factory=list, description="Against the one before it.")
+    changes: list[str] = Field(default_factory=list, description="Changes against the previous revision.")
 
 
-class DiffOut(Lenient):
+class RevisionDiffOut(LenientModel):
+    """The differences between two revisions of a model."""
+
     model: str
     old: int
     new: int
     changes: list[str]
 
 
-class RollbackIn(Strict):
+class RollbackIn(StrictModel):
+    """The revision of a model to go back to."""
+
     revision: Annotated[int, Field(ge=1, le=2**31 - 1, examples=[3])]
 
 
-class RenameIn(Strict):
-    """Old names to new ones; all or none."""
+class RenameIn(StrictModel):
+    """Models to rename: old names to new ones; all or none."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"names": {"chat": "chat-old", "chat-new": "chat"}}]})
 
     names: Annotated[dict[ModelName, ModelName], Field(min_length=1, max_length=100)]
 
 
-class InstallModelIn(Strict):
-    """How a gallery's entry becomes a model."""
+class InstallModelIn(StrictModel):
+    """How a gallery entry becomes a model: its name, variant and overrides."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "chat", "variant": ""}]})
 
-    name: Annotated[str, StringConstraints(max_length=255)] = Field(default="", description="Empty: as the entry.")
-    variant: Annotated[str, StringConstraints(max_length=255)] = Field(
-        default="", description="Empty: the one that suits the nodes."
+    name: Annotated[str, StringConstraints(max_length=255)] = Field(
+        default="", description="Name of the model; empty: that of the entry."
     )
-    overrides: dict[str, Any] = Field(default_factory=dict, description="Settings laid over those of the entry.")
+    variant: Annotated[str, StringConstraints(max_length=255)] = Field(
+        default="", description="Variant; empty: the one that fits the nodes."
+    )
+    overrides: dict[str, Any] = Field(default_factory=dict, description="Settings that override those of the entry.")
 
 
-class ApplyModelIn(Strict):
-    """The ancestor's body of `POST /models/apply`."""
+class ApplyModelIn(StrictModel):
+    """LocalAI's body of `POST /models/apply`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "corral@smollm2-135m", "name": "chat"}]})
 
@@ -146,48 +164,48 @@ class ApplyModelIn(Strict):
     variant: Annotated[str, StringConstraints(max_length=255)] = ""
 
 
-class UriIn(Strict):
-    """The ancestor's body of `POST /models/import-uri`."""
+class ImportUriIn(StrictModel):
+    """LocalAI's body of `POST /models/import-uri`."""
 
     uri: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     name: Annotated[str, StringConstraints(max_length=255)] = ""
     backend: Annotated[str, StringConstraints(max_length=255)] = ""
 
 
-class AskedModelOut(Camel):
-    """The model is written down, and what is to be done about it is an operation."""
+class ModelOperationOut(CamelCaseModel):
+    """The operation about a model that a request was admitted as, with where to follow it."""
 
     id: str
     job_id: str = Field(description="The same as `id`.")
     uuid: str = Field(description="The same as `id`.")
     status_url: str = Field(examples=["/api/models/job/<id>"])
     status: str = Field(description="The same as `statusUrl`.")
-    name: str = Field(description="The model.")
+    name: str = Field(description="Name of the model.")
     message: str
     state: str
     deduplicated: bool = False
     warnings: list[str] = Field(default_factory=list)
 
 
-class ModelPlanOut(Lenient):
-    """What an installation would make. Nothing was done."""
+class ModelPlanOut(LenientModel):
+    """What an installation of a model would create. Nothing was changed."""
 
     plan: Literal[True] = True
     name: str
     variant: str = ""
     backend: str
     size_bytes: Bytes | None = None
-    checked: bool = Field(default=False, description="The sources of its files were asked, and have them.")
-    memory_bytes: Bytes | None = Field(default=None, description="About what a replica takes; null: not known.")
-    fits_on: list[str] | None = Field(default=None, description="Nodes with room for it. null: not asked.")
+    checked: bool = Field(default=False, description="Whether the sources of its files were checked and have them.")
+    memory_bytes: Bytes | None = Field(default=None, description="Estimated memory of a replica; null: not known.")
+    fits_on: list[str] | None = Field(default=None, description="Nodes with room for it; null: not checked.")
     config: Config
-    exists: bool = Field(description="There is a model of this name already; it would be changed.")
+    exists: bool = Field(description="Whether a model of this name exists; it would be changed.")
     changes: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 
 
-class GalleryModelOut(Camel):
-    """An entry of a gallery."""
+class GalleryModelOut(CamelCaseModel):
+    """One entry of a model gallery."""
 
     id: str
     name: str
@@ -198,20 +216,22 @@ class GalleryModelOut(Camel):
     urls: list[str] = Field(default_factory=list)
     tags: list[str] = Field(default_factory=list)
     backend: str = ""
-    size: str = Field(default="", description="For people.")
+    size: str = Field(default="", description="Name for display.")
     size_bytes: Bytes | None = None
     serves: list[str] = Field(default_factory=list)
     is_unverified: bool = False
     installed: bool = False
-    models: list[str] = Field(default_factory=list, description="Models that were made from it.")
+    models: list[str] = Field(default_factory=list, description="Models that were made from this entry.")
     processing: bool = False
     job_id: str | None = None
     is_deletion: bool = False
-    has_variants: bool | None = Field(default=None, alias="has_variants", description="Only there when true.")
+    has_variants: bool | None = Field(default=None, alias="has_variants", description="Only present if true.")
     variants: list[str] = Field(default_factory=list)
 
 
-class GalleryPageOut(Camel):
+class GalleryPageOut(CamelCaseModel):
+    """A page of the model galleries."""
+
     models: list[GalleryModelOut]
     processing_models: dict[str, str] = Field(default_factory=dict)
     task_types: dict[str, str] = Field(default_factory=dict)
@@ -223,15 +243,17 @@ class GalleryPageOut(Camel):
     total_pages: int
 
 
-class LoadedOnOut(Lenient):
+class ModelNodeOut(LenientModel):
+    """A node on which a model is loaded."""
+
     node_id: str
     node_name: str
     state: str
     node_status: str
 
 
-class CapabilitiesOut(Lenient):
-    """One model as somebody who wants to use it sees it."""
+class ModelCapabilitiesOut(LenientModel):
+    """A model as its users see it: what it can do and where it is loaded."""
 
     id: str
     name: str
@@ -239,16 +261,22 @@ class CapabilitiesOut(Lenient):
     backend: str = ""
     disabled: bool = False
     pinned: bool = False
-    loaded_on: list[LoadedOnOut] = Field(default_factory=list)
-    load_failed: bool = Field(default=False, description="The last load failed, and no replica is there.")
-    source: str = Field(default="", description="registry-only: it runs, and nobody has its configuration any more.")
+    loaded_on: list[ModelNodeOut] = Field(default_factory=list)
+    load_failed: bool = Field(default=False, description="The last load failed, and there are no replicas.")
+    source: str = Field(
+        default="", description="registry-only: the model runs, but its configuration no longer exists."
+    )
 
 
-class CapabilitiesListOut(Lenient):
-    data: list[CapabilitiesOut]
+class ModelCapabilitiesListOut(LenientModel):
+    """The models that a key may use, with what they can do."""
+
+    data: list[ModelCapabilitiesOut]
 
 
-class VariantOut(Lenient):
+class VariantOut(LenientModel):
+    """A variant of a gallery entry, with whether it fits on the nodes."""
+
     model: str
     backend: str
     memory_bytes: Bytes | None = None
@@ -258,30 +286,58 @@ class VariantOut(Lenient):
     reason: str = ""
 
 
-class VariantsOut(Lenient):
+class VariantsOut(LenientModel):
+    """The variants of a gallery entry, and the one that would be chosen."""
+
     auto_selected: str
     variants: list[VariantOut]
     warnings: list[str] = Field(default_factory=list)
 
 
-class EstimateOut(Lenient):
-    """Empty, if nothing is known."""
+class MemoryEstimateOut(LenientModel):
+    """An estimate of the memory that a replica of a model takes; empty if nothing is known."""
 
     size_bytes: Bytes | None = None
     context: dict[str, int] = Field(default_factory=dict, description="Bytes of memory by context size.")
     is_observed: bool = False
 
 
-class StepOut(Lenient):
+class FleetChangeOut(LenientModel):
+    """One change that applying a fleet file makes, or would make."""
+
     kind: str = Field(description="model, rule, labels, replica slots, VRAM budget, models gallery or backends gallery")
     name: str
     action: str = Field(description="create, change, remove or same")
     changes: list[str] = Field(default_factory=list)
-    stopped: int = Field(default=0, description="Replicas that end because of it.")
+    stopped: int = Field(default=0, description="Number of replicas that are stopped by the change.")
 
 
-class FleetOut(Lenient):
-    """What applying a file did, or would do."""
+class FleetChangesOut(LenientModel):
+    """The changes that applying a fleet file made, or would make."""
 
     plan: bool
-    steps: list[StepOut]
+    steps: list[FleetChangeOut]
+
+
+class RuleOut(LenientModel):
+    """A placement and scaling rule of a model. `model_name`, `node_selector` and `spread_all` are LocalAI's field
+    names."""
+
+    model: str
+    model_name: str
+    selector: dict[str, str]
+    node_selector: dict[str, str]
+    min_replicas: int
+    max_replicas: int = Field(description="Maximum number of replicas; 0: no limit.")
+    spread_all: bool = Field(description="One replica on every matching node.")
+    windows: list[dict[str, Any]] = Field(default_factory=list)
+    time_zone: str = "UTC"
+    route_policy: str = ""
+    warnings: list[str] = Field(
+        default_factory=list, description="Parts of the rule that are stored and have no effect yet."
+    )
+    unsatisfiable_until: datetime | None = Field(
+        default=None, description="The rule cannot be met and is not retried before this time; read only."
+    )
+    unsatisfiable_ticks: int = 0
+    model_exists: bool = Field(default=True, description="False: there is no model of this name yet.")

@@ -1,4 +1,4 @@
-"""Nodes as JSON: what workers send about themselves, what admins see and set."""
+"""Bodies about nodes: what workers report, and what admins see and set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
-from corral.wire.base import Lenient, Strict
+from corral.wire.base import LenientModel, StrictModel
 
 # 2**62 bytes: far above any machine, far below what PostgreSQL's bigint overflows at.
 BYTES_MAX = 2**62
@@ -18,7 +18,9 @@ Address = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00-\x2
 Word = Annotated[str, StringConstraints(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class Gpu(Lenient):
+class GpuReport(LenientModel):
+    """One GPU of a machine, as its worker reports it."""
+
     vendor: Word
     name: Annotated[str, StringConstraints(max_length=255)] = ""
     index: int = 0
@@ -29,14 +31,14 @@ class Gpu(Lenient):
     uuid: Annotated[str, StringConstraints(max_length=128)] | None = None
 
 
-class HardwareReport(Lenient):
+class HardwareReport(LenientModel):
     """What a worker reads off its machine. Absent means unknown; zero is a real reading."""
 
     total_vram: Bytes | None = None
     available_vram: Bytes | None = None
     total_ram: Bytes | None = None
     available_ram: Bytes | None = None
-    total_disk: Bytes | None = Field(default=None, description="The filesystem behind the models directory.")
+    total_disk: Bytes | None = Field(default=None, description="The filesystem of the models directory.")
     available_disk: Bytes | None = None
     gpu_vendor: Word | None = None
     gpu_compute_capability: Word | None = None
@@ -46,7 +48,7 @@ class HardwareReport(Lenient):
     architecture: Word | None = None
     system: Word | None = None
     unified_memory: bool | None = None
-    gpus: Annotated[list[Gpu], Field(max_length=64)] | None = None
+    gpus: Annotated[list[GpuReport], Field(max_length=64)] | None = None
 
 
 _REGISTER_EXAMPLE: JsonDict = {
@@ -68,8 +70,8 @@ _HEARTBEAT_EXAMPLE: JsonDict = {
 }
 
 
-class SurvivorIn(Lenient):
-    """An engine that outlived the worker which started it."""
+class SurvivingEngineIn(LenientModel):
+    """An engine that outlived the worker process which started it."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=512)]
     replica: Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -77,19 +79,19 @@ class SurvivorIn(Lenient):
     revision: Annotated[str, StringConstraints(max_length=512)] = Field(description="The run hash of its load.")
 
 
-# More than a machine runs; what is left out is adopted with the first report.
+# More than a machine runs. Engines beyond the limit are adopted with the first holdings report.
 SURVIVORS_MAX = 1_000
 
 
 class RegisterIn(HardwareReport):
-    """`POST /api/node/register`: a worker presents itself, the first time and after every start."""
+    """`POST /api/node/register`: a worker registers its node, the first time and after every start."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REGISTER_EXAMPLE]})
 
     name: Name
     node_type: str = "backend"
     credential: Annotated[str, StringConstraints(min_length=32, max_length=128)] = Field(
-        description="The secret that the worker made for itself; only its hash is kept."
+        description="The secret that the worker generated; only its hash is stored."
     )
     boot_id: Annotated[str, StringConstraints(min_length=8, max_length=64)]
     bus_public_key: Annotated[str, StringConstraints(max_length=64)] | None = Field(
@@ -104,18 +106,20 @@ class RegisterIn(HardwareReport):
     max_replicas_per_model: int = 1
     vram_budget: Annotated[str, StringConstraints(max_length=64)] | None = None
     version: Word = ""
-    running: Annotated[list[SurvivorIn], Field(max_length=SURVIVORS_MAX)] = Field(
+    running: Annotated[list[SurvivingEngineIn], Field(max_length=SURVIVORS_MAX)] = Field(
         default_factory=list,
-        description="Engines that are ready and outlived an earlier process of this worker: they go on answering.",
+        description="Engines of an earlier process of this worker that are ready: they keep serving.",
     )
     is_running_known: bool = Field(
         default=True,
-        description="False while the worker still looks at the engines of its earlier process: no replica is removed, "
-        "and its first report of holdings says which of them run.",
+        description="False while the worker still checks the engines of its earlier process: no replica is removed "
+        "before its first holdings report.",
     )
 
 
-class RegisterOut(Lenient):
+class RegisterOut(LenientModel):
+    """The registered node, and its bus credential if it is approved."""
+
     id: str
     name: str
     node_type: str
@@ -124,17 +128,17 @@ class RegisterOut(Lenient):
     created_at: datetime
     max_replicas_per_model: int
     heartbeat_interval_s: float
-    nats_url: str | None = Field(default=None, description="Where the bus is; absent while the node is pending.")
+    nats_url: str | None = Field(default=None, description="Address of the bus; absent while the node is pending.")
     nats_jwt: str | None = None
     nats_jwt_expires_in_s: float | None = None
     ticket_key: str | None = Field(
         default=None, description="The public key that tickets of other nodes are checked with."
     )
-    api_token: str | None = Field(default=None, description="For agent nodes: an API key, told once.")
+    api_token: str | None = Field(default=None, description="For agent nodes: an API key, sent only once.")
 
 
 class HeartbeatIn(HardwareReport):
-    """`POST /api/node/{id}/heartbeat`: every field may be absent, which leaves the last value."""
+    """`POST /api/node/{id}/heartbeat`: a field that is absent keeps its last value."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_HEARTBEAT_EXAMPLE]})
 
@@ -142,41 +146,47 @@ class HeartbeatIn(HardwareReport):
     bus_ok: bool | None = Field(default=None, description="Whether the worker is on the bus.")
 
 
-class BootIn(Lenient):
-    """What a worker says with a wish about itself: which of its lives is speaking."""
+class WorkerBootIn(LenientModel):
+    """Which process of a worker sends a request about its own node."""
 
     boot_id: Annotated[str, StringConstraints(max_length=64)] | None = None
 
 
-class HeartbeatOut(Lenient):
+class HeartbeatOut(LenientModel):
+    """The answer to a heartbeat: whether the node is approved or draining, and when to send the next."""
+
     message: str = "ok"
     approved: bool
     draining: bool
     heartbeat_interval_s: float
 
 
-class CredentialsIn(Lenient):
+class BusCredentialsIn(LenientModel):
+    """The public key that a node wants a bus credential for."""
+
     bus_public_key: Annotated[str, StringConstraints(max_length=64)]
 
 
-class CredentialsOut(Lenient):
+class BusCredentialsOut(LenientModel):
+    """A bus credential of a node, and where the bus is."""
+
     nats_url: str
     nats_jwt: str
     nats_jwt_expires_in_s: float
     ticket_key: str = Field(default="", description="The public key that tickets of other nodes are checked with.")
 
 
-class Condition(Lenient):
-    """One fact about a node, with since when and why."""
+class NodeConditionOut(LenientModel):
+    """One condition of a node, with since when it holds and why."""
 
     name: str = Field(examples=["approved", "alive", "on_bus", "draining"])
-    holds: bool | None = Field(description="null: not known yet")
+    holds: bool | None = Field(description="Whether the condition holds; null: not known yet.")
     since: datetime | None = None
     reason: str = ""
 
 
 class NodeOut(HardwareReport):
-    """A node as admins see it. `status` is computed from the conditions; nothing stores it."""
+    """A node as admins see it. `status` is computed from the conditions and not stored."""
 
     id: str
     name: str
@@ -184,14 +194,15 @@ class NodeOut(HardwareReport):
     status: str = Field(examples=["pending", "joining", "healthy", "unhealthy", "offline", "draining"])
     status_reason: str = Field(examples=["Heartbeats arrive, but the node is not on the bus."])
     schedulable: bool
-    conditions: list[Condition]
+    conditions: list[NodeConditionOut]
     address: str
     http_address: str
-    seen_address: str = Field(default="", description="The host that its last registration came from.")
+    seen_address: str = Field(default="", description="The host that the last registration came from.")
     address_note: str = Field(
-        default="", description="A sentence if it registered another host than the one it was seen at; else empty."
+        default="",
+        description="A sentence if the node registered another host than it connected from; otherwise empty.",
     )
-    reported_available_vram: Bytes | None = Field(default=None, description="Before the budget is applied.")
+    reported_available_vram: Bytes | None = Field(default=None, description="Total VRAM before the budget is applied.")
     reserved_vram: Bytes = 0
     max_replicas_per_model: int
     max_replicas_per_model_manually_set: bool
@@ -199,19 +210,19 @@ class NodeOut(HardwareReport):
     vram_budget_bytes: Bytes | None = None
     vram_budget_manually_set: bool
     labels: dict[str, str]
-    label_sources: dict[str, str] = Field(description="auto, worker or admin, by key")
+    label_sources: dict[str, str] = Field(description="Source of each label by key: auto, worker or admin.")
     proposed_labels: dict[str, str] = Field(
         default_factory=dict,
-        description="What the worker sends and no admin has approved: it counts for no selector and no rule.",
+        description="Labels from the worker that no admin has approved: they are ignored by selectors and rules.",
     )
     held_threads: int = Field(
-        default=0, description="Threads handed out to the replicas that are here, of `cpu_threads` in all."
+        default=0, description="Threads assigned to the replicas on this node, out of `cpu_threads`."
     )
-    model_count: int = Field(default=0, description="Loaded replicas.")
+    model_count: int = Field(default=0, description="Number of loaded replicas.")
     in_flight_count: int = Field(
         default=0,
-        description="Requests that its replicas answer, of all frontends: at most a second old while all of them tell"
-        " their numbers, which they do while somebody looks; else as of their leases, at most two seconds old.",
+        description="Requests in flight at its replicas, from all frontends. At most one second old while live views "
+        "are open, otherwise at most two seconds.",
     )
     boot_id: str
     version: str
@@ -220,26 +231,30 @@ class NodeOut(HardwareReport):
     updated_at: datetime
 
 
-class ApproveIn(Strict):
-    """What the admin has seen. A worker that changes its labels in the last moment gets only those approved."""
+class ApproveNodeIn(StrictModel):
+    """The proposed labels that the admin saw; only these are approved."""
 
     labels: Annotated[dict[str, str], Field(max_length=64)] | None = Field(
         default=None, description="Only these pairs of `proposed_labels` are approved; absent: all of them."
     )
 
 
-class ApproveOut(Lenient):
+class ApprovedNodeOut(LenientModel):
+    """The node that was approved, and the labels that count from now on."""
+
     id: str
     name: str
     node_type: str
     status: str
     message: str
     api_token: str | None = None
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels of the worker that count from now on.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels of the worker that are approved now.")
     address_note: str = ""
 
 
-class ReplicaOut(Lenient):
+class ReplicaOut(LenientModel):
+    """A replica on a node, with LocalAI's field names."""
+
     id: str
     node_id: str
     model_name: str
@@ -249,18 +264,20 @@ class ReplicaOut(Lenient):
     in_flight: int
     last_used: datetime | None
     config_revision: str
-    backend_type: str = Field(default="", description="The backend that its engine is of.")
+    backend_type: str = Field(default="", description="The backend of its engine.")
     loading_by: str = Field(default="", description="The operation that is loading it; empty once it is loaded.")
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
 
-class MessageOut(Lenient):
+class MessageOut(LenientModel):
+    """A sentence that says what was done."""
+
     message: str
 
 
-class ProbeOut(Lenient):
-    """What the node itself answers over the bus."""
+class NodeProbeOut(LenientModel):
+    """What a node's worker answered over the bus."""
 
     node_id: str
     boot_id: str
@@ -270,20 +287,28 @@ class ProbeOut(Lenient):
     hardware: dict[str, Any] = Field(default_factory=dict)
 
 
-class SlotsIn(Strict):
+class ReplicaSlotsIn(StrictModel):
+    """How many replicas of one model a node may hold."""
+
     value: Annotated[int, Field(ge=1, le=1024, examples=[4])]
 
 
-class SlotsOut(Lenient):
+class ReplicaSlotsOut(LenientModel):
+    """How many replicas of one model a node may hold, after a change."""
+
     max_replicas_per_model: int
     reset: bool = False
 
 
-class BudgetIn(Strict):
+class VramBudgetIn(StrictModel):
+    """How much VRAM of a node may be used."""
+
     value: Annotated[str, StringConstraints(max_length=64)] = Field(examples=["80%", "12GB", ""])
 
 
-class BudgetOut(Lenient):
+class VramBudgetOut(LenientModel):
+    """How much VRAM of a node may be used, after a change."""
+
     vram_budget: str
     vram_budget_bytes: Bytes | None = None
     reset: bool = False

@@ -1,7 +1,7 @@
-"""Operations as JSON: what an admin sees of one, of its nodes, of its log and of what is owed.
+"""Bodies about operations, their nodes, their logs, and pending changes.
 
-The ancestor's field names are kept where it had one (`jobID`, `isDeletion`, `currentBytes`); everything else follows
-their spelling. Whatever is not known is absent.
+Field names of LocalAI are kept where it has one (`jobID`, `isDeletion`, `currentBytes`); all other fields follow their
+spelling. A value that is not known is absent.
 """
 
 from __future__ import annotations
@@ -12,26 +12,28 @@ from typing import Any
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from corral.wire.base import Lenient
+from corral.wire.base import LenientModel
 from corral.wire.nodes import Bytes
 
 
-def ancestor_name(name: str) -> str:
-    """`job_id` is `jobID` on the wire."""
+def to_localai_name(name: str) -> str:
+    """Return a field name in LocalAI's spelling: `job_id` becomes `jobID`."""
     camel = to_camel(name)
     return f"{camel[:-2]}ID" if camel.endswith("Id") else camel
 
 
-class Camel(Lenient):
-    model_config = ConfigDict(alias_generator=ancestor_name, populate_by_name=True)
+class CamelCaseModel(LenientModel):
+    """Base of bodies in LocalAI's spelling: camel case, with `ID` in capitals."""
+
+    model_config = ConfigDict(alias_generator=to_localai_name, populate_by_name=True)
 
 
-class BuildOut(Lenient):
-    """What one node gets, resolved for its hardware."""
+class BuildOut(LenientModel):
+    """The backend build that one node gets, resolved for its hardware."""
 
     name: str = Field(description="The concrete backend.", examples=["llama-cpp-cuda12"])
     version: str = ""
-    meta: str = Field(default="", description="The name through which it was asked for.")
+    meta: str = Field(default="", description="The name that was requested, from which the build was chosen.")
     gallery: str = ""
     source: str = Field(default="", description="pypi, url, oci, directory or bundled")
     uri: str = ""
@@ -39,13 +41,13 @@ class BuildOut(Lenient):
     size_bytes: Bytes | None = None
 
 
-class TargetOut(Lenient):
-    """One node of an operation."""
+class TargetOut(LenientModel):
+    """One node of an operation, with its progress."""
 
     node_id: str
     node_name: str
     status: str = Field(
-        description="The ancestor's word: queued, downloading, running_on_worker, success, error; else as `state`."
+        description="LocalAI's word: queued, downloading, running_on_worker, success, error; otherwise as `state`."
     )
     state: str = Field(
         description="queued, working, unconfirmed, success, error, cancelled, superseded or skipped",
@@ -58,42 +60,46 @@ class TargetOut(Lenient):
     percentage: float = 0.0
     error: str | None = None
     error_code: str | None = None
-    begun: bool = Field(default=True, description="Whether its worker was ever told.")
+    begun: bool = Field(default=True, description="Whether the command was sent to its worker.")
     wave: int = 0
     attempt: int = 0
-    version: str = Field(default="", description="The version that it is to have.")
+    version: str = Field(default="", description="The version that the node gets.")
     previous_version: str = ""
     finished_at: datetime | None = None
 
 
-class TargetInFull(TargetOut):
-    job_id: str = Field(description="The worker's own unit of work.")
+class TargetDetailOut(TargetOut):
+    """One node of an operation with all details."""
+
+    job_id: str = Field(description="Id of the worker's job.")
     generation: int = 0
     build: BuildOut | None = None
     is_rollback: bool = False
-    stop_wanted: bool = Field(default=False, description="The worker has still to be told to stop.")
+    stop_wanted: bool = Field(default=False, description="The worker has not got the command to stop yet.")
     contacted_at: datetime | None = None
     heard_at: datetime | None = None
 
 
-class OperationOut(Camel):
-    """An operation as the live list has it."""
+class OperationOut(CamelCaseModel):
+    """An operation, as the live list shows it."""
 
     id: str
     job_id: str = Field(description="The same as `id`.")
-    name: str = Field(description="Without gallery and node.", examples=["llama-cpp"])
-    full_name: str = Field(description="With them.", examples=["corral@llama-cpp", "node:<id>:llama-cpp"])
+    name: str = Field(description="Name without gallery and node.", examples=["llama-cpp"])
+    full_name: str = Field(
+        description="Name with gallery and node.", examples=["corral@llama-cpp", "node:<id>:llama-cpp"]
+    )
     kind: str = Field(examples=["backend_install"])
     state: str = Field(examples=["running", "waiting_on_nodes", "completed_with_pending", "failed"])
-    rev: int = Field(description="Grows with every change; whoever holds a larger one has the newer state.")
-    progress: float = Field(description="0 to 100")
+    rev: int = Field(description="Increases with every change; the larger revision is the newer state.")
+    progress: float = Field(description="Percentage, 0 to 100.")
     task_type: str = Field(examples=["installation", "upgrade", "reinstallation", "deletion"])
     is_deletion: bool
     is_backend: bool
     is_queued: bool
     cancellable: bool
     message: str
-    node_id: str | None = Field(default=None, description="Only of an operation on exactly one node.")
+    node_id: str | None = Field(default=None, description="Only set for an operation on exactly one node.")
     node_name: str | None = None
     phase: str | None = None
     current_bytes: Bytes | None = None
@@ -106,27 +112,33 @@ class OperationOut(Camel):
     finished_at: datetime | None = None
     updated_at: datetime
     deadline_at: datetime | None = None
-    after_id: str | None = Field(default=None, description="Runs when that one has ended.")
+    after_id: str | None = Field(default=None, description="This operation starts when that one has ended.")
     retry_of: str | None = None
     nodes: list[TargetOut] = Field(default_factory=list)
 
 
-class OperationInFull(OperationOut):
-    request: dict[str, Any] = Field(description="Everything that was asked for; a retry asks for the same.")
-    owner: str | None = Field(default=None, description="The frontend that drives it now.")
+class OperationDetailOut(OperationOut):
+    """An operation with all details of its nodes."""
+
+    request: dict[str, Any] = Field(description="All parameters of the request; a retry uses the same.")
+    owner: str | None = Field(default=None, description="The frontend that drives the operation now.")
     attempt: int = 0
-    is_reaped: bool = Field(default=False, description="Nobody saw it fail; a true outcome may still replace this.")
+    is_reaped: bool = Field(
+        default=False, description="The failure was not observed; a reported outcome may still replace it."
+    )
     dismissed_at: datetime | None = None
     dismissed_by: str | None = None
-    nodes: list[TargetInFull] = Field(default_factory=list)  # type: ignore[assignment]
+    nodes: list[TargetDetailOut] = Field(default_factory=list)  # type: ignore[assignment]
 
 
-class OperationsOut(Lenient):
+class OperationsOut(LenientModel):
+    """The live list of operations."""
+
     operations: list[OperationOut]
 
 
-class RecordOut(Camel):
-    """An operation that has ended."""
+class EndedOperationOut(CamelCaseModel):
+    """An operation that has ended, as the history shows it."""
 
     id: str
     job_id: str
@@ -147,20 +159,22 @@ class RecordOut(Camel):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    nodes: list[str] = Field(
-        default_factory=list, description="Names of the nodes that it was for, as they were then; the first twenty."
+    nodes: list[str] = Field(default_factory=list, description="Names of its nodes at that time; the first twenty.")
+    node_count: int = Field(default=0, description="Number of its nodes; 0 if it ended before any was chosen.")
+
+
+class OperationHistoryOut(LenientModel):
+    """A page of the operations that have ended."""
+
+    operations: list[EndedOperationOut]
+    next: str | None = Field(
+        default=None, description="Send this as `before` for the next page; absent on the last page."
     )
-    node_count: int = Field(default=0, description="How many nodes it was for; 0 if it ended before any was chosen.")
+    stale: str | None = Field(default=None, description="Why the list may be out of date, if it may be.")
 
 
-class HistoryOut(Lenient):
-    operations: list[RecordOut]
-    next: str | None = Field(default=None, description="Send it as `before` to read on; absent at the end.")
-    stale: str | None = Field(default=None, description="Why this is not the newest, when it is not.")
-
-
-class NoteOut(Lenient):
-    """A line of an operation's log."""
+class OperationNoteOut(LenientModel):
+    """One line of an operation's log."""
 
     at: datetime
     level: str = Field(examples=["info", "warning", "error"])
@@ -168,33 +182,37 @@ class NoteOut(Lenient):
     node_name: str = ""
 
 
-class ActionOut(Lenient):
+class OperationActionOut(LenientModel):
+    """The operation after an action on it, and a sentence."""
+
     success: bool = True
     message: str
     operation: OperationOut
 
 
-class RetryOut(ActionOut):
-    """`operation` is the new one."""
+class OperationRetryOut(OperationActionOut):
+    """The new operation that repeats an old one."""
 
     id: str
     deduplicated: bool = False
 
 
-class ClearedOut(Lenient):
+class ClearedHistoryOut(LenientModel):
+    """How many records were removed from the history."""
+
     success: bool = True
-    removed: int = Field(description="How many records are gone.")
+    removed: int = Field(description="Number of deleted records.")
 
 
-class IntentOut(Lenient):
-    """What a node still owes."""
+class AssignmentOut(LenientModel):
+    """An assignment: a change that a node has not made yet."""
 
     node_id: str
     node_name: str
     backend: str
     desired: str = Field(description="present, replaced, absent or rolled_back")
     version: str = ""
-    state: str = Field(description="open, or dead after too many real failures")
+    state: str = Field(description="open; dead once it has failed too often and is not tried again")
     generation: int
     operation_id: str
     attempts: int = 0
@@ -204,8 +222,8 @@ class IntentOut(Lenient):
     created_at: datetime
 
 
-class ProgressOut(Camel):
-    """The data of the event `operation.progress`: only what moved. The row has the same a moment later."""
+class OperationProgressOut(CamelCaseModel):
+    """The data of the event `operation.progress`: what moved since the last one."""
 
     id: str
     rev: int

@@ -1,4 +1,4 @@
-"""What was used, as JSON."""
+"""Bodies of usage reports."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from datetime import datetime
 
 from pydantic import Field
 
-from corral.wire.base import Lenient
+from corral.wire.base import LenientModel
 
 
-class SumsOut(Lenient):
-    requests: int = Field(description="Those that reached a replica, or failed in the gateway or the engine.")
-    errors: int = Field(description="Of these, those that ended with an error.")
+class UsageSumsOut(LenientModel):
+    """Sums of requests, errors and tokens."""
+
+    requests: int = Field(description="Requests that reached a replica, or failed in the gateway or the engine.")
+    errors: int = Field(description="Requests that ended with an error.")
     prompt_tokens: int
-    cached_tokens: int = Field(description="Of the prompts' tokens, those that engines had in their cache.")
+    cached_tokens: int = Field(description="Prompt tokens that engines had in their cache.")
     completion_tokens: int
     estimated_tokens: int = Field(
-        description="Of the answers' tokens, those that were counted by events, because the engine did not tell."
+        description="Output tokens that were estimated from stream events, because the engine did not report them."
     )
 
     @property
@@ -24,20 +26,24 @@ class SumsOut(Lenient):
         return self.prompt_tokens + self.completion_tokens
 
 
-class UsageRowOut(SumsOut):
-    at: datetime | None = Field(default=None, description="The beginning of the day or hour, in UTC.")
+class UsageRowOut(UsageSumsOut):
+    """Sums of usage for one key, model, user, call, node or time."""
+
+    at: datetime | None = Field(default=None, description="Start of the day or hour, in UTC.")
     key_id: str | None = None
     key: str | None = Field(default=None, description="The key's name when it was last used.")
     user: str | None = None
     model: str | None = None
     call: str | None = Field(default=None, examples=["chat"])
-    node: str | None = Field(default=None, description="The name that it had then; empty: no node was reached.")
+    node: str | None = Field(default=None, description="Name of the node at that time; empty: no node was reached.")
 
 
-class UsageOut(Lenient):
+class UsageOut(LenientModel):
+    """A usage report: rows and their total."""
+
     since: datetime
-    until: datetime | None = Field(default=None, description="Absent: until now.")
+    until: datetime | None = Field(default=None, description="End of the report; absent: now.")
     by: list[str] = Field(examples=[["model", "day"]])
-    rows: list[UsageRowOut] = Field(description="In the order of what they are told by.")
-    total: SumsOut
-    is_cut: bool = Field(default=False, description="There are more rows; as CSV all of them are told.")
+    rows: list[UsageRowOut] = Field(description="Rows, sorted by the fields that they are grouped by.")
+    total: UsageSumsOut
+    is_cut: bool = Field(default=False, description="There are more rows; the CSV form has all of them.")

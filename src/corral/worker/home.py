@@ -1,4 +1,4 @@
-"""The worker's own folder: made if it is absent, closed to others, and held by one worker at a time.
+"""The worker's own folder: made if it is absent, closed to others, and locked by one worker at a time.
 
 The lock is the kernel's: it cannot outlive its holder, however that ends, and nothing has to be cleaned up.
 """
@@ -17,7 +17,7 @@ LOCK_NAME = "worker.lock"
 _ANOTHER_HOME = "Choose another folder with --worker-home."
 
 
-class WorkerRunning(Conflict):
+class WorkerAlreadyRunning(Conflict):
     """Another worker runs on this folder."""
 
     code = "worker_running"
@@ -25,10 +25,10 @@ class WorkerRunning(Conflict):
 
 @contextlib.contextmanager
 def hold_home(home: Path) -> Iterator[Path]:
-    """Be the only worker on this folder until the block ends."""
+    """Hold the lock of this folder until the block ends; raise `WorkerAlreadyRunning` if another worker has it."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Python closes it on exec, so an engine that is started later does not keep the lock.
+        # Python closes the descriptor on exec, so an engine that is started later does not keep the lock.
         descriptor = os.open(home / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise InvalidRequest(
@@ -46,9 +46,9 @@ def _lock(descriptor: int, home: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-        who = f"process {holder}" if holder.isdigit() else "another process"
-        raise WorkerRunning(
-            f"A worker already runs on {home} ({who}).",
+        holder_name = f"process {holder}" if holder.isdigit() else "another process"
+        raise WorkerAlreadyRunning(
+            f"A worker already runs on {home} ({holder_name}).",
             hint="Stop that one first, or give this one another --worker-home and --name.",
         ) from error
     os.ftruncate(descriptor, 0)

@@ -1,8 +1,8 @@
-"""Who this machine is: a secret of its own, a key for the bus, and the node that a frontend made of it.
+"""The identity of this machine: its own secret, a key for the bus, and the node that a frontend registered it as.
 
-Guarantee: secret and key are on the disk before the first registration, so a lost answer is harmless: the next call is
-recognised by them. The file is whole or absent, readable by its owner alone. A damaged one is never replaced: with it
-the machine would lose its place in the cluster without anybody having decided so.
+Guarantee: secret and key are on the disk before the first registration, so a lost response is harmless: the next call
+is recognised by them. The file is complete or absent, readable by its owner alone. A damaged one is never replaced: the
+machine would lose its registration without an admin having decided so.
 """
 
 from __future__ import annotations
@@ -17,39 +17,41 @@ import structlog
 
 from corral.domain.access import NODE_CREDENTIAL_PREFIX
 from corral.domain.errors import CorralError
-from corral.ports.runtime import Ids
+from corral.ports.runtime import IdGenerator
 from corral.runtime import disk
 
 log = structlog.get_logger(__name__)
 
 FILE_NAME = "identity.json"
 FORMAT = 1
-# Below this a secret was cut off; ours have 43 characters behind their prefix.
+# A shorter secret was cut off; ours have 43 characters behind their prefix.
 SHORTEST_CREDENTIAL = 32
 _PRIVATE = 0o600
 
 
 class IdentityDamaged(CorralError):
-    """The worker's identity cannot be read."""
+    """The file with the worker's identity cannot be read."""
 
     code = "identity_damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BusKeys:
-    """How keys for the bus are made and read; the worker does not know their format."""
+class BusKeyFactory:
+    """Makes and reads key pairs for the bus, so that the worker does not need to know their format."""
 
-    new: Callable[[], tuple[str, str]]
+    make_key_pair: Callable[[], tuple[str, str]]
     """A seed and its public key."""
-    public_of: Callable[[str], str]
+    derive_public_key: Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class WorkerIdentity:
+    """Holds the identity of this machine: its secret, its bus key, and the node that a frontend registered it as."""
+
     credential: str = field(repr=False)
     bus_seed: str = field(repr=False)
     bus_public_key: str
-    # What a frontend made of it: absent until a registration was answered.
+    # Set by a frontend: absent until a registration was answered.
     node_id: str | None = None
     name: str | None = None
     frontend: str | None = None
@@ -58,31 +60,31 @@ class Identity:
         """Whether a registration under this name at this address has been answered before."""
         return self.node_id is not None and self.name == name and self.frontend == frontend
 
-    def accepted(self, node_id: str, name: str, frontend: str) -> Identity:
+    def with_registration(self, node_id: str, name: str, frontend: str) -> WorkerIdentity:
         return replace(self, node_id=node_id, name=name, frontend=frontend)
 
-    def with_bus_key(self, seed: str, public_key: str) -> Identity:
+    def with_bus_key(self, seed: str, public_key: str) -> WorkerIdentity:
         return replace(self, bus_seed=seed, bus_public_key=public_key)
 
 
-class IdentityFile:
-    """Read and written by the holder of the home's lock only."""
+class WorkerIdentityFile:
+    """Reads, creates and replaces the file with this worker's identity. Only for the holder of the home's lock."""
 
-    def __init__(self, home: Path, keys: BusKeys) -> None:
+    def __init__(self, home: Path, key_factory: BusKeyFactory) -> None:
         self._path = home / FILE_NAME
-        self._keys = keys
+        self._key_factory = key_factory
 
-    def load_or_create(self, ids: Ids) -> Identity:
+    def load_or_create(self, ids: IdGenerator) -> WorkerIdentity:
         try:
             text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return self._create(ids)
         except (OSError, UnicodeDecodeError) as error:
-            raise self._damaged(getattr(error, "strerror", None) or "it is not text") from error
+            raise self._make_damaged_error(getattr(error, "strerror", None) or "it is not text") from error
         self._close_to_others()
         return self._parse(text)
 
-    def save(self, identity: Identity) -> None:
+    def save(self, identity: WorkerIdentity) -> None:
         """Replace the file in one step; on return it is on the disk."""
         document = {
             "format": FORMAT,
@@ -101,34 +103,36 @@ class IdentityFile:
                 code="identity_not_written",
             ) from error
 
-    def _create(self, ids: Ids) -> Identity:
-        seed, public = self._keys.new()
-        made = Identity(credential=f"{NODE_CREDENTIAL_PREFIX}{ids.secret()}", bus_seed=seed, bus_public_key=public)
+    def _create(self, ids: IdGenerator) -> WorkerIdentity:
+        seed, public = self._key_factory.make_key_pair()
+        made = WorkerIdentity(
+            credential=f"{NODE_CREDENTIAL_PREFIX}{ids.new_secret()}", bus_seed=seed, bus_public_key=public
+        )
         self.save(made)
         return made
 
-    def _parse(self, text: str) -> Identity:
+    def _parse(self, text: str) -> WorkerIdentity:
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise self._damaged("it is not JSON") from error
+            raise self._make_damaged_error("it is not JSON") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise self._damaged("it has a format that this version does not know")
-        credential = self._text(document, "credential")
+            raise self._make_damaged_error("it has a format that this version does not know")
+        credential = self._get_text(document, "credential")
         if not credential.startswith(NODE_CREDENTIAL_PREFIX) or len(credential) < SHORTEST_CREDENTIAL:
-            raise self._damaged("its credential is not whole")
-        seed = self._text(document, "bus_seed")
+            raise self._make_damaged_error("its credential is not whole")
+        seed = self._get_text(document, "bus_seed")
         try:
-            public = self._keys.public_of(seed)
+            public = self._key_factory.derive_public_key(seed)
         except CorralError as error:
-            raise self._damaged("its key for the bus is not whole") from error
-        known = {name: self._text(document, name) for name in ("node_id", "name", "frontend") if document.get(name)}
-        return Identity(credential=credential, bus_seed=seed, bus_public_key=public, **known)
+            raise self._make_damaged_error("its key for the bus is not whole") from error
+        known = {name: self._get_text(document, name) for name in ("node_id", "name", "frontend") if document.get(name)}
+        return WorkerIdentity(credential=credential, bus_seed=seed, bus_public_key=public, **known)
 
-    def _text(self, document: Mapping[str, object], name: str) -> str:
+    def _get_text(self, document: Mapping[str, object], name: str) -> str:
         value = document.get(name)
         if not isinstance(value, str):
-            raise self._damaged(f"its {name} is missing")
+            raise self._make_damaged_error(f"its {name} is missing")
         return value
 
     def _close_to_others(self) -> None:
@@ -137,9 +141,9 @@ class IdentityFile:
             log.warning("others could read the worker's identity; closed to them now", path=str(self._path))
             self._path.chmod(_PRIVATE)
 
-    def _damaged(self, what: str) -> IdentityDamaged:
+    def _make_damaged_error(self, reason: str) -> IdentityDamaged:
         return IdentityDamaged(
-            f"The worker's identity in {self._path} cannot be used: {what}.",
+            f"The worker's identity in {self._path} cannot be used: {reason}.",
             hint="Put the file back from a backup. Or move it away and remove the node with `corral nodes remove`: "
-            "the machine then joins anew with a join token.",
+            "the machine then joins again with a join token.",
         )

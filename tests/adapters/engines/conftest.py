@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from corral.adapters.engines import HttpEngines
-from tests.support.engines import MisbehavingEngine, misbehaving
+from corral.adapters.engines import HttpEngineClient
+from tests.support.engines import MisbehavingEngine, run_misbehaving_engine
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -18,11 +18,11 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 
 @pytest.fixture
-async def engines() -> AsyncIterator[HttpEngines]:
+async def engines() -> AsyncIterator[HttpEngineClient]:
     """What goes wrong inside callbacks ends up at the loop: there must be nothing."""
     wrong: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
-    service = HttpEngines()
+    service = HttpEngineClient()
     await service.start()
     yield service
     await service.stop()
@@ -31,5 +31,5 @@ async def engines() -> AsyncIterator[HttpEngines]:
 
 @pytest.fixture
 async def engine() -> AsyncIterator[MisbehavingEngine]:
-    async with misbehaving() as running:
+    async with run_misbehaving_engine() as running:
         yield running

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corral.adapters.engines.connection import Connection, Said
-from corral.adapters.engines.line import HttpLine
-from corral.ports.engines import HeadLines
-from corral.runtime.intake import Intake
-from corral.runtime.mould import Moulds
-from tests.adapters.engines.hearing import Listener
-from tests.support.engines import chunk
+from corral.adapters.engines.connection import EngineConnection, HttpCallHandle, ParsedHead
+from corral.ports.requests import HeadLines
+from corral.runtime.head_template import HeadTemplateCache
+from corral.runtime.read_batcher import ReadBatcher
+from tests.adapters.engines.recording_handler import Listener
+from tests.support.engines import encode_chunk
 
 ADDRESS = "127.0.0.1:1"
 NOT_PASSED_ON = {b"connection", b"transfer-encoding", b"keep-alive"}
@@ -48,23 +47,23 @@ class Transport:
 class Owner:
     def __init__(self) -> None:
         self.has_kept = False
-        self.intake = Intake()
-        self.moulds: Moulds[Said] = Moulds()
+        self.read_batcher = ReadBatcher()
+        self.head_templates: HeadTemplateCache[ParsedHead] = HeadTemplateCache()
 
-    def opened(self, connection: Connection) -> None: ...
+    def on_opened(self, connection: EngineConnection) -> None: ...
 
-    def closed(self, connection: Connection) -> None: ...
+    def on_closed(self, connection: EngineConnection) -> None: ...
 
-    def connect(self, line: HttpLine) -> None:
+    def connect(self, handle: HttpCallHandle) -> None:
         raise AssertionError("a new connection has never been used before")
 
-    def keep(self, connection: Connection) -> None:
+    def keep_idle(self, connection: EngineConnection) -> None:
         assert not self.has_kept
         self.has_kept = True
 
 
 @dataclass(frozen=True)
-class Told:
+class ParsedResponse:
     """What an answer comes to."""
 
     status: int
@@ -74,26 +73,26 @@ class Told:
     is_whole: bool
 
 
-def told_by_us(reads: list[bytes]) -> tuple[Told, bool]:
+def parse_with_connection(reads: list[bytes]) -> tuple[ParsedResponse, bool]:
     """With whether the connection was kept."""
     owner, transport, listener = Owner(), Transport(), Listener()
-    connection: Any = Connection(owner, ADDRESS)
+    connection: Any = EngineConnection(owner, ADDRESS)
     connection.connection_made(transport)
-    connection.carry(HttpLine(ADDRESS, b"POST / HTTP/1.1\r\n\r\n", b"{}", listener))
+    connection.send_call(HttpCallHandle(ADDRESS, b"POST / HTTP/1.1\r\n\r\n", b"{}", listener))
     assert transport.written == [b"POST / HTTP/1.1\r\n\r\n{}"]
     for read in reads:
         if not transport.is_aborted:
-            connection.take(read)
+            connection.receive_data(read)
     if not transport.is_aborted:
         connection.eof_received()
     connection.connection_lost(None)
     assert listener.is_over
-    return Told(
+    return ParsedResponse(
         listener.status, listener.headers, listener.size_bytes, listener.body, listener.error is None
     ), owner.has_kept
 
 
-def told_by_h11(answer: bytes) -> Told | None:
+def parse_with_h11(answer: bytes) -> ParsedResponse | None:
     """None: it does not take this for an answer."""
     client = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
     client.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
@@ -118,7 +117,7 @@ def told_by_h11(answer: bytes) -> Told | None:
         return None
     size = headers.pop(b"content-length", None)
     passed_on = {name: headers[name] for name in headers if name not in NOT_PASSED_ON}
-    return Told(status, passed_on, None if size is None else int(size), body, is_whole)
+    return ParsedResponse(status, passed_on, None if size is None else int(size), body, is_whole)
 
 
 NAMES = st.from_regex(rb"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True).map(lambda name: b"X-" + name)
@@ -138,7 +137,7 @@ def answers(draw: st.DrawFn) -> bytes:
         lines[draw(st.sampled_from([b"Content-Length", b"content-length"]))] = b"%d" % sum(map(len, pieces))
     if framing == "chunks":
         lines[b"Transfer-Encoding"] = draw(st.sampled_from([b"chunked", b"Chunked"]))
-        pieces = [*map(chunk, pieces), chunk(b"")]
+        pieces = [*map(encode_chunk, pieces), encode_chunk(b"")]
     if draw(st.booleans()):
         lines[b"Connection"] = draw(st.sampled_from([b"close", b"keep-alive"])) if framing != "close" else b"close"
     interim = b"HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n" * draw(st.integers(0, 2)) if version == b"1.1" else b""
@@ -170,33 +169,30 @@ def cut(draw: st.DrawFn, whole: bytes) -> list[bytes]:
     return [whole[start:end] for start, end in pairwise(bounds) if start < end]
 
 
-@pytest.mark.behaviour("GW-2")
 @given(st.data())
-def test_any_cut_of_an_answer_is_heard_as_another_parser_reads_it(data: st.DataObject) -> None:
+def test_response_cut_anywhere_is_parsed_the_same_as_by_h11(data: st.DataObject) -> None:
     answer = data.draw(answers())
-    told, kept = told_by_us(data.draw(cut(answer)))
-    assert told == told_by_h11(answer)
-    assert told.is_whole
-    by_bytes, kept_by_bytes = told_by_us([answer[at : at + 1] for at in range(len(answer))])
-    assert (by_bytes, kept_by_bytes) == (told, kept)
+    parsed, kept = parse_with_connection(data.draw(cut(answer)))
+    assert parsed == parse_with_h11(answer)
+    assert parsed.is_whole
+    by_bytes, kept_by_bytes = parse_with_connection([answer[at : at + 1] for at in range(len(answer))])
+    assert (by_bytes, kept_by_bytes) == (parsed, kept)
     assert kept == stays_open(final_head(answer))
 
 
-@pytest.mark.behaviour("GW-5")
 @given(st.data())
 def test_no_beginning_of_an_answer_is_taken_for_the_whole(data: st.DataObject) -> None:
     answer = data.draw(answers())
     size = data.draw(st.integers(0, len(answer) - 1))
-    told, kept = told_by_us([answer[:size]] if size else [])
-    if told.is_whole:
+    parsed, kept = parse_with_connection([answer[:size]] if size else [])
+    if parsed.is_whole:
         assert not says_its_end(final_head(answer))
-        assert told == told_by_h11(answer[:size])
+        assert parsed == parse_with_h11(answer[:size])
     assert not kept
 
 
-@pytest.mark.behaviour("GW-6")
 @given(st.data())
-def test_a_damaged_answer_is_never_heard_as_another_one(data: st.DataObject) -> None:
+def test_damaged_response_is_never_parsed_differently_from_h11(data: st.DataObject) -> None:
     """Both parsers may refuse it. If both take it, they agree on what it says, byte for byte."""
     answer = bytearray(data.draw(answers()))
     at = data.draw(st.integers(0, len(answer) - 1))
@@ -204,52 +200,56 @@ def test_a_damaged_answer_is_never_heard_as_another_one(data: st.DataObject) -> 
         st.sampled_from([b"", b"\r", b"\n", b"\0", b" ", b":", b"0", b"9", b"\xff", b"\t", b"\r\n", b";"])
     )
     answer[at : at + data.draw(st.integers(0, 2))] = damage
-    told, _ = told_by_us(data.draw(cut(bytes(answer))) or [b"\r\n"])
-    other = told_by_h11(bytes(answer))
-    if told.is_whole and other is not None and other.is_whole:
-        assert (told.status, told.body) == (other.status, other.body)
+    parsed, _ = parse_with_connection(data.draw(cut(bytes(answer))) or [b"\r\n"])
+    other = parse_with_h11(bytes(answer))
+    if parsed.is_whole and other is not None and other.is_whole:
+        assert (parsed.status, parsed.body) == (other.status, other.body)
 
 
-@pytest.mark.behaviour("GW-6")
 @given(st.binary(min_size=1, max_size=300), st.booleans())
 def test_no_bytes_at_all_are_taken_for_an_answer_that_they_are_not(noise: bytes, has_head: bool) -> None:
     """Whatever comes is over in one way or the other, once: the listener checks that."""
-    told, _ = told_by_us([(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" if has_head else b"") + noise])
-    assert told.status in (0, 200) or noise.startswith(b"HTTP/")
+    parsed, _ = parse_with_connection(
+        [(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" if has_head else b"") + noise]
+    )
+    assert parsed.status in (0, 200) or noise.startswith(b"HTTP/")
 
 
-@pytest.mark.behaviour("GW-7")
-@pytest.mark.parametrize(("size_bytes", "is_heard"), [(60 * 1024, True), (65 * 1024, False)])
-def test_a_head_that_comes_at_once_has_a_limit_too(size_bytes: int, is_heard: bool) -> None:
+@pytest.mark.parametrize(("size_bytes", "is_accepted"), [(60 * 1024, True), (65 * 1024, False)])
+def test_response_head_in_one_read_is_limited_too(size_bytes: int, is_accepted: bool) -> None:
     head = b"HTTP/1.1 200 OK\r\nX-Line: " + b"x" * size_bytes + b"\r\nContent-Length: 65536\r\n\r\n"
-    told, _ = told_by_us([head + b"b" * 65536])
-    assert told.is_whole is is_heard
-    assert len(told.body) == 65536 * is_heard
+    parsed, _ = parse_with_connection([head + b"b" * 65536])
+    assert parsed.is_whole is is_accepted
+    assert len(parsed.body) == 65536 * is_accepted
 
 
 def test_the_parser_is_let_go_with_its_connection() -> None:
-    connection: Any = Connection(Owner(), ADDRESS)
+    connection: Any = EngineConnection(Owner(), ADDRESS)
     connection.connection_made(Transport())
     connection.connection_lost(None)
     assert not hasattr(connection, "_parser")
 
 
-def told_in_turn(answers: list[bytes]) -> list[Told]:
+def parse_in_turn(answers: list[bytes]) -> list[ParsedResponse]:
     """On one connection, each in one read, as long as it is kept."""
-    owner, transport, told = Owner(), Transport(), []
-    connection: Any = Connection(owner, ADDRESS)
+    owner, transport, parsed = Owner(), Transport(), []
+    connection: Any = EngineConnection(owner, ADDRESS)
     connection.connection_made(transport)
     for answer in answers:
         owner.has_kept, listener = False, Listener()
-        connection.carry(HttpLine(ADDRESS, b"", b"{}", listener))
-        connection.take(answer)
+        connection.send_call(HttpCallHandle(ADDRESS, b"", b"{}", listener))
+        connection.receive_data(answer)
         if not listener.is_over and not transport.is_aborted:
             connection.eof_received()
-        told.append(Told(listener.status, listener.headers, listener.size_bytes, listener.body, listener.error is None))
+        parsed.append(
+            ParsedResponse(
+                listener.status, listener.headers, listener.size_bytes, listener.body, listener.error is None
+            )
+        )
         if not owner.has_kept:
             break
     connection.connection_lost(None)
-    return told
+    return parsed
 
 
 @st.composite
@@ -267,35 +267,33 @@ def alike(draw: st.DrawFn, answer: bytes) -> bytes:
     return head + end + other
 
 
-@pytest.mark.behaviour("GW-41")
 @settings(max_examples=400)
 @given(st.data())
-def test_an_answer_is_heard_alike_whatever_came_before_it_on_its_connection(data: st.DataObject) -> None:
+def test_response_is_parsed_alike_whatever_came_before_it_on_its_connection(data: st.DataObject) -> None:
     first = data.draw(answers())
     said = [first, *(data.draw(alike(first)) for _ in range(data.draw(st.integers(1, 4))))]
-    told = told_in_turn(said)
-    assert told == [told_by_us([answer])[0] for answer in said[: len(told)]]
+    parsed = parse_in_turn(said)
+    assert parsed == [parse_with_connection([answer])[0] for answer in said[: len(parsed)]]
 
 
-@pytest.mark.behaviour("GW-41")
-def test_an_answer_like_the_one_before_is_heard_at_once_and_who_breaks_over_it_hears_that_it_is_lost() -> None:
-    class Breaking(Listener):
+def test_repeated_response_head_is_delivered_whole_and_an_error_of_its_handler_loses_the_call() -> None:
+    class FailingListener(Listener):
         def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
             raise ArithmeticError(f"{status} {len(head)} {body!r}")
 
     owner = Owner()
-    connection: Any = Connection(owner, ADDRESS)
+    connection: Any = EngineConnection(owner, ADDRESS)
     connection.connection_made(Transport())
-    first, second, third = Listener(), Listener(), Breaking()
+    first, second, third = Listener(), Listener(), FailingListener()
     for listener, body in ((first, b"12"), (second, b"123")):
-        connection.carry(HttpLine(ADDRESS, b"", b"{}", listener))
-        connection.take(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        connection.send_call(HttpCallHandle(ADDRESS, b"", b"{}", listener))
+        connection.receive_data(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         assert listener.body == body
         owner.has_kept = False
     assert (first.came_whole, second.came_whole) == (False, True)
-    connection.carry(HttpLine(ADDRESS, b"", b"{}", third))
+    connection.send_call(HttpCallHandle(ADDRESS, b"", b"{}", third))
     with pytest.raises(ArithmeticError, match="200 0 b'1'"):
-        connection.take(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
+        connection.receive_data(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
     assert third.error is not None
     assert "was not understood" in third.error.message
     connection.connection_lost(None)

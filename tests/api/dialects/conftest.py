@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.running import Engine
+from tests.engines.engine_processes import Engine
 from tests.serving.scene import an_engine, keep_only_the_feed
 from tests.support.frontends import RunningFrontend, running_frontend
 

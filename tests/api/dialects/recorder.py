@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,11 +13,11 @@ from aiohttp import web
 
 from tests.serving.scene import put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import joined
+from tests.support.nodes import join_node
 
 
 @dataclass(slots=True)
-class Heard:
+class RecordedRequest:
     path: str
     headers: Mapping[str, str]
     size_bytes: int
@@ -28,11 +29,16 @@ class Heard:
 @dataclass
 class Recorder:
     address: str = ""
-    heard: list[Heard] = field(default_factory=list)
+    requests: list[RecordedRequest] = field(default_factory=list)
     # By path: status and JSON.
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
     # By path: the events of a stream, which go before an answer.
     streams: dict[str, bytes] = field(default_factory=dict)
+    # By path: the bytes of an answer, which go before both.
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    # Paths that are never answered, and those of them whose caller has hung up.
+    silent: set[str] = field(default_factory=set)
+    hung_up: list[str] = field(default_factory=list)
     content_type: str = "application/json"
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -41,7 +47,16 @@ class Recorder:
             digest.update(piece)
             size_bytes += len(piece)
             beginning = (beginning + piece)[:4096] if len(beginning) < 4096 else beginning
-        self.heard.append(Heard(request.path, request.headers.copy(), size_bytes, digest.hexdigest(), beginning))
+        self.requests.append(
+            RecordedRequest(request.path, request.headers.copy(), size_bytes, digest.hexdigest(), beginning)
+        )
+        if request.path in self.silent:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.hung_up.append(request.path)
+        if request.path in self.bodies:
+            return web.Response(body=self.bodies[request.path], content_type=self.content_type)
         if request.path in self.streams:
             return web.Response(body=self.streams[request.path], content_type="text/event-stream")
         status, said = self.answers.get(request.path, (200, {"path": request.path}))
@@ -54,14 +69,14 @@ async def recorder(frontend: RunningFrontend, backend: str, **config: Any) -> As
     made = Recorder()
     app = web.Application(client_max_size=1 << 30)
     app.router.add_route("*", "/{path:.*}", made.handle)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
     made.address = f"{host}:{port}"
     await put_model(frontend.database, backend=backend, **config)
-    placed = await joined(frontend, "recording")
+    placed = await join_node(frontend, "recording")
     await put_replica(frontend.database, placed.id, made.address)
     await settled(frontend)
     try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from corral.api.dialects.chats import Events, Stream
+from corral.api.dialects.chat_completion import ChatEventParser, StreamTranslation
 
 USAGE = {"prompt_tokens": 12, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
 
@@ -42,12 +42,12 @@ def on_the_wire(chunks: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in chunks) + b"data: [DONE]\n\n"
 
 
-def told(stream: Stream, chunks: Iterable[dict[str, Any]], piece_bytes: int = 7) -> bytes:
+def translate_in_pieces(stream: StreamTranslation, chunks: Iterable[dict[str, Any]], piece_bytes: int = 7) -> bytes:
     """What comes out when the stream comes in in small pieces."""
-    sent, events, out = on_the_wire(chunks), Events(), []
+    sent, events, out = on_the_wire(chunks), ChatEventParser(), []
     for start in range(0, len(sent), piece_bytes):
-        out += [stream.event(event) for event in events.feed(sent[start : start + piece_bytes])]
-    return b"".join([*out, stream.end()])
+        out += [stream.translate_event(event) for event in events.feed(sent[start : start + piece_bytes])]
+    return b"".join([*out, stream.render_end()])
 
 
 def server_sent(raw: bytes) -> list[dict[str, Any]]:

@@ -11,16 +11,16 @@ from pydantic import TypeAdapter
 
 from corral.api.dialects import anthropic
 from corral.domain.errors import InvalidRequest
-from corral.ports.engines import EngineLost
-from tests.api.dialects.streams import call_delta, chunk, server_sent, told, whole, words
+from corral.ports.requests import EngineLost
+from tests.api.dialects.streams import call_delta, chunk, server_sent, translate_in_pieces, whole, words
 
 TOOL = {"name": "weather", "description": "of a city", "input_schema": {"type": "object"}}
 _EVENTS: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 
 
-def read(**body: Any) -> anthropic.Message:
-    asked = {"model": "chat", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]} | body
-    return anthropic.read(asked, model="chat", answer_id="1")
+def read(**body: Any) -> anthropic.MessagesTranslation:
+    request = {"model": "chat", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]} | body
+    return anthropic.parse_request(request, model="chat", answer_id="1")
 
 
 def gathered(raw: bytes) -> Message:
@@ -33,7 +33,6 @@ def gathered(raw: bytes) -> Message:
     return Message.model_validate(snapshot.model_dump())
 
 
-@pytest.mark.behaviour("GW-80")
 def test_a_conversation_is_the_same_conversation() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     used = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Paris"}}
@@ -62,7 +61,6 @@ def test_a_conversation_is_the_same_conversation() -> None:
     ]
 
 
-@pytest.mark.behaviour("GW-80")
 def test_results_of_tools_alone_are_no_words_of_the_user() -> None:
     used: list[dict[str, Any]] = [
         {"type": "tool_use", "id": name, "name": "weather", "input": {}} for name in ("t1", "t2")
@@ -76,8 +74,7 @@ def test_results_of_tools_alone_are_no_words_of_the_user() -> None:
     assert [message["content"] for message in chat["messages"]] == [None, "rain", ""]
 
 
-@pytest.mark.behaviour("GW-80")
-def test_everything_else_that_is_asked_has_its_word_in_a_chat() -> None:
+def test_anthropic_request_maps_every_other_parameter_to_its_chat_field() -> None:
     chat = read(
         stop_sequences=["\n"],
         temperature=0.5,
@@ -123,7 +120,7 @@ def test_everything_else_that_is_asked_has_its_word_in_a_chat() -> None:
         ({"output_config": {"effort": "high"}}, "output_config.effort"),
     ],
 )
-def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named: str) -> None:
+def test_fields_that_a_chat_cannot_express_are_refused_by_name(body: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(**body)
     assert named in refused.value.message
@@ -144,16 +141,15 @@ def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named
         ({"stream": "yes"}, "stream"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(body: dict[str, Any], named: str) -> None:
+def test_anthropic_request_is_refused_naming_the_wrong_field(body: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(**body)
     assert refused.value.message.startswith(f"{named}: ")
 
 
-@pytest.mark.behaviour("GW-80")
 def test_an_answer_has_its_blocks_its_reason_and_its_usage() -> None:
     call = {"id": "t1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
-    answer = read().answer(
+    answer = read().translate_response(
         whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, finish="tool_calls")
     )
     message = Message.model_validate(answer, strict=True)
@@ -163,7 +159,6 @@ def test_an_answer_has_its_blocks_its_reason_and_its_usage() -> None:
     assert (message.usage.input_tokens, message.usage.cache_read_input_tokens, message.usage.output_tokens) == (8, 4, 5)
 
 
-@pytest.mark.behaviour("GW-80")
 @pytest.mark.parametrize(
     ("choice", "reason", "sequence"),
     [
@@ -173,12 +168,11 @@ def test_an_answer_has_its_blocks_its_reason_and_its_usage() -> None:
         ({"finish": "stop", "stop_reason": "END"}, "stop_sequence", "END"),
     ],
 )
-def test_how_an_answer_ended_is_told(choice: dict[str, Any], reason: str, sequence: str | None) -> None:
-    answer = read().answer(whole({"content": "x"}, **choice))
+def test_anthropic_response_states_why_it_stopped(choice: dict[str, Any], reason: str, sequence: str | None) -> None:
+    answer = read().translate_response(whole({"content": "x"}, **choice))
     assert (answer["stop_reason"], answer["stop_sequence"]) == (reason, sequence)
 
 
-@pytest.mark.behaviour("GW-82")
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
 def test_a_stream_is_the_whole_answer_in_pieces_for_the_official_client(piece_bytes: int) -> None:
     chunks = [
@@ -191,27 +185,35 @@ def test_a_stream_is_the_whole_answer_in_pieces_for_the_official_client(piece_by
         chunk(call_delta(1, "", id="t2", name="clock")),
         *words(finish="tool_calls")[1:],
     ]
-    raw = told(read(stream=True).stream(), chunks, piece_bytes)
+    raw = translate_in_pieces(read(stream=True).begin_stream(), chunks, piece_bytes)
     message = gathered(raw)
     calls = [
         {"id": "t1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}},
         {"id": "t2", "function": {"name": "clock", "arguments": "{}"}},
     ]
     same = whole({"content": "One moment.", "reasoning_content": "hm", "tool_calls": calls}, finish="tool_calls")
-    assert message == Message.model_validate(read().answer(same))
+    assert message == Message.model_validate(read().translate_response(same))
     kinds = [event["type"] for event in server_sent(raw)]
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 4
     assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
 
 
-@pytest.mark.behaviour("GW-82")
-def test_a_stream_that_never_says_how_it_ended_ends_with_an_error() -> None:
-    events = server_sent(told(read(stream=True).stream(), words("One")[:2]))
+def test_stream_without_a_finish_reason_ends_with_an_error() -> None:
+    events = server_sent(translate_in_pieces(read(stream=True).begin_stream(), words("One")[:2]))
     assert events[-1]["type"] == "error"
     assert events[-1]["error"]["type"] == "api_error"
 
 
-@pytest.mark.behaviour("GW-82")
 def test_an_error_of_the_engine_in_the_middle_is_an_error_here() -> None:
     with pytest.raises(EngineLost, match="out of memory"):
-        read(stream=True).stream().event({"error": {"message": "out of memory"}})
+        read(stream=True).begin_stream().translate_event({"error": {"message": "out of memory"}})
+
+
+def test_call_gets_an_id_when_its_engine_gives_none() -> None:
+    call = {"index": 0, "function": {"name": "weather", "arguments": "{}"}}
+    (block,) = read(tools=[TOOL]).translate_response(whole({"tool_calls": [call]}))["content"]
+    streamed = gathered(
+        translate_in_pieces(read(tools=[TOOL]).begin_stream(), [chunk({"tool_calls": [call]}), chunk({}, "tool_calls")])
+    )
+    assert block["id"]
+    assert [one.id for one in streamed.content if one.type == "tool_use"] == [block["id"]]

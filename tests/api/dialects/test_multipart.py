@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.dialects.multipart import HEAD_BYTES_MAX, FormReader, ModelName, boundary_of
-from corral.api.dialects.uploads import Form
+from corral.api.dialects.uploads import HEAD_BYTES_MAX, ModelNameFinder, ModelNameSpan, UploadForm, parse_boundary
 from corral.domain.errors import InvalidRequest
+from corral.gateway.exchange.gateway import UPLOAD_LIMITS
 from corral.runtime.byte_budget import ByteBudget, ByteLease
-from corral.serving.gateway import UPLOAD_LIMITS
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\n'
 
@@ -23,21 +22,20 @@ def part(name: str, value: bytes, more: bytes = b"") -> bytes:
     return b'--b\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % (name.encode(), more, value)
 
 
-def find(body: bytes, piece_bytes: int = 1) -> ModelName | None:
-    reader = FormReader(b"b")
+def find(body: bytes, piece_bytes: int = 1) -> ModelNameSpan | None:
+    reader = ModelNameFinder(b"b")
     for start in range(0, len(body), piece_bytes):
         reader.feed(body[start : start + piece_bytes])
     return reader.found
 
 
-@pytest.mark.behaviour("GW-90")
 @given(
     before=st.binary(max_size=200),
     name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n-"), max_size=50),
     after=st.binary(max_size=50),
     piece_bytes=st.integers(min_value=1, max_value=80),
 )
-def test_the_name_is_found_wherever_it_stands_and_however_it_comes(
+def test_model_name_is_found_at_any_position_and_in_any_pieces(
     before: bytes, name: str, after: bytes, piece_bytes: int
 ) -> None:
     file = part("file", before.replace(b"\r\n--b", b""), b'; filename="a.wav"\r\nContent-Type: audio/wav')
@@ -48,7 +46,6 @@ def test_the_name_is_found_wherever_it_stands_and_however_it_comes(
     assert body[found.start : found.end] == name.encode()
 
 
-@pytest.mark.behaviour("GW-90")
 async def test_forms_of_a_real_client_are_read() -> None:
     made = aiohttp.FormData()
     made.add_field("file", b"\r\n--x" * 1000, filename="speech.wav", content_type="audio/wav")
@@ -61,18 +58,17 @@ async def test_forms_of_a_real_client_are_read() -> None:
             written.write(chunk)
 
     await payload.write(Writer())  # type: ignore[arg-type]
-    reader = FormReader(boundary_of(str(payload.headers["Content-Type"])))
+    reader = ModelNameFinder(parse_boundary(str(payload.headers["Content-Type"])))
     found = reader.feed(written.getvalue())
     assert found is not None
     assert found.value == "whisper"
 
 
-@pytest.mark.behaviour("GW-90")
 @pytest.mark.parametrize(
     ("body", "why"),
     [
         (b"preamble\r\n" + HEAD, "does not begin"),
-        (b"--bx\r\n", "behind a boundary"),
+        (b"--bx\r\n", "a boundary is followed"),
         (b"--b\r\nContent-Type: text/plain\r\n\r\nx", "no name"),
         (b'--b\r\nContent-Disposition: form-data; name="a"\r\nContent-Disposition: form-data; name="b"\r\n\r\n', "two"),
         (b"--b\r\nX: " + b"x" * HEAD_BYTES_MAX + b"\r\n", "too long"),
@@ -82,12 +78,11 @@ async def test_forms_of_a_real_client_are_read() -> None:
         (part("file", b"x") + b"--b--\r\n", "no part named model"),
     ],
 )
-def test_what_is_no_form_is_refused(body: bytes, why: str) -> None:
+def test_body_that_is_no_form_is_refused(body: bytes, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
         find(body, 11)
 
 
-@pytest.mark.behaviour("GW-90")
 @pytest.mark.parametrize(
     ("content_type", "boundary"),
     [
@@ -96,10 +91,9 @@ def test_what_is_no_form_is_refused(body: bytes, why: str) -> None:
     ],
 )
 def test_the_boundary_is_read(content_type: str, boundary: bytes) -> None:
-    assert boundary_of(content_type) == boundary
+    assert parse_boundary(content_type) == boundary
 
 
-@pytest.mark.behaviour("GW-90")
 @pytest.mark.parametrize(
     "content_type",
     [
@@ -110,12 +104,11 @@ def test_the_boundary_is_read(content_type: str, boundary: bytes) -> None:
         f"multipart/form-data; boundary={'x' * 71}",
     ],
 )
-def test_a_body_that_says_to_be_something_else_is_refused(content_type: str) -> None:
+def test_form_with_another_content_type_is_refused(content_type: str) -> None:
     with pytest.raises(InvalidRequest, match="multipart/form-data"):
-        boundary_of(content_type)
+        parse_boundary(content_type)
 
 
-@pytest.mark.behaviour("GW-91")
 @given(cuts=st.lists(st.integers(min_value=1, max_value=400), max_size=6))
 def test_a_form_gets_another_name_and_is_the_same_otherwise(cuts: list[int]) -> None:
     body = part("file", b"sound " * 40) + part("model", b"alias") + part("language", b"en") + b"--b--\r\n"
@@ -128,8 +121,8 @@ def test_a_form_gets_another_name_and_is_the_same_otherwise(cuts: list[int]) -> 
             start += size
 
     async def passed_on() -> bytes:
-        form = Form(io.BytesIO(), arriving(), ByteLease(ByteBudget(UPLOAD_LIMITS, "of uploads")))
+        form = UploadForm(io.BytesIO(), arriving(), ByteLease(ByteBudget(UPLOAD_LIMITS, "of uploads")))
         named = await form.read_name(b"b")
-        return b"".join([piece async for piece in form.renamed(named, b"whisper-base")])
+        return b"".join([piece async for piece in form.iter_renamed(named, b"whisper-base")])
 
     assert asyncio.run(passed_on()) == body.replace(b"alias", b"whisper-base")

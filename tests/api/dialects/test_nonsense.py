@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.api.dialects import anthropic, ollama, responses
-from corral.api.dialects.answering import read_json
-from corral.api.dialects.chats import Events, Translation
-from corral.api.dialects.envelopes import ANTHROPIC, OLLAMA
+from corral.api.dialects.chat_completion import ChatEventParser, Translation
+from corral.api.dialects.error_envelopes import ANTHROPIC, OLLAMA
+from corral.api.dialects.translation_work import read_json
 from corral.domain.errors import CorralError, InvalidRequest
-from corral.ports.engines import EngineLost
+from corral.ports.requests import EngineLost
 from tests.api.dialects.streams import chunk, whole
 
-MOMENT = ollama.Moment(monotonic=lambda: 0.0, stamp=lambda: "")
+MOMENT = ollama.OllamaClock(monotonic=lambda: 0.0, format_now=lambda: "")
 # Words that mean something somewhere, so that nonsense gets deep.
 _WORDS = st.sampled_from(
     [
@@ -96,10 +96,10 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(_NAMES, JSON, max_size=6)
 HELLO = {"messages": [{"role": "user", "content": "a"}]}
 READERS: dict[str, Callable[[dict[str, Any]], Translation]] = {
-    "messages": lambda body: anthropic.read(HELLO | {"max_tokens": 1} | body, model="m", answer_id="1"),
-    "responses": lambda body: responses.read({"input": "a"} | body, model="m", answer_id="1", created_at=1),
-    "chat": lambda body: ollama.read_chat(HELLO | body, model="m", moment=MOMENT),
-    "generate": lambda body: ollama.read_generate({"prompt": "a"} | body, model="m", moment=MOMENT),
+    "messages": lambda body: anthropic.parse_request(HELLO | {"max_tokens": 1} | body, model="m", answer_id="1"),
+    "responses": lambda body: responses.parse_request({"input": "a"} | body, model="m", answer_id="1", created_at=1),
+    "chat": lambda body: ollama.read_chat(HELLO | body, model="m", clock=MOMENT),
+    "generate": lambda body: ollama.read_generate({"prompt": "a"} | body, model="m", clock=MOMENT),
 }
 readers = pytest.mark.parametrize("read", list(READERS.values()), ids=list(READERS))
 
@@ -145,13 +145,13 @@ def test_a_word_that_is_no_text_is_refused(dialect: str, body: dict[str, Any]) -
 @readers
 @settings(max_examples=100, deadline=None)
 @given(said=OBJECTS)
-def test_an_answer_is_said_again_or_the_engine_is_blamed(
+def test_any_response_is_translated_or_blamed_on_the_engine(
     read: Callable[[dict[str, Any]], Translation], said: dict[str, Any]
 ) -> None:
-    asked = read({})
+    translation = read({})
     odd: dict[str, Any] = {"logprobs": {"content": 5}, "timings": {"prompt_ms": float("inf")}}
     for answer in (said, whole(said), whole({"content": "a"}) | said, whole({"content": "a"}, **odd) | odd):
-        blamed = failure(lambda: json.dumps(asked.answer(answer)), EngineLost)  # noqa: B023 - called at once
+        blamed = failure(lambda: json.dumps(translation.translate_response(answer)), EngineLost)  # noqa: B023 - called at once
         assert blamed is None or blamed.slug == "engine_garbage"
 
 
@@ -159,38 +159,38 @@ def test_an_answer_is_said_again_or_the_engine_is_blamed(
 @readers
 @settings(max_examples=100, deadline=None)
 @given(said=st.lists(OBJECTS, max_size=4))
-def test_a_stream_is_said_again_or_ends_with_an_error(
+def test_any_stream_is_translated_or_ends_with_an_error(
     read: Callable[[dict[str, Any]], Translation], said: list[dict[str, Any]]
 ) -> None:
-    stream = read({"stream": True}).stream()
+    stream = read({"stream": True}).begin_stream()
 
     def play() -> bytes:
         for one in said:
-            stream.event(chunk(one))
-            stream.event(one)
-        return stream.end()
+            stream.translate_event(chunk(one))
+            stream.translate_event(one)
+        return stream.render_end()
 
     broken = failure(play, EngineLost)
-    assert broken is None or stream.error(broken)
+    assert broken is None or stream.render_error(broken)
 
 
 @pytest.mark.behaviour("GW-89")
 @settings(max_examples=100, deadline=None)
 @given(raw=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()), status=st.integers(400, 599))
-def test_garbage_is_told_as_such(raw: bytes, status: int) -> None:
-    for work in (lambda: read_json(raw), lambda: Events().feed(b"data: " + raw + b"\n\n")):
+def test_garbage_from_an_engine_is_reported_as_engine_garbage(raw: bytes, status: int) -> None:
+    for work in (lambda: read_json(raw), lambda: ChatEventParser().feed(b"data: " + raw + b"\n\n")):
         blamed = failure(work, EngineLost)
         assert blamed is None or blamed.slug == "engine_garbage"
     for envelope in (ANTHROPIC, OLLAMA):
-        assert envelope.engine_said is not None
-        assert json.loads(envelope.engine_said(status, raw, "r"))["error"]
+        assert envelope.render_engine_error is not None
+        assert json.loads(envelope.render_engine_error(status, raw, "r"))["error"]
 
 
 @pytest.mark.behaviour("GW-89")
 @settings(max_examples=100, deadline=None)
 @given(body=OBJECTS, said=OBJECTS | st.fixed_dictionaries({"data": st.lists(OBJECTS, max_size=3)}))
-def test_embeddings_are_read_or_somebody_is_blamed(body: dict[str, Any], said: dict[str, Any]) -> None:
+def test_any_embeddings_are_translated_or_an_error_names_the_cause(body: dict[str, Any], said: dict[str, Any]) -> None:
     refused = failure(lambda: ollama.read_embed(body), InvalidRequest)
     assert refused is None or refused.message
-    blamed = failure(lambda: ollama.embeddings_of(said), EngineLost)
+    blamed = failure(lambda: ollama.parse_embeddings(said), EngineLost)
     assert blamed is None or blamed.slug == "engine_garbage"

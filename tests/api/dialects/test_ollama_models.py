@@ -12,10 +12,10 @@ from corral.store.model_schema import blobs, model_files
 from tests.api.dialects.recorder import recorder
 from tests.api.dialects.streams import whole
 from tests.api.dialects.test_routes import AUTHORISED, cold, sentence
-from tests.engines.running import Engine
+from tests.engines.engine_processes import Engine
 from tests.serving.scene import list_rows, put_model, serve, settled
 from tests.support.frontends import RunningFrontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 __all__ = ["cold"]
 FACTS = {
@@ -34,7 +34,6 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.behaviour("GW-93")
 async def test_model_is_listed_with_its_size_and_what_its_header_says(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
@@ -58,7 +57,6 @@ async def test_model_is_listed_with_its_size_and_what_its_header_says(
     }
 
 
-@pytest.mark.behaviour("GW-93")
 async def test_model_is_not_listed_when_no_gallery_has_its_engine_or_ollama_has_no_call_for_it(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
@@ -71,7 +69,6 @@ async def test_model_is_not_listed_when_no_gallery_has_its_engine_or_ollama_has_
     assert [model["name"] for model in tags["models"]] == ["chat:latest", "fetched-later:latest"]
 
 
-@pytest.mark.behaviour("GW-93")
 @pytest.mark.parametrize(
     ("config", "capabilities"),
     [
@@ -93,7 +90,6 @@ async def test_show_tells_the_capabilities_of_a_model(
         assert shown["model_info"]["general.parameter_count"] == 134_515_008
 
 
-@pytest.mark.behaviour("GW-223")
 @pytest.mark.parametrize(("path", "body"), EMPTY)
 async def test_request_without_a_prompt_answers_load_when_the_model_is_loaded(
     frontend: RunningFrontend, engine: Engine, path: str, body: dict[str, Any]
@@ -104,7 +100,6 @@ async def test_request_without_a_prompt_answers_load_when_the_model_is_loaded(
     assert answer["message"]["content"] == "" if path == "/api/chat" else answer["response"] == ""
 
 
-@pytest.mark.behaviour("GW-223")
 async def test_request_without_a_prompt_begins_a_load_when_the_model_is_cold(cold: RunningFrontend) -> None:
     await put_model(cold.database)
     await settled(cold)
@@ -117,20 +112,18 @@ async def test_request_without_a_prompt_begins_a_load_when_the_model_is_cold(col
     await eventually(is_under_way)
 
 
-@pytest.mark.behaviour("GW-223")
 async def test_request_without_a_prompt_counts_against_the_limit_of_its_key(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
     await serve(frontend, engine)
-    wish = {"name": "program", "scope": "infer", "limits": [{"requests_per_minute": 1}]}
-    status, made = await frontend.call("POST", "/api/keys", wish)
+    key_body = {"name": "program", "scope": "infer", "limits": [{"requests_per_minute": 1}]}
+    status, made = await frontend.call("POST", "/api/keys", key_body)
     assert status == 201, made
     await settled(frontend)
-    asked = [await frontend.call("POST", "/api/generate", {"model": "chat"}, key=made["key"]) for _ in range(2)]
-    assert [status for status, _ in asked] == [200, 429]
+    answers = [await frontend.call("POST", "/api/generate", {"model": "chat"}, key=made["key"]) for _ in range(2)]
+    assert [status for status, _ in answers] == [200, 429]
 
 
-@pytest.mark.behaviour("GW-223")
 @pytest.mark.parametrize("keep_alive", [0, "0", "0s", "0m"])
 async def test_keep_alive_zero_unloads_the_model_when_the_key_may_operate(
     frontend: RunningFrontend, engine: Engine, keep_alive: object
@@ -142,7 +135,6 @@ async def test_keep_alive_zero_unloads_the_model_when_the_key_may_operate(
     assert [(one["kind"], one["name"]) for one in operations["operations"]] == [("model_unload", "chat")]
 
 
-@pytest.mark.behaviour("GW-223")
 async def test_keep_alive_zero_is_harmless_when_the_model_is_loaded_nowhere(frontend: RunningFrontend) -> None:
     await put_model(frontend.database)
     await settled(frontend)
@@ -151,7 +143,6 @@ async def test_keep_alive_zero_is_harmless_when_the_model_is_loaded_nowhere(fron
     assert (await frontend.call("GET", "/api/operations"))[1]["operations"] == []
 
 
-@pytest.mark.behaviour("GW-223")
 async def test_keep_alive_zero_is_refused_when_the_key_may_only_ask(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine)
     _, made = await frontend.call("POST", "/api/keys", {"name": "program", "scope": "infer"})
@@ -161,17 +152,15 @@ async def test_keep_alive_zero_is_refused_when_the_key_may_only_ask(frontend: Ru
     assert len(await list_rows(frontend.database)) == 1
 
 
-@pytest.mark.behaviour("GW-85")
 async def test_repeat_penalty_reaches_the_engine_by_both_of_its_names(frontend: RunningFrontend) -> None:
     async with recorder(frontend, "llama-cpp") as engine:
         engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
         body = {"model": "chat", "prompt": "x", "stream": False, "options": {"repeat_penalty": 1.1, "repeat_last_n": 9}}
         assert (await frontend.call("POST", "/api/generate", body))[0] == 200
-        sent = json.loads(engine.heard[0].beginning)
+        sent = json.loads(engine.requests[0].beginning)
         assert (sent["repeat_penalty"], sent["repetition_penalty"], sent["repeat_last_n"]) == (1.1, 1.1, 9)
 
 
-@pytest.mark.behaviour("GW-93")
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -182,7 +171,7 @@ async def test_repeat_penalty_reaches_the_engine_by_both_of_its_names(frontend: 
         ("/v1/responses", {"input": "hi"}),
     ],
 )
-async def test_name_with_latest_is_understood_wherever_a_model_is_asked(
+async def test_model_name_with_latest_tag_is_accepted_by_every_ollama_route(
     frontend: RunningFrontend, engine: Engine, path: str, body: dict[str, Any]
 ) -> None:
     await serve(frontend, engine)
@@ -190,7 +179,6 @@ async def test_name_with_latest_is_understood_wherever_a_model_is_asked(
     assert status == 200, answer
 
 
-@pytest.mark.behaviour("GW-93")
 @pytest.mark.parametrize("more", [{}, {"anthropic-version": "2023-06-01"}])
 async def test_name_with_latest_is_shown_as_a_model(
     frontend: RunningFrontend, engine: Engine, more: dict[str, str]

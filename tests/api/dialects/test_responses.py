@@ -12,15 +12,17 @@ from pydantic import TypeAdapter
 
 from corral.api.dialects import responses
 from corral.domain.errors import InvalidRequest
-from tests.api.dialects.streams import USAGE, call_delta, chunk, server_sent, told, whole, words
+from tests.api.dialects.streams import USAGE, call_delta, chunk, server_sent, translate_in_pieces, whole, words
 
 _EVENTS: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 LOGPROB = {"token": "One", "bytes": [79], "logprob": -1.0, "top_logprobs": []}
 FUNCTION = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": True}
 
 
-def read(**body: Any) -> responses.Response:
-    return responses.read({"model": "chat", "input": "hello"} | body, model="chat", answer_id="1", created_at=7)
+def read(**body: Any) -> responses.ResponsesTranslation:
+    return responses.parse_request(
+        {"model": "chat", "input": "hello"} | body, model="chat", answer_id="1", created_at=7
+    )
 
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
@@ -28,7 +30,6 @@ WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object
 CODEX = json.loads(Path(__file__).with_name("codex.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.behaviour("GW-83")
 def test_a_request_with_everything_is_the_same_chat() -> None:
     chat = read(
         instructions="Be kind.",
@@ -111,7 +112,7 @@ def test_a_request_with_everything_is_the_same_chat() -> None:
         ({"text": {"verbosity": "low"}}, "text.verbosity"),
     ],
 )
-def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named: str) -> None:
+def test_fields_that_a_chat_cannot_express_are_refused_by_name(body: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(**body)
     assert named in refused.value.message
@@ -129,17 +130,18 @@ def test_what_no_chat_can_say_is_refused_by_its_name(body: dict[str, Any], named
         ({"instructions": 3}, "instructions"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(body: dict[str, Any], named: str) -> None:
+def test_responses_request_is_refused_naming_the_wrong_field(body: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(**body)
     assert refused.value.message.startswith(f"{named}: ")
 
 
-@pytest.mark.behaviour("GW-83")
 def test_an_answer_is_a_response_that_repeats_its_request() -> None:
     call = {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}
-    asked = read(tools=[FUNCTION], temperature=0.5, metadata={"a": "b"})
-    said = asked.answer(whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, "tool_calls"))
+    translation = read(tools=[FUNCTION], temperature=0.5, metadata={"a": "b"})
+    said = translation.translate_response(
+        whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, "tool_calls")
+    )
     response = Response.model_validate(said)
     assert [item.type for item in response.output] == ["reasoning", "message", "function_call"]
     assert (response.status, response.output_text, response.temperature) == ("completed", "Hm.", 0.5)
@@ -149,15 +151,13 @@ def test_an_answer_is_a_response_that_repeats_its_request() -> None:
     assert response.usage.input_tokens_details.cached_tokens == 4
 
 
-@pytest.mark.behaviour("GW-83")
 def test_an_answer_that_was_cut_short_is_incomplete() -> None:
-    response = Response.model_validate(read().answer(whole({"content": "x"}, "length")))
+    response = Response.model_validate(read().translate_response(whole({"content": "x"}, "length")))
     assert response.status == "incomplete"
     assert response.incomplete_details is not None
     assert response.incomplete_details.reason == "max_output_tokens"
 
 
-@pytest.mark.behaviour("GW-84")
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
 def test_a_stream_is_the_whole_answer_in_numbered_events(piece_bytes: int) -> None:
     chunks = [
@@ -171,7 +171,7 @@ def test_a_stream_is_the_whole_answer_in_numbered_events(piece_bytes: int) -> No
         chunk({}, "tool_calls"),
         {"choices": [], "usage": USAGE},
     ]
-    events = server_sent(told(read(stream=True).stream(), chunks, piece_bytes))
+    events = server_sent(translate_in_pieces(read(stream=True).begin_stream(), chunks, piece_bytes))
     for event in events:
         _EVENTS.validate_python(event)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -189,40 +189,61 @@ def test_a_stream_is_the_whole_answer_in_numbered_events(piece_bytes: int) -> No
     assert added == [0, 1, 2, 3]
 
 
-@pytest.mark.behaviour("GW-84")
+class CountedSchema(dict[str, Any]):
+    """The parameters of a tool, with a count of how often they were read."""
+
+    reads = 0
+
+    def items(self) -> Any:
+        self.reads += 1
+        return super().items()
+
+
+def test_tools_are_in_every_response_of_a_stream_and_encoded_before_it_begins() -> None:
+    schema = CountedSchema(type="object", properties={"city": {"type": "string"}})
+    tool = WEATHER | {"parameters": schema}
+    translation = read(stream=True, tools=[tool], instructions='Say "é".', metadata={"a": "b"})
+    reads = schema.reads
+    events = server_sent(translate_in_pieces(translation.begin_stream(), words("One")))
+    assert schema.reads == reads
+    responses = [event["response"] for event in events if "response" in event]
+    assert [one["status"] for one in responses] == ["in_progress", "in_progress", "completed"]
+    for response in responses:
+        assert response["tools"] == [tool]
+        assert (response["instructions"], response["metadata"]) == ('Say "é".', {"a": "b"})
+        Response.model_validate(response)
+    assert responses[0] == translation.render_head()
+
+
 def test_a_stream_without_a_word_is_an_empty_message() -> None:
-    events = server_sent(told(read(stream=True).stream(), words(finish="length")))
+    events = server_sent(translate_in_pieces(read(stream=True).begin_stream(), words(finish="length")))
     assert events[-1]["type"] == "response.incomplete"
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == ""
 
 
-@pytest.mark.behaviour("GW-84")
-def test_a_stream_that_never_says_how_it_ended_fails() -> None:
-    events = server_sent(told(read(stream=True).stream(), words("One")[:2]))
+def test_stream_without_a_finish_reason_fails() -> None:
+    events = server_sent(translate_in_pieces(read(stream=True).begin_stream(), words("One")[:2]))
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
     assert events[-1]["response"]["status"] == "failed"
 
 
-@pytest.mark.behaviour("GW-222")
 def test_request_of_codex_becomes_a_chat_with_its_functions_when_other_tools_are_beside_them() -> None:
-    asked = read(**CODEX)
+    translation = read(**CODEX)
     functions = [tool["name"] for tool in CODEX["tools"] if tool["type"] == "function"]
-    assert [tool["function"]["name"] for tool in asked.chat["tools"]] == functions
-    assert asked.ignored == ("tools.namespace", "tools.web_search")
-    assert [tool["name"] for tool in asked.head()["tools"]] == functions
-    assert [message["role"] for message in asked.chat["messages"]] == ["system", "user", "user"]
-    assert asked.chat["tool_choice"] == "auto"
+    assert [tool["function"]["name"] for tool in translation.chat["tools"]] == functions
+    assert translation.ignored == ("tools.namespace", "tools.web_search")
+    assert [tool["name"] for tool in translation.render_head()["tools"]] == functions
+    assert [message["role"] for message in translation.chat["messages"]] == ["system", "user", "user"]
+    assert translation.chat["tool_choice"] == "auto"
 
 
-@pytest.mark.behaviour("GW-222")
 @pytest.mark.parametrize("choice", [None, "auto", "none", {"type": "function", "name": "weather"}])
 def test_tools_of_the_service_are_left_out_when_no_call_of_them_can_be_required(choice: object) -> None:
-    asked = read(tools=[WEATHER, {"type": "web_search"}, {"type": "web_search"}], tool_choice=choice)
-    assert [tool["function"]["name"] for tool in asked.chat["tools"]] == ["weather"]
-    assert asked.ignored == ("tools.web_search",)
+    translation = read(tools=[WEATHER, {"type": "web_search"}, {"type": "web_search"}], tool_choice=choice)
+    assert [tool["function"]["name"] for tool in translation.chat["tools"]] == ["weather"]
+    assert translation.ignored == ("tools.web_search",)
 
 
-@pytest.mark.behaviour("GW-222")
 def test_fields_that_change_nothing_are_ignored_in_a_response() -> None:
     inert = {
         "client_metadata": {"thread_id": "1"},
@@ -232,6 +253,38 @@ def test_fields_that_change_nothing_are_ignored_in_a_response() -> None:
         "reasoning": {"summary": "detailed"},
         "max_tool_calls": 2,
     }
-    asked = read(**inert)
-    assert asked.chat == read().chat
-    assert asked.ignored == ("include.file_search_call.results",)
+    translation = read(**inert)
+    assert translation.chat == read().chat
+    assert translation.ignored == ("include.file_search_call.results",)
+
+
+_CALL = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
+_OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "rain"}
+_TEXT = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+_THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+@pytest.mark.parametrize("said", [[_TEXT, _CALL], [_THOUGHT, _TEXT, _THOUGHT, _CALL], [_CALL, _TEXT]])
+def test_text_and_call_of_one_turn_become_one_message_of_the_chat(said: list[Any]) -> None:
+    messages = read(input=[{"role": "user", "content": "hello"}, *said, _OUTPUT]).chat["messages"]
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    assert messages[1:] == [
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+    ]
+
+
+def test_calls_of_one_turn_stay_together_when_thoughts_stand_between_them() -> None:
+    items = [_CALL, _THOUGHT, _CALL | {"call_id": "c2"}, _OUTPUT, _OUTPUT | {"call_id": "c2"}]
+    messages = read(input=[{"role": "user", "content": "hello"}, *items]).chat["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool"]
+    assert [call["id"] for call in messages[1]["tool_calls"]] == ["c1", "c2"]
+
+
+def test_call_gets_an_id_when_its_engine_gives_none() -> None:
+    function = {"name": "weather", "arguments": "{}"}
+    answer = read(tools=[WEATHER]).translate_response(whole({"tool_calls": [{"index": 0, "function": function}]}))
+    (item,) = answer["output"]
+    output = {"type": "function_call_output", "call_id": item["call_id"], "output": "rain"}
+    messages = read(input=[{"role": "user", "content": "hello"}, item, output]).chat["messages"]
+    assert messages[1]["tool_calls"][0]["id"] == messages[2]["tool_call_id"]

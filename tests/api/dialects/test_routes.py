@@ -1,4 +1,4 @@
-"""The routes: what is passed on, what is translated, what is refused, and how errors are told."""
+"""The routes: which requests are passed on, translated or refused, and how errors are rendered."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from corral.api.dialects.calls import PATHS
-from corral.api.middleware import INFERENCE_BODY_BYTES_MAX
+from corral.api.dialects.dialect_call import PATHS
 from corral.backends.catalog import read_built_in
 from corral.domain.access import Principal
-from corral.domain.answered import Answered, Origin
-from corral.ports.answers import NoLimits
-from corral.serving.errors import QueueFull
+from corral.domain.usage import ErrorOrigin, RequestRecord
+from corral.gateway.connection.connection_limits import INFERENCE_BODY_BYTES_MAX
+from corral.gateway.errors import QueueFull
+from corral.ports.requests import NoLimits
 from corral.store.database import Database
 from tests.api.dialects.recorder import recorder
 from tests.api.dialects.streams import lines, server_sent, whole
-from tests.engines.running import Engine
+from tests.engines.engine_processes import Engine
 from tests.serving.scene import PretendLoads, keep_only_the_feed, put_model, serve, settled
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}"}
 MESSAGES = [{"role": "user", "content": "hello"}]
@@ -31,7 +31,7 @@ MESSAGE = {"model": "chat", "max_tokens": 20, "messages": MESSAGES}
 RESPONSE = {"model": "chat", "input": "hello", "max_output_tokens": 20}
 OLLAMA = {"model": "chat", "messages": MESSAGES, "options": {"num_predict": 20}}
 # Every dialect's way to ask the same, and where its errors have their sentence.
-ASKED: list[tuple[str, dict[str, Any]]] = [
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/messages", MESSAGE),
     ("/v1/responses", RESPONSE),
     ("/api/chat", OLLAMA),
@@ -64,9 +64,6 @@ async def post(frontend: RunningFrontend, path: str, body: Any, **headers: str) 
         return answer.status, await answer.read(), {name.lower(): value for name, value in answer.headers.items()}
 
 
-@pytest.mark.behaviour("GW-80")
-@pytest.mark.behaviour("GW-83")
-@pytest.mark.behaviour("GW-85")
 async def test_every_dialect_gets_the_same_words_whole_and_in_pieces(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine, aliases=("alias",))
     chat = {"model": "chat", "messages": MESSAGES, "max_tokens": 20}
@@ -94,11 +91,10 @@ async def test_every_dialect_gets_the_same_words_whole_and_in_pieces(frontend: R
     assert "".join(line["message"]["content"] for line in found) == words
     assert (found[-1]["eval_count"], found[-1]["model"]) == (tokens, "chat:latest")
     assert headers["content-type"] == "application/x-ndjson"
-    _, text = await frontend.call("POST", "/api/generate", ASKED[3][1] | {"stream": False})
+    _, text = await frontend.call("POST", "/api/generate", REQUESTS[3][1] | {"stream": False})
     assert text["response"] == words
 
 
-@pytest.mark.behaviour("GW-85")
 async def test_raw_texts_and_embeddings_of_ollama(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine)
     _, plain = await frontend.call("POST", "/v1/completions", {"model": "chat", "prompt": "x", "max_tokens": 5})
@@ -115,7 +111,6 @@ async def test_raw_texts_and_embeddings_of_ollama(frontend: RunningFrontend, eng
     assert old == {"embedding": expected[1]}
 
 
-@pytest.mark.behaviour("GW-93")
 async def test_ollamas_clients_find_models(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine, serves=["chat", "embeddings"])
     await put_model(frontend.database, "org/other:7b")
@@ -136,15 +131,15 @@ async def test_ollamas_clients_find_models(frontend: RunningFrontend, engine: En
 
 
 @pytest.mark.behaviour("GW-87")
-async def test_what_the_engine_speaks_is_passed_on_as_it_came(frontend: RunningFrontend) -> None:
+async def test_call_that_the_engine_supports_is_relayed_unchanged(frontend: RunningFrontend) -> None:
     defaults = {"system": "Be kind.", "temperature": 0.5, "stop": ["x"], "repeat_penalty": 1.1}
     async with recorder(frontend, "llama-cpp", aliases=("alias",), defaults=defaults) as engine:
         body = b'{ "max_tokens":5 , "model" : "alias", "messages":[{"role":"user","content":"h\\u00e9"}],"x":1e0}'
         status, answer = await frontend.call("POST", "/v1/messages", body, anthropic_beta="b1", cookie="secret=1")
         assert (status, answer) == (200, {"path": "/v1/messages"})
-        assert engine.heard[-1].headers["Anthropic-Beta"] == "b1"
-        assert "Cookie" not in engine.heard[-1].headers
-        sent = engine.heard[-1].beginning.decode()
+        assert engine.requests[-1].headers["Anthropic-Beta"] == "b1"
+        assert "Cookie" not in engine.requests[-1].headers
+        sent = engine.requests[-1].beginning.decode()
         assert sent.endswith(
             '"max_tokens":5 , "model" : "chat", "messages":[{"role":"user","content":"h\\u00e9"}],"x":1e0}'
         )
@@ -153,14 +148,14 @@ async def test_what_the_engine_speaks_is_passed_on_as_it_came(frontend: RunningF
             name: value for name, value in json.loads(sent).items() if name in (*filled, "repeat_penalty")
         } == filled
         await frontend.call("POST", "/v1/messages/count_tokens", {"model": "chat", "messages": MESSAGES, "system": ""})
-        assert engine.heard[-1].path == "/v1/messages/count_tokens"
-        assert json.loads(engine.heard[-1].beginning) == {"model": "chat", "messages": MESSAGES, "system": ""}
+        assert engine.requests[-1].path == "/v1/messages/count_tokens"
+        assert json.loads(engine.requests[-1].beginning) == {"model": "chat", "messages": MESSAGES, "system": ""}
         await frontend.call("POST", "/v1/rerank", {"model": "chat", "query": "a", "documents": ["b"]})
-        assert json.loads(engine.heard[-1].beginning) == {"model": "chat", "query": "a", "documents": ["b"]}
+        assert json.loads(engine.requests[-1].beginning) == {"model": "chat", "query": "a", "documents": ["b"]}
 
 
 @pytest.mark.behaviour("GW-87")
-def test_what_engines_are_said_to_speak_can_be_asked_for() -> None:
+def test_every_call_that_built_in_engines_serve_has_a_route() -> None:
     spoken = {
         word for entry in read_built_in().entries for version in entry.versions for word in version.manifest.serves
     }
@@ -175,25 +170,25 @@ async def test_an_older_engine_that_does_not_know_a_call_gets_it_translated(fron
         engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
         status, answer = await frontend.call("POST", "/v1/messages", MESSAGE)
         assert (status, answer["content"]) == (200, [{"type": "text", "text": "hi"}])
-        assert [heard.path for heard in engine.heard] == ["/v1/messages", "/v1/chat/completions"]
+        assert [recorded.path for recorded in engine.requests] == ["/v1/messages", "/v1/chat/completions"]
 
 
 @pytest.mark.behaviour("GW-87")
 async def test_every_request_is_counted_once_under_its_own_name(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine)
-    ended: list[Answered] = []
+    ended: list[RequestRecord] = []
 
-    class Heard:
-        def answered(self, *records: Answered) -> None:
+    class RecordListener:
+        def on_requests_ended(self, *records: RequestRecord) -> None:
             ended.extend(records)
 
-    frontend.core.gateway.listeners.append(Heard())
+    frontend.core.gateway.listeners.append(RecordListener())
     for is_stream in (True, False):
-        for path, body in ASKED:
+        for path, body in REQUESTS:
             assert (await post(frontend, path, body | {"stream": is_stream}))[0] == 200
     names = ["messages", "responses", "chat", "chat"] * 2
     assert [(one.call, one.status, one.is_stream) for one in ended] == [
-        (name, 200, place < len(ASKED)) for place, name in enumerate(names)
+        (name, 200, place < len(REQUESTS)) for place, name in enumerate(names)
     ]
     assert all(one.completion_tokens and not one.is_estimated and one.received_bytes for one in ended)
     ended.clear()
@@ -205,24 +200,23 @@ async def test_every_request_is_counted_once_under_its_own_name(frontend: Runnin
     ]
 
 
-class Ended(list[Answered]):
+class EndedRecords(list[RequestRecord]):
     """A `ports.answers.Listener`."""
 
-    def answered(self, *records: Answered) -> None:
+    def on_requests_ended(self, *records: RequestRecord) -> None:
         self.extend(records)
 
 
 @pytest.fixture
-def ended(frontend: RunningFrontend) -> Ended:
-    heard = Ended()
-    frontend.core.gateway.listeners.append(heard)
-    return heard
+def ended(frontend: RunningFrontend) -> EndedRecords:
+    ended_records = EndedRecords()
+    frontend.core.gateway.listeners.append(ended_records)
+    return ended_records
 
 
-@pytest.mark.behaviour("GW-101")
 @pytest.mark.parametrize("status", [404, 405, 501])
-async def test_a_call_that_is_asked_again_in_other_words_is_counted_once(
-    frontend: RunningFrontend, ended: Ended, status: int
+async def test_call_retried_in_another_dialect_is_counted_once(
+    frontend: RunningFrontend, ended: EndedRecords, status: int
 ) -> None:
     async with recorder(frontend, "llama-cpp") as engine:
         engine.answers["/v1/messages"] = (status, {"error": {"message": "File Not Found"}})
@@ -232,7 +226,7 @@ async def test_a_call_that_is_asked_again_in_other_words_is_counted_once(
         # More often than a breaker would bear, if this were a fault.
         for _ in range(6):
             assert (await frontend.call("POST", "/v1/messages", MESSAGE, key=key))[0] == 200
-        assert [heard.path for heard in engine.heard] == ["/v1/messages", "/v1/chat/completions"] * 6
+        assert [recorded.path for recorded in engine.requests] == ["/v1/messages", "/v1/chat/completions"] * 6
         assert [(one.call, one.status) for one in ended] == [("messages", 200)] * 6
         # The limits, too: one is left.
         assert (await frontend.call("POST", "/v1/messages", MESSAGE, key=key))[0] == 200
@@ -242,51 +236,53 @@ async def test_a_call_that_is_asked_again_in_other_words_is_counted_once(
         assert [(one.status, one.error_code) for one in ended] == [(400, "not_expressible")]
 
 
-@pytest.mark.behaviour("GW-101")
 @pytest.mark.parametrize(
     ("path", "body"),
-    [*((path, body | {"stream": False}) for path, body in ASKED), ("/api/embed", {"model": "chat", "input": "x"})],
-    ids=[*(path for path, _ in ASKED), "/api/embed"],
+    [*((path, body | {"stream": False}) for path, body in REQUESTS), ("/api/embed", {"model": "chat", "input": "x"})],
+    ids=[*(path for path, _ in REQUESTS), "/api/embed"],
 )
 @pytest.mark.parametrize("said", ["no object", {"choices": "none"}], ids=["no object", "no answer"])
 async def test_garbage_is_counted_as_what_its_client_gets(
-    frontend: RunningFrontend, ended: Ended, path: str, body: dict[str, Any], said: object
+    frontend: RunningFrontend, ended: EndedRecords, path: str, body: dict[str, Any], said: object
 ) -> None:
     async with recorder(frontend, "other") as engine:
-        for asked in ("/v1/chat/completions", "/v1/embeddings"):
-            engine.answers[asked] = (200, said)
+        for engine_path in ("/v1/chat/completions", "/v1/embeddings"):
+            engine.answers[engine_path] = (200, said)
         status, answer = await frontend.call("POST", path, body)
         assert (status, bool(sentence(path, answer))) == (502, True)
-        assert [(one.status, one.origin, one.error_code) for one in ended] == [(502, Origin.ENGINE, "engine_garbage")]
+        assert [(one.status, one.origin, one.error_code) for one in ended] == [
+            (502, ErrorOrigin.ENGINE, "engine_garbage")
+        ]
 
 
-@pytest.mark.behaviour("GW-101")
 @pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
-async def test_a_stream_that_nobody_asked_for_is_counted_as_what_its_client_gets(
-    frontend: RunningFrontend, ended: Ended, path: str
+async def test_unrequested_stream_of_an_engine_is_recorded_with_the_502_that_its_client_gets(
+    frontend: RunningFrontend, ended: EndedRecords, path: str
 ) -> None:
     async with recorder(frontend, "other") as engine:
         engine.content_type = "text/event-stream"
-        status, _ = await frontend.call("POST", path, dict(ASKED)[path] | {"stream": False})
+        status, _ = await frontend.call("POST", path, dict(REQUESTS)[path] | {"stream": False})
         assert status == 502
-        assert [(one.status, one.origin, one.error_code) for one in ended] == [(502, Origin.ENGINE, "engine_garbage")]
+        assert [(one.status, one.origin, one.error_code) for one in ended] == [
+            (502, ErrorOrigin.ENGINE, "engine_garbage")
+        ]
 
 
-@pytest.mark.behaviour("GW-101")
-@pytest.mark.parametrize(("path", "body"), ASKED, ids=[path for path, _ in ASKED])
+@pytest.mark.parametrize(("path", "body"), REQUESTS, ids=[path for path, _ in REQUESTS])
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
 async def test_an_answer_that_is_no_stream_is_counted_as_what_its_client_gets(
-    frontend: RunningFrontend, ended: Ended, path: str, body: dict[str, Any], kind: str
+    frontend: RunningFrontend, ended: EndedRecords, path: str, body: dict[str, Any], kind: str
 ) -> None:
     async with recorder(frontend, "other") as engine:
         engine.content_type = kind
         status, raw, _ = await post(frontend, path, body | {"stream": True})
-        assert (status, "sent none" in sentence(path, json.loads(raw))) == (502, True)
-        assert [(one.status, one.origin, one.error_code) for one in ended] == [(502, Origin.ENGINE, "engine_garbage")]
+        assert (status, "did not send a stream" in sentence(path, json.loads(raw))) == (502, True)
+        assert [(one.status, one.origin, one.error_code) for one in ended] == [
+            (502, ErrorOrigin.ENGINE, "engine_garbage")
+        ]
 
 
-@pytest.mark.behaviour("GW-88")
-async def test_what_the_engine_or_the_model_is_not_for_is_refused(frontend: RunningFrontend, engine: Engine) -> None:
+async def test_call_that_engine_or_model_does_not_support_is_refused(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine, serves=["chat"])
     for path in ("/v1/images/generations", "/v1/rerank", "/v1/audio/speech", "/api/embed"):
         status, answer = await frontend.call("POST", path, {"model": "chat", "input": "x"})
@@ -296,35 +292,37 @@ async def test_what_the_engine_or_the_model_is_not_for_is_refused(frontend: Runn
     assert (await frontend.call("POST", "/v1/messages", MESSAGE))[0] == 200
     status, answer = await frontend.call("POST", "/v1/messages/count_tokens", MESSAGE)
     assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
-    assert "engine fake of model chat does not answer count_tokens" in sentence("/v1/messages", answer)
+    assert "engine fake of model chat does not support count_tokens" in sentence("/v1/messages", answer)
 
 
 @pytest.mark.behaviour("GW-89")
 async def test_errors_have_the_callers_envelope(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine)
 
-    async def told(path: str, body: Any, key: str = ADMIN_KEY) -> tuple[int, str]:
+    async def post_and_read(path: str, body: Any, key: str = ADMIN_KEY) -> tuple[int, str]:
         status, answer = await frontend.call("POST", path, body, key=key)
         return status, sentence(path, answer)
 
-    for path, body in ASKED:
+    for path, body in REQUESTS:
         for wrong, key, status, words in (
             (body, "ck_wrong", 401, "API key"),
-            (body | {"model": "chet"}, ADMIN_KEY, 404, "Was chat meant?"),
+            (body | {"model": "chet"}, ADMIN_KEY, 404, "Did you mean chat?"),
             (b"{", ADMIN_KEY, 400, "not a JSON object"),
             ({"model": ["chat"]}, ADMIN_KEY, 400, "name of a model"),
         ):
-            found = await told(path, wrong, key)
+            found = await post_and_read(path, wrong, key)
             assert (found[0], words in found[1]) == (status, True), (path, found)
     await engine.post("/_control", {"fail_every": 1})
-    for path, body in ASKED:
+    for path, body in REQUESTS:
         # The engine's own words, and its own status.
-        status, said = await told(path, body | {"stream": False})
-        assert (status, said.endswith("was told to fail.")) == (500, True)
+        status, said = await post_and_read(path, body | {"stream": False})
+        assert (status, said.endswith("fails as configured.")) == (500, True)
 
 
 @pytest.mark.behaviour("GW-89")
-async def test_a_body_that_is_too_large_is_told_in_the_callers_envelope(frontend: RunningFrontend) -> None:
+async def test_body_that_is_too_large_is_refused_in_the_envelope_of_the_callers_dialect(
+    frontend: RunningFrontend,
+) -> None:
     async def without_a_length() -> AsyncIterator[bytes]:
         for _ in range(INFERENCE_BODY_BYTES_MAX // 65536 + 1):
             yield b" " * 65536
@@ -340,7 +338,7 @@ async def test_a_body_that_is_too_large_is_told_in_the_callers_envelope(frontend
 async def test_a_model_that_is_still_loading_is_503_with_a_time(cold: RunningFrontend) -> None:
     await put_model(cold.database)
     await settled(cold)
-    for path, body in ASKED:
+    for path, body in REQUESTS:
         status, raw, headers = await post(cold, path, body, prefer="wait=0")
         assert status == 503
         assert sentence(path, json.loads(raw))
@@ -353,24 +351,24 @@ async def test_limits_and_allow_lists_hold_in_every_dialect(
 ) -> None:
     await serve(frontend, engine)
     _, made = await frontend.call("POST", "/api/keys", {"name": "k", "scope": "infer", "models": ["llama-*"]})
-    for path, body in ASKED:
+    for path, body in REQUESTS:
         status, answer = await frontend.call("POST", path, body, key=made["key"])
-        assert (status, "that this key may ask" in sentence(path, answer)) == (404, True)
+        assert (status, "that this key may use" in sentence(path, answer)) == (404, True)
     assert (await frontend.call("GET", "/api/tags", key=made["key"]))[1] == {"models": []}
 
-    class Full(NoLimits):
+    class FullLimiter(NoLimits):
         def admit(self, principal: Principal, model: str) -> None:
             raise QueueFull("Enough.", details={"retry_after_s": 7})
 
-    monkeypatch.setattr(frontend.core.gateway, "limiter", Full())
-    for path, body in ASKED:
+    monkeypatch.setattr(frontend.core.gateway, "limiter", FullLimiter())
+    for path, body in REQUESTS:
         status, raw, headers = await post(frontend, path, body)
         assert (status, headers["retry-after"], sentence(path, json.loads(raw))) == (429, "7", "Enough.")
 
 
 @pytest.mark.behaviour("GW-89")
-@pytest.mark.parametrize(("path", "body"), ASKED)
-async def test_an_engine_that_dies_in_the_middle_is_told_in_the_streams_own_words(
+@pytest.mark.parametrize(("path", "body"), REQUESTS)
+async def test_engine_death_in_the_middle_of_a_stream_is_reported_in_the_streams_dialect(
     frontend: RunningFrontend, engine: Engine, path: str, body: dict[str, Any]
 ) -> None:
     await serve(frontend, engine)
@@ -388,15 +386,14 @@ async def test_an_engine_that_dies_in_the_middle_is_told_in_the_streams_own_word
     assert events[-1]["type"] in ("error", "response.failed")
 
 
-@pytest.mark.behaviour("GW-92")
 async def test_a_client_that_leaves_stops_the_engine(frontend: RunningFrontend, engine: Engine) -> None:
     replica = await serve(frontend, engine)
     await engine.post("/_control", {"tokens_per_s": 5})
 
     async def is_let_go() -> bool:
-        return frontend.core.router.use.own(replica.id) == 0 and (await engine.numbers())["running"] == 0
+        return frontend.core.router.leases.count_own(replica.id) == 0 and (await engine.numbers())["running"] == 0
 
-    for path, body in ASKED:
+    for path, body in REQUESTS:
         async with aiohttp.ClientSession() as session:
             url = f"{frontend.url}{path}"
             async with session.post(url, json=body | {"stream": True}, headers=AUTHORISED) as answer:
@@ -404,7 +401,6 @@ async def test_a_client_that_leaves_stops_the_engine(frontend: RunningFrontend, 
         await eventually(is_let_go)
 
 
-@pytest.mark.behaviour("GW-222")
 async def test_answer_names_in_its_head_what_of_a_request_of_codex_was_left_out(frontend: RunningFrontend) -> None:
     async with recorder(frontend, "fake") as engine:
         engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))

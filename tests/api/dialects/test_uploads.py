@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import io
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import pytest
 
-from corral.api.dialects.uploads import NAMELESS_BYTES_MAX
+from corral.api.dialects.uploads import BEFORE_NAME_BYTES_MAX
 from corral.runtime.byte_budget import MIB, ByteLimits
 from tests.api.dialects.recorder import recorder
 from tests.serving.scene import list_rows
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 PATH = "/v1/audio/transcriptions"
 FORM = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "multipart/form-data; boundary=b"}
@@ -52,7 +54,6 @@ async def sent(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-@pytest.mark.behaviour("GW-91")
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("says_its_length", [True, False])
 async def test_100_mb_are_passed_on_unchanged_in_a_bounded_memory(
@@ -70,25 +71,25 @@ async def test_100_mb_are_passed_on_unchanged_in_a_bounded_memory(
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        heard = engine.heard[0]
-        assert (heard.size_bytes, heard.sha256) == digest(form("chat", is_first=is_first, size_bytes=size_bytes))
-        assert heard.headers["Content-Type"] == FORM["Content-Type"]
-        assert int(heard.headers["Content-Length"]) == heard.size_bytes
+        recorded = engine.requests[0]
+        assert (recorded.size_bytes, recorded.sha256) == digest(form("chat", is_first=is_first, size_bytes=size_bytes))
+        assert recorded.headers["Content-Type"] == FORM["Content-Type"]
+        assert int(recorded.headers["Content-Length"]) == recorded.size_bytes
         assert peak_bytes < MEMORY_BYTES_MAX
 
 
-@pytest.mark.behaviour("GW-91")
 async def test_a_small_form_is_passed_on_and_translations_too(frontend: RunningFrontend) -> None:
     body = part("model", b"ear") + part("file", b"x") + b"--b--\r\n"
     async with recorder(frontend, "faster-whisper", aliases=("ear",), serves=["transcriptions"]) as engine:
         for path in (PATH, "/v1/audio/translations"):
             async with frontend.http.post(f"{frontend.url}{path}", data=body, headers=FORM) as answer:
                 assert (answer.status, await answer.json()) == (200, {"path": path})
-            assert engine.heard[-1].beginning == body.replace(b"ear", b"chat")
+            assert engine.requests[-1].beginning == body.replace(b"ear", b"chat")
 
 
-@pytest.mark.behaviour("GW-88")
-async def test_what_is_wrong_with_an_upload_is_told_in_openais_envelope(frontend: RunningFrontend) -> None:
+async def test_invalid_upload_is_refused_in_the_openai_envelope_without_calling_the_engine(
+    frontend: RunningFrontend,
+) -> None:
     wrong = [
         (part("file", b"x") + b"--b--\r\n", 400, "model_missing"),
         (b"no form", 400, "malformed_form"),
@@ -99,16 +100,16 @@ async def test_what_is_wrong_with_an_upload_is_told_in_openais_envelope(frontend
         for body, status, code in [*wrong, (part("model", b"chat") + b"--b--\r\n", 400, "engine_lacks_call")]:
             async with frontend.http.post(f"{frontend.url}{PATH}", data=body, headers=FORM) as answer:
                 assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
-        assert engine.heard == []
+        assert engine.requests == []
 
 
 @pytest.mark.behaviour("GW-218")
 async def test_form_is_refused_when_its_model_does_not_come_within_the_limit(frontend: RunningFrontend) -> None:
     async with recorder(frontend, "faster-whisper") as engine:
-        data = sent(form("chat", is_first=False, size_bytes=NAMELESS_BYTES_MAX + 2 * len(PIECE)))
+        data = sent(form("chat", is_first=False, size_bytes=BEFORE_NAME_BYTES_MAX + 2 * len(PIECE)))
         async with frontend.http.post(f"{frontend.url}{PATH}", data=data, headers=FORM) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, "model_missing")
-        assert engine.heard == []
+        assert engine.requests == []
     assert frontend.core.gateway.upload_budget.taken_bytes == 0
 
 
@@ -120,17 +121,16 @@ async def test_form_is_refused_when_too_many_bytes_of_uploads_are_kept(frontend:
         data = sent(form("chat", is_first=False, size_bytes=8 * MIB))
         async with frontend.http.post(f"{frontend.url}{PATH}", data=data, headers=FORM) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (429, "too_many_bytes")
-        assert engine.heard == []
+        assert engine.requests == []
     assert budget.taken_bytes == 0
 
 
-@pytest.mark.behaviour("GW-91")
 async def test_a_client_that_leaves_in_the_middle_of_its_upload_leaves_nothing_behind(
     frontend: RunningFrontend,
 ) -> None:
     async def is_held(count: int) -> bool:
-        use = frontend.core.router.use
-        return sum([use.own(replica.id) for replica in await list_rows(frontend.database)]) == count
+        use = frontend.core.router.leases
+        return sum([use.count_own(replica.id) for replica in await list_rows(frontend.database)]) == count
 
     async def halfway() -> AsyncIterator[bytes]:
         pieces = form("chat", is_first=True)
@@ -143,4 +143,31 @@ async def test_a_client_that_leaves_in_the_middle_of_its_upload_leaves_nothing_b
         headers = FORM | {"Content-Length": str(UPLOAD_BYTES)}
         with pytest.raises((RuntimeError, aiohttp.ClientError)):
             await session.post(f"{frontend.url}{PATH}", data=halfway(), headers=headers)
+        await eventually(lambda: is_held(0))
+
+
+@pytest.mark.parametrize("size_bytes", [len(PIECE), 8 * MIB], ids=["in memory", "in pieces"])
+async def test_client_that_leaves_while_it_waits_for_its_transcription_ends_the_engines_work(
+    frontend: RunningFrontend, size_bytes: int
+) -> None:
+    whole = io.BytesIO(b"".join(form("chat", is_first=True, size_bytes=size_bytes)))
+
+    async def is_held(count: int) -> bool:
+        use = frontend.core.router.leases
+        return sum([use.count_own(replica.id) for replica in await list_rows(frontend.database)]) == count
+
+    async with recorder(frontend, "faster-whisper") as engine:
+        engine.silent.add(PATH)
+
+        async def is_read_by_engine() -> bool:
+            return len(engine.requests) == 1
+
+        async def is_hung_up() -> bool:
+            return engine.hung_up == [PATH]
+
+        waiting = asyncio.create_task(frontend.http.post(f"{frontend.url}{PATH}", data=whole, headers=FORM))
+        await eventually(is_read_by_engine)
+        assert await is_held(1)
+        waiting.cancel()
+        await eventually(is_hung_up)
         await eventually(lambda: is_held(0))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.api.join.address import JoinOptions, choose_address, choose_script_url
-from corral.api.join.package import load_worker_package, pack_wheel
+from corral.api.join.routes import load_worker_package, pack_wheel
 from corral.domain.errors import InvalidRequest
 from tests.support.frontends import RunningFrontend
 from tools.source import ROOT
@@ -56,7 +56,7 @@ async def test_join_commands_say_that_a_cluster_on_the_loopback_cannot_be_reache
 
 
 @pytest.mark.parametrize(
-    ("options", "public_url", "asked", "url"),
+    ("options", "public_url", "request_url", "url"),
     [
         (CLOSED, "https://corral.example.com", "http://127.0.0.1:8080/", "https://corral.example.com"),
         (CLOSED, None, "http://yard:8080/", "http://yard:8080"),
@@ -66,9 +66,9 @@ async def test_join_commands_say_that_a_cluster_on_the_loopback_cannot_be_reache
     ],
 )  # fmt: skip
 def test_join_address_is_one_that_another_machine_reaches(
-    options: JoinOptions, public_url: str | None, asked: str, url: str
+    options: JoinOptions, public_url: str | None, request_url: str, url: str
 ) -> None:
-    chosen = choose_address(options, public_url, asked)
+    chosen = choose_address(options, public_url, request_url)
     assert (chosen.url, chosen.problem) == (url, None)
 
 
@@ -80,7 +80,6 @@ def test_script_address_takes_the_scheme_of_the_public_address_only_for_its_own_
         choose_script_url(None, "http://a'b/")
 
 
-@pytest.mark.behaviour("JOIN-3")
 def test_worker_wheel_holds_the_code_without_page_and_caches_and_is_the_same_for_the_same_code(tmp_path: Path) -> None:
     wheel = load_worker_package().wheel
     names = zipfile.ZipFile(io.BytesIO(wheel)).namelist()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from corral.api.join import routes
-from corral.api.join.package import load_worker_package
+from corral.api.join.routes import load_worker_package
 from tests.support.frontends import RunningFrontend
 
 # A Python whose `venv` makes a folder with a pip that accepts everything: the packages are not what is tested here.

@@ -1,4 +1,4 @@
-"""Configurations over HTTP: YAML and JSON, revisions that were seen, the ancestor's routes, who is refused."""
+"""Configurations over HTTP: YAML and JSON, conditional revisions, LocalAI-compatible routes, refused callers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import yarl
 
 from tests.api.models.refusals import assert_refused
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 CHAT = {"backend": "fake", "options": {"slots": 2}, "aliases": ["c"]}
 
@@ -30,7 +30,6 @@ async def get(frontend: RunningFrontend, name: str = "chat") -> Any:
     return answer
 
 
-@pytest.mark.behaviour("MOD-20")
 async def test_a_model_is_written_and_read_by_name_and_alias(frontend: RunningFrontend):
     status, made = await put(frontend)
     assert (status, made["created"], made["revision"], made["pending_cleanup"]) == (200, True, 1, False)
@@ -44,7 +43,6 @@ async def test_a_model_is_written_and_read_by_name_and_alias(frontend: RunningFr
     assert (status, same["changes"], same["revision"]) == (200, [], 1)
 
 
-@pytest.mark.behaviour("MOD-20")
 @pytest.mark.parametrize("name", ["a/b", "a#b#1", "meta/llama:8b", "revisions", "x/revisions", "é ü"])
 async def test_names_with_every_character_survive_the_address(frontend: RunningFrontend, name: str):
     async def call(method: str, path: str, **more: Any) -> tuple[int, Any]:
@@ -63,7 +61,6 @@ async def test_names_with_every_character_survive_the_address(frontend: RunningF
     assert (await call("GET", "/api/models/config"))[0] == 404
 
 
-@pytest.mark.behaviour("MOD-20")
 async def test_a_body_may_be_yaml(frontend: RunningFrontend):
     text = "backend: fake\noptions:\n  slots: 3\n"
     status, answer = await put(frontend, body=text, Content_Type="application/yaml")
@@ -98,7 +95,6 @@ async def test_a_revision_that_was_seen_is_held_against_the_present_one(frontend
     assert_refused((status, answer_), 404, "model_not_found")
 
 
-@pytest.mark.behaviour("MOD-20")
 async def test_going_back_and_comparing(frontend: RunningFrontend):
     await put(frontend)
     await frontend.call("PATCH", "/api/models/config-json/chat", {"options": {"slots": 9}})
@@ -125,8 +121,7 @@ async def test_a_rename_over_http_is_whole_or_nothing(frontend: RunningFrontend)
     assert (await get(frontend, "c"))["name"] == "other"
 
 
-@pytest.mark.behaviour("MOD-21")
-async def test_the_ancestors_routes_do_the_same(frontend: RunningFrontend):
+async def test_localai_compatible_routes_import_edit_toggle_and_rename_models(frontend: RunningFrontend):
     status, answer = await frontend.call("POST", "/models/import", {"name": "chat"} | CHAT)
     assert (status, answer["created"]) == (201, True)
     status, answer = await frontend.call("PUT", "/models/toggle-state/chat/disable")
@@ -148,15 +143,13 @@ async def test_the_ancestors_routes_do_the_same(frontend: RunningFrontend):
     assert (status, answer["changes"]) == (200, ["+ threads: 2"])
 
 
-@pytest.mark.behaviour("MOD-22")
-async def test_what_will_go_wrong_at_the_first_load_is_told_when_the_model_is_written(frontend: RunningFrontend):
+async def test_saving_a_model_warns_of_what_will_fail_at_its_first_load(frontend: RunningFrontend):
     _, answer = await put(frontend, body={"backend": "fake", "options": {"slot": 2}})
     assert answer["warnings"] == ["fake has no option 'slot'. Did you mean slots?"]
     _, answer = await put(frontend, body={"backend": "mine"})
     assert "No gallery has a backend 'mine'" in answer["warnings"][0]
 
 
-@pytest.mark.behaviour("MOD-22")
 @pytest.mark.parametrize("uri", ["http://127.0.0.1/m.gguf", "https://169.254.169.254/m.gguf", "oci://10.0.0.1/a/b:1"])
 async def test_a_source_inside_a_network_is_refused(frontend: RunningFrontend, uri: str):
     status, answer = await put(frontend, body={"backend": "fake", "files": [{"path": "m", "uri": uri}]})
@@ -187,9 +180,8 @@ async def test_an_idempotent_import_happens_once(frontend: RunningFrontend):
         assert (status, answer["created"]) == (201, True)
 
 
-@pytest.mark.behaviour("MOD-23")
 async def test_everybody_with_a_key_sees_what_models_can_do_and_where_they_run(frontend: RunningFrontend):
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     await put(frontend)
     await put(frontend, "quiet", {"backend": "fake", "serves": ["embeddings"], "enabled": False})
     status, answer = await frontend.call("GET", "/api/models/capabilities")
@@ -200,9 +192,8 @@ async def test_everybody_with_a_key_sees_what_models_can_do_and_where_they_run(f
     ]
 
 
-@pytest.mark.behaviour("PAGE-164")
 async def test_model_tells_why_its_last_load_failed_until_it_is_changed(frontend: RunningFrontend):
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     await put(frontend, "sick", {"backend": "nope"})
     status, operation = await frontend.call("POST", "/api/models/sick/load", {})
     assert status in (200, 202), operation

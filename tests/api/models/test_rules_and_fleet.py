@@ -7,11 +7,10 @@ import pytest
 from corral.models.rules import read_seed
 from tests.api.models.refusals import assert_refused
 from tests.support.frontends import RunningFrontend, running_frontend
-from tests.support.nodes import joined
-from tests.support.replicas import put_rule_off
+from tests.support.nodes import join_node
+from tests.support.replicas import insert_rule_backoff
 
 
-@pytest.mark.behaviour("RULE-3")
 async def test_a_rule_is_put_read_and_removed(frontend: RunningFrontend):
     status, rule = await frontend.call("PUT", "/api/rules/a%2Fb", {"selector": "zone=b", "min_replicas": 1})
     assert (status, rule["model"], rule["selector"], rule["model_exists"]) == (200, "a/b", {"zone": "b"}, False)
@@ -37,8 +36,7 @@ async def test_a_wrong_rule_is_refused_and_nothing_is_stored(frontend: RunningFr
     assert (await frontend.call("GET", "/api/rules"))[1] == []
 
 
-@pytest.mark.behaviour("RULE-3")
-async def test_the_ancestors_scheduling_routes_are_no_nodes(frontend: RunningFrontend):
+async def test_localai_compatible_scheduling_routes_read_and_write_rules(frontend: RunningFrontend):
     body = {"model_name": "m", "node_selector": {"zone": "b"}, "spread_all": True, "route_policy": "round_robin"}
     status, rule = await frontend.call("POST", "/api/nodes/scheduling", body)
     assert (status, rule["spread_all"], rule["route_policy"]) == (200, True, "round_robin")
@@ -52,11 +50,10 @@ async def test_the_ancestors_scheduling_routes_are_no_nodes(frontend: RunningFro
     assert_refused(await frontend.call("POST", "/api/nodes/scheduling", {}), 400, "bad_rule")
 
 
-@pytest.mark.behaviour("RULE-2")
 async def test_saving_over_http_ends_a_cooldown(frontend: RunningFrontend):
     await frontend.call("PUT", "/api/rules/m", {"min_replicas": 1})
     async with frontend.database.transaction() as tx:
-        await put_rule_off(tx, "m", 600)
+        await insert_rule_backoff(tx, "m", 600)
     assert (await frontend.call("GET", "/api/rules/m"))[1]["unsatisfiable_until"] is not None
     _, rule = await frontend.call("PUT", "/api/rules/m", {"min_replicas": 1})
     assert (rule["unsatisfiable_until"], rule["unsatisfiable_ticks"]) == (None, 0)
@@ -74,7 +71,7 @@ async def test_a_frontend_makes_the_rules_of_its_settings_so_when_it_starts(data
 
 @pytest.mark.behaviour("MOD-13")
 async def test_a_fleet_is_planned_applied_and_exported(frontend: RunningFrontend):
-    await joined(frontend, "a")
+    await join_node(frontend, "a")
     file = (
         "models: [{name: m, backend: fake}]\nrules: [{model: m, min_replicas: 1}]\nnodes: {a: {labels: {zone: b}}}\n"
         "galleries: {models: [{name: ours, url: 'https://files.example/index.yaml'}]}\n"
@@ -93,13 +90,11 @@ async def test_a_fleet_is_planned_applied_and_exported(frontend: RunningFrontend
     assert (await frontend.call("GET", "/api/fleet"))[1] == {}
 
 
-@pytest.mark.behaviour("MOD-22")
 async def test_a_fleet_file_with_a_source_inside_a_network_is_refused(frontend: RunningFrontend):
     body = {"models": [{"name": "m", "backend": "fake", "files": ["http://10.0.0.1/m.gguf"]}]}
     assert_refused(await frontend.call("POST", "/api/fleet", body), 422, "private_address")
 
 
-@pytest.mark.behaviour("MOD-22")
 async def test_fleet_file_that_changes_galleries_takes_an_admin_key(frontend: RunningFrontend):
     galleries = {"galleries": {"backends": [{"name": "ours", "url": "http://127.0.0.9:18991/index"}]}}
     _, key = await frontend.call("POST", "/api/keys", {"name": "operator", "scope": "operate"})
@@ -117,7 +112,6 @@ async def test_fleet_file_that_changes_galleries_takes_an_admin_key(frontend: Ru
     assert "http://127.0.0.9:18991/index" in applied["detail"]
 
 
-@pytest.mark.behaviour("MOD-22")
 @pytest.mark.parametrize("uri", ["https://ann:secret@files.example/m.gguf", "https://token@files.example/m.gguf"])
 async def test_model_whose_address_holds_a_password_is_refused(frontend: RunningFrontend, uri: str):
     body = {"name": "m", "backend": "fake", "files": [uri]}
@@ -127,7 +121,6 @@ async def test_model_whose_address_holds_a_password_is_refused(frontend: Running
     assert (await frontend.call("PUT", "/api/models/config/m", plain))[0] == 200
 
 
-@pytest.mark.behaviour("RULE-9")
 async def test_rule_with_prefix_cache_is_stored_with_a_warning_that_it_has_no_effect(frontend: RunningFrontend):
     status, rule = await frontend.call("PUT", "/api/rules/m", {"route_policy": "prefix_cache"})
     assert (status, rule["route_policy"]) == (200, "prefix_cache")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.frontends import RunningFrontend
 
 CHAT = {"backend": "fake", "options": {"slots": 2}, "aliases": ["c"]}
 
 
-@pytest.mark.behaviour("MOD-20")
-async def test_frontend_serves_a_change_of_a_model_before_it_answers_whoever_made_it(frontend: RunningFrontend):
+async def test_frontend_serves_a_changed_model_before_it_responds(frontend: RunningFrontend):
     # No event reaches this frontend: what it knows comes from the calls themselves.
     await frontend.core.feed_loop.stop()
     snapshot = frontend.core.gateway.router.snapshot

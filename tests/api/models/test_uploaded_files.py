@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import GIB, joined
+from tests.support.nodes import GIB, join_node
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
@@ -32,9 +32,8 @@ def config(sha256: str) -> dict[str, object]:
     return {"backend": "llama-cpp", "files": [{"path": "tiny.gguf", "uri": f"upload:{sha256}"}]}
 
 
-@pytest.mark.behaviour("LIB-2")
 async def test_plan_of_a_fresh_upload_knows_its_memory_and_its_bytes(library: RunningFrontend, tmp_path: Path) -> None:
-    node = await joined(library, total_ram=8 * GIB, available_ram=8 * GIB, cpu_threads=4)
+    node = await join_node(library, total_ram=8 * GIB, available_ram=8 * GIB, cpu_threads=4)
     await node.heartbeat(bus_ok=True)
     content = write_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()
     status, saved = await library.call("PUT", "/api/models/config/tiny", config(await upload(library, content)))
@@ -46,7 +45,6 @@ async def test_plan_of_a_fresh_upload_knows_its_memory_and_its_bytes(library: Ru
     assert choice["ram_bytes"] > len(content)
 
 
-@pytest.mark.behaviour("LIB-2")
 async def test_model_with_a_broken_upload_is_refused_when_it_is_made(library: RunningFrontend, tmp_path: Path) -> None:
     content = write_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()[:-1000]
     status, refused = await library.call("PUT", "/api/models/config/tiny", config(await upload(library, content)))
@@ -55,7 +53,6 @@ async def test_model_with_a_broken_upload_is_refused_when_it_is_made(library: Ru
     assert (await library.call("GET", "/api/models/config/tiny"))[0] == 404
 
 
-@pytest.mark.behaviour("LIB-2")
 async def test_model_with_an_upload_that_is_no_gguf_file_is_refused_when_it_is_made(library: RunningFrontend) -> None:
     sha256 = await upload(library, b"These bytes are no model." * 100)
     status, refused = await library.call("PUT", "/api/models/config/tiny", config(sha256))

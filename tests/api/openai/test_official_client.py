@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
 import openai
 import pytest
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.engines.running import Engine
-from tests.serving.scene import an_engine, put_model, serve, settled
-from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.engines.engine_processes import Engine
+from tests.serving.scene import put_model, serve, settled
+from tests.support.frontends import RunningFrontend
 
 QUESTION: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why is the sky blue?"}]
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    with an_engine(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(frontend: RunningFrontend) -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(base_url=f"{frontend.url}/v1", api_key=ADMIN_KEY, max_retries=0) as opened:
-        yield opened
 
 
 @pytest.mark.behaviour("V1-1")
@@ -46,7 +31,7 @@ async def test_a_chat_is_answered_with_its_usage(
 
 
 @pytest.mark.behaviour("V1-1")
-async def test_a_stream_says_the_same_in_pieces_and_tells_its_usage(
+async def test_stream_has_the_text_of_the_whole_response_and_its_usage(
     frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI
 ) -> None:
     await serve(frontend, engine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.faults.scene import MIB, UNDER_WAY, Scene, scene_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 from tests.worker.backends.server import held_after, trickle
 
 TWO = ("worker-1", "worker-2")
@@ -48,9 +48,9 @@ async def _begin(scene: Scene, away_s: float) -> str:
     return await scene.ask("begun", *TWO)
 
 
-async def _states(scene: Scene, key: str, *wanted: str) -> bool:
+async def _states(scene: Scene, key: str, *expected: str) -> bool:
     found = await scene.operation(key)
-    return set(wanted) <= {node["state"] for node in found["nodes"]}
+    return set(expected) <= {node["state"] for node in found["nodes"]}
 
 
 async def _assert_nothing_is_made_up(scene: Scene, begun: str, meanwhile: str) -> None:

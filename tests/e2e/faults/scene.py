@@ -1,6 +1,6 @@
 """What the tests of faults share: a cluster that installs from a server of the test, and a look at what is left behind.
 
-`scene_of` ends every test with the same questions: is anything still owed or under way, does every worker end with 0,
+`scene_of` ends every test with the same questions: is anything still pending or running, does every worker end with 0,
 is there anything on a disk that nothing points to, and does any process live that this test has started?
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 import aiohttp
 
 from corral.domain.operation import OPEN
-from corral.worker.backends.layout import Layout
-from corral.worker.backends.records import Records
+from corral.worker.backends.layout import BackendsLayout
+from corral.worker.backends.records import BackendRecords
 from tests.e2e.cluster import Cluster, FrontendProcess, empty_cluster
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 from tests.worker.backends.scene import engine_files, tar_of
 from tests.worker.backends.server import File, FileServer, held_after
 
@@ -71,9 +71,9 @@ class Scene:
 
     async def operation(self, key: str, frontend: FrontendProcess | None = None) -> Any:
         """As one frontend shows it, or None while it cannot tell."""
-        asked = frontend or self.cluster.running()[0]
+        queried = frontend or self.cluster.running()[0]
         with contextlib.suppress(aiohttp.ClientError):
-            status, found = await asked.call("GET", f"/api/operations/{key}")
+            status, found = await queried.call("GET", f"/api/operations/{key}")
             return found if status == 200 else None
 
     async def becomes(self, key: str, *states: str, within_s: float = LONG_S) -> Any:
@@ -126,7 +126,7 @@ class Scene:
     # --- the end ---
 
     async def end(self) -> None:
-        """Nothing is under way or owed; every worker ends as it should and leaves a tidy disk."""
+        """Check that nothing is running or pending; every worker exits with 0 and leaves a tidy disk."""
         self.let.set()
         await eventually(self._is_quiet, within_s=LONG_S)
         running = [worker for worker in self.cluster.workers.values() if worker.is_running]
@@ -176,8 +176,8 @@ def assert_tidy(root: Path) -> None:
     """Nothing is being made or deleted, nothing half fetched, and every folder of the store has a name."""
     if not root.exists():
         return
-    layout = Layout(root)
-    records = Records(layout)
+    layout = BackendsLayout(root)
+    records = BackendRecords(layout)
     records.load()
     left = [*layout.staging.iterdir(), *layout.trash.iterdir(), *layout.downloads.iterdir(), *root.rglob("*.new")]
     assert left == []

@@ -1,4 +1,4 @@
-"""Frontends that die in the middle, that are asked for the same at once, and that race with their workers."""
+"""Frontends that die in the middle, that get the same request at once, and that race with their workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.faults.scene import MIB, Scene, scene_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 # Leases of 30 s run out in here, and the machine may have other work.
 pytestmark = pytest.mark.timeout(240)
@@ -46,8 +46,8 @@ async def test_the_same_request_at_two_frontends_at_once_is_one_operation_with_o
     async with scene_of(tmp_path, *TWO) as scene:
         # It does not end before the last of them has asked.
         scene.offer_in_halves("engine", downloads=2)
-        asked = [scene.ask("engine", *TWO, via=number % 2) for number in range(10)]
-        (key,) = set(await asyncio.gather(*asked))
+        requests = [scene.ask("engine", *TWO, via=number % 2) for number in range(10)]
+        (key,) = set(await asyncio.gather(*requests))
         scene.let.set()
         done = await scene.becomes(key, "completed")
         assert {node["node_name"]: node["state"] for node in done["nodes"]} == dict.fromkeys(TWO, "success")
@@ -87,7 +87,7 @@ async def test_when_a_cancellation_and_the_completion_race_everybody_agrees_abou
 
 
 async def _cancel_late(scene: Scene, key: str, number: int) -> tuple[int, Any]:
-    """At the frontend that was not asked first: at once, or when the worker has come so far that it will soon end."""
+    """At the frontend that did not get the first request: at once, or when the worker is about to end."""
     phases = (None, "verifying", "extracting", "checking", "committing")
 
     async def is_so_far() -> bool:

@@ -13,20 +13,19 @@ import pytest
 
 from corral.adapters.nats.client import NatsBus
 from corral.bus.messages import JobEvent
-from corral.bus.subjects import JOB_EVENT, Role
-from corral.domain.operation import JobState, Phase
+from corral.bus.subjects import JOB_EVENT, BusRole
+from corral.domain.operation import JobPhase, JobState
 from corral.ports.bus import Delivery
 from tests.e2e.faults.scene import MIB, Scene, scene_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 from tests.worker.backends.server import trickle
 
 # Leases of 30 s run out in here, and the machine may have other work.
 pytestmark = pytest.mark.timeout(240)
 
-PHASES = [str(phase) for phase in Phase]
+PHASES = [str(phase) for phase in JobPhase]
 
 
-@pytest.mark.behaviour("FLT-17")
 async def test_a_command_whose_answer_is_lost_is_one_job_and_no_attempt(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         scene.offer("engine")
@@ -34,11 +33,11 @@ async def test_a_command_whose_answer_is_lost_is_one_job_and_no_attempt(tmp_path
         worker.send(signal.SIGSTOP)
         # The command is delivered, and nobody answers within the two seconds that there are.
         key = await scene.ask("engine", "worker-1")
-        told = await eventually(lambda: _target_is(scene, key, "unconfirmed"), within_s=60)
-        assert told["nodes"][0]["attempt"] == 0
+        unconfirmed = await eventually(lambda: _target_is(scene, key, "unconfirmed"), within_s=60)
+        assert unconfirmed["nodes"][0]["attempt"] == 0
         worker.send(signal.SIGCONT)
         done = await scene.becomes(key, "completed")
-        (was,), (now,) = told["nodes"], done["nodes"]
+        (was,), (now,) = unconfirmed["nodes"], done["nodes"]
         assert (now["job_id"], now["attempt"], now["state"]) == (was["job_id"], 0, "success")
         assert (scene.accepted("worker-1"), scene.fetched("engine")) == (1, [None])
         await scene.shows_installed("worker-1", "engine")
@@ -57,18 +56,18 @@ class Echo:
         self._mouth = mouth
         self._node = node
         self._rng = random.Random(7)
-        self.heard: dict[tuple[str, int], JobEvent] = {}
+        self.received: dict[tuple[str, int], JobEvent] = {}
 
     async def listen(self) -> None:
         await self._ear.subscribe(JOB_EVENT, self._take, node=self._node)
 
     async def _take(self, delivery: Delivery[JobEvent]) -> None:
         event = delivery.message
-        self.heard.setdefault((event.job_id, event.seq), event)
+        self.received.setdefault((event.job_id, event.seq), event)
 
     async def repeat(self) -> None:
         """Everything so far, twice, in an order of its own."""
-        again = [*self.heard.values()] * 2
+        again = [*self.received.values()] * 2
         self._rng.shuffle(again)
         for event in again:
             await self._mouth.publish(JOB_EVENT, event, node=self._node)
@@ -78,7 +77,7 @@ class Echo:
 async def _echo(scene: Scene, name: str) -> AsyncIterator[Echo]:
     node = (await scene.cluster.frontends[0].node(name))["id"]
     nats = scene.cluster.nats
-    ear, mouth = nats.bus(Role.FRONTEND, "the test's ear"), nats.bus(Role.WORKER, node)
+    ear, mouth = nats.bus(BusRole.FRONTEND, "the test's ear"), nats.bus(BusRole.WORKER, node)
     await ear.start()
     await mouth.start()
     try:
@@ -95,7 +94,6 @@ async def _connected(*buses: NatsBus) -> bool:
     return all(bus.is_connected for bus in buses)
 
 
-@pytest.mark.behaviour("FLT-18")
 async def test_events_that_come_twice_and_in_another_order_move_nothing_back(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene, _echo(scene, "worker-1") as echo:
         scene.offer("engine", size=MIB).faults = [trickle(20, 0.2)]
@@ -122,8 +120,8 @@ async def test_events_that_come_twice_and_in_another_order_move_nothing_back(tmp
 
 
 async def _assert_nothing_changes(scene: Scene, echo: Echo, done: Any) -> None:
-    """All of it once more after the end; an operation that comes later shows that it was heard."""
-    last = max(echo.heard.values(), key=lambda event: event.seq)
+    """All of it once more after the end; an operation that comes later shows that it was received."""
+    last = max(echo.received.values(), key=lambda event: event.seq)
     assert last.state == JobState.DONE
     await echo.repeat()
     scene.offer("other")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.faults.scene import MIB, Scene, assert_tidy, scene_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 # Leases of 30 s run out in here, and the machine may have other work.
 pytestmark = pytest.mark.timeout(240)
@@ -20,7 +20,6 @@ TWO = ("worker-1", "worker-2")
 AS_ROOT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 
 
-@pytest.mark.behaviour("FLT-19")
 async def test_a_node_removed_in_the_middle_ends_its_part_and_its_worker_throws_away_what_it_had_begun(
     tmp_path: Path,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.faults.scene import MIB, Scene, scene_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 from tests.worker.backends.scene import sha256
 from tests.worker.backends.server import cut_after, page, status, trickle
 
@@ -51,7 +51,6 @@ async def _has_failed_once(scene: Scene, key: str) -> Any:
     return found if [node["attempt"] for node in found["nodes"]] == [1] else None
 
 
-@pytest.mark.behaviour("FLT-24")
 async def test_a_source_of_20_kb_a_second_is_waited_for_as_long_as_bytes_move(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         # Longer than the 30 s after which a silent worker is asked, and than the lease of an operation.
@@ -72,4 +71,4 @@ async def test_a_source_of_20_kb_a_second_is_waited_for_as_long_as_bytes_move(tm
         done = await scene.becomes(key, "completed")
         assert (done["attempt"], done["nodes"][0]["attempt"]) == (1, 0)
         assert (scene.accepted("worker-1"), scene.fetched("slow")) == (1, [None])
-        assert "does not answer" not in " ".join(await scene.notes(key))
+        assert "does not respond" not in " ".join(await scene.notes(key))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from corral.worker.backends.layout import Layout
-from corral.worker.backends.records import Records
-from tests.bus.nats_server import free_port
+from corral.worker.backends.layout import BackendsLayout
+from corral.worker.backends.records import BackendRecords
 from tests.e2e.faults.scene import MIB, Scene, scene_of
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
+from tests.support.ports import find_free_port
 
 # Leases of 30 s run out in here, and the machine may have other work.
 pytestmark = pytest.mark.timeout(240)
@@ -24,7 +24,6 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "dying_worker.py"
 ENGINE = "fake#0"
 
 
-@pytest.mark.behaviour("FLT-12")
 async def test_a_worker_killed_in_the_middle_of_a_download_goes_on_with_the_bytes_that_it_has(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         scene.offer_in_halves("engine", size=4 * MIB)
@@ -49,7 +48,7 @@ async def _killed_during_an_upgrade(folder: Path, moment: str) -> AsyncIterator[
     """An engine ran with the old version, and its worker has died at this moment of the upgrade."""
     armed = folder / "armed"
     command = [sys.executable, str(PROGRAM), moment, str(armed), "worker"]
-    async with scene_of(folder, "worker-1", command=command, CORRAL_ENGINE_PORT=str(free_port())) as scene:
+    async with scene_of(folder, "worker-1", command=command, CORRAL_ENGINE_PORT=str(find_free_port())) as scene:
         install = await scene.post("/api/backends/install/fake", {"nodes": ["worker-1"], "version": "1.0.0"})
         await scene.becomes(install, "completed")
         started, answer = await scene.cluster.frontends[0].call(
@@ -70,7 +69,7 @@ async def _runs(scene: Scene) -> bool:
 
 def _current(scene: Scene) -> Any:
     """What the disk says is installed, and since when."""
-    records = Records(Layout(scene.disk("worker-1")))
+    records = BackendRecords(BackendsLayout(scene.disk("worker-1")))
     records.load()
     return records.pointers["fake"].current
 
@@ -100,7 +99,6 @@ async def test_a_worker_killed_between_staging_and_the_swap_has_the_old_version_
         await _is_upgraded(scene, key)
 
 
-@pytest.mark.behaviour("FLT-14")
 async def test_a_worker_killed_after_the_swap_and_before_its_report_does_not_do_it_twice(tmp_path: Path) -> None:
     async with _killed_during_an_upgrade(tmp_path, "swapped") as (scene, key):
         swapped = _current(scene)

@@ -12,17 +12,17 @@ ALL_WELL: dict[str, Any] = {"status": "ready", "degraded": []}
 
 
 async def sentences(frontend: FrontendProcess) -> list[str]:
-    status, told = await frontend.call("GET", "/readyz", key=None)
-    assert status == 200, told
-    return list(told["degraded"])
+    status, readiness = await frontend.call("GET", "/readyz", key=None)
+    assert status == 200, readiness
+    return list(readiness["degraded"])
 
 
 async def says(models: Models, frontend: FrontendProcess, *words: str) -> None:
     """Until it names each of these."""
 
     async def names_them() -> bool:
-        told = await sentences(frontend)
-        return all(any(word in sentence for sentence in told) for word in words)
+        degraded = await sentences(frontend)
+        return all(any(word in sentence for sentence in degraded) for word in words)
 
     await models.look(names_them)
 
@@ -31,8 +31,8 @@ async def is_well(models: Models) -> None:
     """Until every frontend has nothing to say and answers for the registry again."""
     for frontend in models.cluster.running():
 
-        async def has_nothing_to_say(asked: FrontendProcess = frontend) -> bool:
-            return not await sentences(asked) and (await asked.call("GET", "/api/nodes"))[0] == 200
+        async def has_nothing_to_say(queried: FrontendProcess = frontend) -> bool:
+            return not await sentences(queried) and (await queried.call("GET", "/api/nodes"))[0] == 200
 
         await models.look(has_nothing_to_say)
 
@@ -52,7 +52,7 @@ async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: 
             await says(models, frontend, *["PostgreSQL is away since"] * postgres, *["NATS is away since"] * nats)
         await going.more(50)
         await going.during(away_s)
-        await _assert_told(cluster.running()[0], postgres=postgres)
+        await _assert_overview_is_degraded(cluster.running()[0], postgres=postgres)
         if postgres:
             await cluster.postgres.start()
         if nats:
@@ -67,22 +67,22 @@ async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: 
 
 
 async def _is_counted(models: Models, name: str, going: Traffic) -> None:
-    """Until every answer of the whole time is in PostgreSQL, and no more than was asked: the last requests were given
+    """Until every answer of the whole time is in PostgreSQL, and no more than were sent: the last requests were given
     up by their clients."""
 
     async def requests() -> int:
-        told = await models.cluster.running()[-1].get("/api/usage?by=model")
-        return sum(row["requests"] for row in told["rows"] if row["model"] == name)
+        usage = await models.cluster.running()[-1].get("/api/usage?by=model")
+        return sum(row["requests"] for row in usage["rows"] if row["model"] == name)
 
     async def are_all_there() -> bool:
         return await requests() >= going.answers
 
     await models.look(are_all_there)
-    assert going.answers <= await requests() <= going.asked
+    assert going.answers <= await requests() <= going.requests
 
 
-async def _assert_told(frontend: FrontendProcess, *, postgres: bool) -> None:
-    """An admin sees what is known, and is told what cannot be done."""
+async def _assert_overview_is_degraded(frontend: FrontendProcess, *, postgres: bool) -> None:
+    """An admin sees the known state, and gets an error for what cannot be done."""
     overview = await frontend.get("/api/cluster")
     assert overview["degraded"]
     assert [node["name"] for node in overview["nodes"]] == ["worker-1"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
@@ -64,21 +63,11 @@ async def _restart_with_a_stream_open(models: Models, frontend: FrontendProcess)
     await models.look(frontend.is_ready)
 
 
-@pytest.mark.behaviour("GW-155")
 async def test_a_frontend_that_is_started_while_postgresql_is_away_serves_and_becomes_whole(models: Models) -> None:
     await models.put("kept", options={"tokens_per_s": "20"})
     await models.loaded("kept", "worker-1")
     frontend = models.cluster.frontends[1]
-
-    async def is_on_disk() -> bool:
-        """With its replica: the model alone is written up to an interval earlier."""
-        files = list((models.cluster.folder / "state").glob("kept-*.json"))
-        if len(files) != 1:
-            return False
-        parts = json.loads(files[0].read_text(encoding="utf-8").splitlines()[1])
-        return any(replica["model"] == "kept" for replica in parts["snapshot"]["replicas"])
-
-    await models.look(is_on_disk)
+    await models.wait_saved_on_disk("kept")
     await frontend.program.kill()
     await models.cluster.postgres.kill()
     await models.cluster.nats.kill()

@@ -12,19 +12,18 @@ from corral.store.database import Database
 from tests.e2e.cluster import FrontendProcess, empty_cluster
 from tests.insight.collector import attributes, collecting
 from tests.serving.scene import put_model, put_replica
-from tests.support.engines import misbehaving
+from tests.support.engines import run_misbehaving_engine
 from tests.support.frontends import RunningFrontend
-from tests.support.nodes import joined
-from tests.support.waiting import eventually
+from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "A secret question."}]}
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.behaviour("GW-183")
-@pytest.mark.behaviour("GW-184")
 async def test_access_log_and_traces_of_a_real_frontend(tmp_path: Path) -> None:
-    async with collecting() as collector, misbehaving() as engine, empty_cluster(tmp_path) as cluster:
+    async with collecting() as collector, run_misbehaving_engine() as engine, empty_cluster(tmp_path) as cluster:
         cluster.frontend_settings = {
             "CORRAL_ACCESS_LOG": "json",
             "CORRAL_OTLP_ENDPOINT": collector.url,
@@ -51,14 +50,14 @@ async def test_access_log_and_traces_of_a_real_frontend(tmp_path: Path) -> None:
         request = next(span for span in collector.spans if attributes(span)["http.response.status_code"] == 200)
         assert attributes(request)["corral.request_id"] == answered["request_id"]
         assert request.trace_id.hex() in answered["traceparent"]
-        assert engine.heard[-1].headers["traceparent"] == answered["traceparent"]
+        assert engine.received[-1].headers["traceparent"] == answered["traceparent"]
         assert collector.about["service.instance.id"] == frontend.id
         assert "secret question" not in frontend.program.log
 
 
 async def _serve(frontend: FrontendProcess, database_url: str, address: str) -> None:
     # It has the one method that is used of it.
-    node = await joined(cast("RunningFrontend", frontend))
+    node = await join_node(cast("RunningFrontend", frontend))
     database = Database(database_url)
     try:
         await put_model(database)

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.cluster import FrontendProcess
 from tests.e2e.gateway.traffic import traffic
 from tests.e2e.models.scene import Models, Stream
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
@@ -45,7 +45,6 @@ async def _assert_whole(streams: list[Stream]) -> None:
         assert not [event for event in events if "error" in event]
 
 
-@pytest.mark.behaviour("GW-156")
 async def test_a_frontend_that_is_restarted_with_streams_open_cuts_none(models: Models) -> None:
     await models.put("restarted", options=SLOW)
     await models.loaded("restarted", "worker-1")
@@ -54,8 +53,8 @@ async def test_a_frontend_that_is_restarted_with_streams_open_cuts_none(models: 
         ending = asyncio.create_task(frontend.program.end())
         await _assert_whole(streams)
         assert await ending == 0
-    assert "answers are being finished" in frontend.program.log
-    assert "answers were cut" not in frontend.program.log
+    assert "waiting for open responses" in frontend.program.log
+    assert "open responses were interrupted" not in frontend.program.log
     await frontend.program.start()
     await models.look(frontend.is_ready)
     await models.forget("restarted")
@@ -95,7 +94,6 @@ def _lives(pid: int) -> bool:
     return True
 
 
-@pytest.mark.behaviour("GW-157")
 async def test_several_processes_share_a_port_and_one_that_leaves_or_dies_is_replaced_under_traffic(
     models: Models,
 ) -> None:
@@ -109,38 +107,40 @@ async def test_several_processes_share_a_port_and_one_that_leaves_or_dies_is_rep
         async with traffic(models, "shared", via=[via]) as going:
             # It leaves in order, so that nobody notices.
             os.kill(first, signal.SIGTERM)
-            await models.look(lambda: _is_replaced(models, frontend, first))
+            await models.look(lambda: _is_replaced(models, frontend, first, starts=3))
             await going.more(30)
         second = children[f"{frontend.id}-2"]
         os.kill(second, signal.SIGKILL)
-        await models.look(lambda: _is_replaced(models, frontend, second))
+        await models.look(lambda: _is_replaced(models, frontend, second, starts=4))
         for _ in range(10):
             await models.answers("shared", via=via)
     assert '"frontend": "frontend-' in frontend.program.log
     await models.forget("shared")
 
 
-async def _is_replaced(models: Models, frontend: FrontendProcess, pid: int) -> bool:
+async def _is_replaced(models: Models, frontend: FrontendProcess, pid: int, *, starts: int) -> bool:
+    """Whether another process runs instead, and as many as this have got ready: one that starts answers 503."""
+    if frontend.program.log.count("frontend is ready") < starts:
+        return False
     found = await _children(models, frontend, 2)
     return found is not None and pid not in found.values()
 
 
-@pytest.mark.behaviour("GW-159")
 async def test_metrics_of_several_processes_are_those_of_all_whichever_of_them_answers(models: Models) -> None:
     await models.put("counted")
     await models.loaded("counted", "worker-1")
     async with _several(models, 2) as frontend:
         via = models.cluster.frontends.index(frontend)
-        for asked in range(1, 4):
+        for rounds in range(1, 4):
             for _ in range(5):
                 await models.answers("counted", via=via)
             counted = await _counted(frontend, "counted")
-            assert (sorted(counted), sum(counted.values())) == (["1", "2"], 5 * asked)
+            assert (sorted(counted), sum(counted.values())) == (["1", "2"], 5 * rounds)
     await models.forget("counted")
 
 
 async def _counted(frontend: FrontendProcess, model: str) -> dict[str, int]:
-    """Requests for a model by process; whichever of them is asked."""
+    """Return the requests for a model by process, from whichever process answers."""
     async with aiohttp.ClientSession() as session, session.get(f"{frontend.url}/metrics") as answer:
         text = await answer.text()
     found: dict[str, int] = {}
@@ -153,8 +153,7 @@ async def _counted(frontend: FrontendProcess, model: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.behaviour("GW-157")
-async def test_several_processes_that_are_told_to_stop_cut_no_stream(models: Models) -> None:
+async def test_several_frontend_processes_cut_no_stream_when_stopped(models: Models) -> None:
     await models.put("drained", options=SLOW)
     await models.loaded("drained", "worker-1")
     async with _several(models, 2) as frontend:
@@ -167,7 +166,6 @@ async def test_several_processes_that_are_told_to_stop_cut_no_stream(models: Mod
     await models.forget("drained")
 
 
-@pytest.mark.behaviour("GW-151")
 async def test_a_parent_that_is_killed_takes_its_processes_with_it(models: Models) -> None:
     async with _several(models, 2) as frontend:
         children: Any = await _children(models, frontend, 2)

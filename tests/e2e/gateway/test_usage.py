@@ -18,7 +18,7 @@ PER_CLIENT = 15
 
 
 @dataclass
-class Got:
+class ClientResults:
     """What clients have got, and how many requests broke so that nobody can say whether they were answered."""
 
     answers: int = 0
@@ -57,8 +57,8 @@ async def _counted(models: Models, name: str) -> tuple[int, int]:
         return len(folders) == len(models.cluster.running()) and not has_lines
 
     await models.look(all_is_shipped)
-    told = await models.cluster.running()[-1].get("/api/usage?by=model")
-    (row,) = [row for row in told["rows"] if row["model"] == name]
+    usage = await models.cluster.running()[-1].get("/api/usage?by=model")
+    (row,) = [row for row in usage["rows"] if row["model"] == name]
     return row["requests"], row["completion_tokens"]
 
 
@@ -66,13 +66,13 @@ async def _counted(models: Models, name: str) -> tuple[int, int]:
 async def test_a_frontend_that_is_killed_again_and_again_has_every_answer_counted_once(models: Models) -> None:
     await models.put("counted")
     await models.loaded("counted", "worker-1")
-    got, frontend = Got(), models.cluster.frontends[0]
+    got, frontend = ClientResults(), models.cluster.frontends[0]
     for _ in range(2):
         asking = asyncio.create_task(got.ask_together(models, "counted", times=1000))
-        wanted = got.answers + 60
+        expected = got.answers + 60
 
-        async def enough(wanted: int = wanted) -> bool:
-            return got.answers >= wanted
+        async def enough(expected: int = expected) -> bool:
+            return got.answers >= expected
 
         await models.look(enough)
         await frontend.program.kill()
@@ -83,7 +83,7 @@ async def test_a_frontend_that_is_killed_again_and_again_has_every_answer_counte
     assert got.answers <= requests <= got.answers + got.broken
     assert got.broken <= 2 * CLIENTS
     # Now nobody asks while it dies: to the last request and token.
-    calm = Got()
+    calm = ClientResults()
     await calm.ask_together(models, "counted")
     await frontend.program.kill()
     await _restart(models, frontend)
@@ -92,13 +92,13 @@ async def test_a_frontend_that_is_killed_again_and_again_has_every_answer_counte
     await models.forget("counted")
 
 
-@pytest.mark.behaviour("GW-162")
 async def test_usage_is_complete_after_postgresql_was_away_and_the_frontend_was_killed_meanwhile(
     models: Models,
 ) -> None:
     await models.put("away")
     await models.loaded("away", "worker-1")
-    got, cluster = Got(), models.cluster
+    await models.wait_saved_on_disk("away")
+    got, cluster = ClientResults(), models.cluster
     frontend = cluster.frontends[0]
     await got.ask_together(models, "away")
     await cluster.postgres.kill()
@@ -109,8 +109,10 @@ async def test_usage_is_complete_after_postgresql_was_away_and_the_frontend_was_
     await got.ask_together(models, "away")
 
     async def says_so() -> bool:
-        told = (await frontend.call("GET", "/readyz", key=None))[1]
-        return any(f"that of {CLIENTS * PER_CLIENT} requests waits" in sentence for sentence in told["degraded"])
+        readiness = (await frontend.call("GET", "/readyz", key=None))[1]
+        return any(
+            f"the usage of {CLIENTS * PER_CLIENT} requests is waiting" in sentence for sentence in readiness["degraded"]
+        )
 
     await models.look(says_so)
     await cluster.postgres.start()

@@ -11,7 +11,7 @@ import aiohttp
 
 from corral.adapters.system import SystemClock
 from tests.e2e.models.scene import Models
-from tests.support.waiting import eventually, pause_traffic
+from tests.support.polling import eventually, pause_traffic
 
 # Enough that an outage of seconds meets hundreds of requests, and little enough for a machine with two cores.
 CLIENTS_PER_FRONTEND = 2
@@ -25,13 +25,13 @@ _clock = SystemClock()
 class Traffic:
     models: Models
     model: str
-    asked: int = 0
+    requests: int = 0
     answers: int = 0
     failures: list[str] = field(default_factory=list)
 
     async def client(self, via: int) -> None:
         for number in range(10**9):
-            self.asked += 1
+            self.requests += 1
             try:
                 await (self._stream(via) if number % STREAM_EVERY == 0 else self._chat(via))
             except (aiohttp.ClientError, OSError) as error:
@@ -56,11 +56,11 @@ class Traffic:
 
     async def more(self, count: int, within_s: float = 60.0) -> None:
         """Until so many more were answered; at once if one was not."""
-        wanted = self.answers + count
+        expected = self.answers + count
 
         async def are_there() -> bool:
             assert not self.failures, self.failures[:3]
-            return self.answers >= wanted
+            return self.answers >= expected
 
         await eventually(are_there, within_s=within_s)
 

@@ -22,7 +22,7 @@ import aiohttp
 from tests.e2e.cluster import Cluster, FrontendProcess, empty_cluster
 from tests.e2e.faults.scene import LONG_S, UNDER_WAY, processes_of
 from tests.support.frontends import ADMIN_KEY
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 QUESTION = [{"role": "user", "content": "Who goes there?"}]
 
@@ -115,6 +115,19 @@ class Models:
         for node in nodes:
             await self.becomes(await self.load(name, nodes=[node]), "completed")
 
+    async def wait_saved_on_disk(self, name: str) -> None:
+        """Wait until the frontends have saved a replica of this model for a start without PostgreSQL."""
+
+        async def is_saved() -> bool:
+            # The model alone is written up to an interval earlier than its replica.
+            files = list((self.cluster.folder / "state").glob("kept-*.json"))
+            if len(files) != 1:
+                return False
+            parts = json.loads(files[0].read_text(encoding="utf-8").splitlines()[1])
+            return any(replica["model"] == name for replica in parts["snapshot"]["replicas"])
+
+        await self.look(is_saved)
+
     # --- requests ---
 
     async def chat(self, name: str, *, via: int = 0, **more: Any) -> Answer:
@@ -169,7 +182,7 @@ class Models:
     # --- nodes ---
 
     async def processes(self, node: str) -> list[Any]:
-        """What runs there, as the worker says; nothing while it cannot be asked."""
+        """Return what runs there, as the worker reports; nothing while it does not respond."""
         status, found = await self.call("GET", f"/api/nodes/{node}/processes")
         return list(found) if status == 200 else []
 
@@ -208,8 +221,8 @@ class Models:
 
     def _running(self, via: int) -> FrontendProcess:
         """That one, or another if it was killed."""
-        wanted = self.cluster.frontends[via]
-        return wanted if wanted.program.is_running else self.cluster.running()[0]
+        preferred = self.cluster.frontends[via]
+        return preferred if preferred.program.is_running else self.cluster.running()[0]
 
     # --- the end ---
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from corral.engines import launcher_file
+from corral.engines import read_launcher
 from corral.worker.processes.launch import LAUNCHER_NAME
-from tests.engines.running import LLAMA, interpreter, version_of
+from tests.engines.engine_processes import LLAMA, interpreter, version_of
 
 
 def llama_folder(root: Path) -> Path:
@@ -23,9 +22,9 @@ def add_engine(root: Path, name: str, meta: str = "") -> None:
     version = version_of(name)
     folder = root / name
     folder.mkdir(parents=True)
-    launcher = launcher_file(version.manifest.launcher)
+    launcher = read_launcher(version.manifest.launcher)
     assert launcher is not None
-    shutil.copyfile(launcher, folder / LAUNCHER_NAME)
+    (folder / LAUNCHER_NAME).write_text(launcher)
     (folder / "venv").symlink_to(interpreter(name, version).parent.parent)
     described = {"version": version.version} | ({"meta": meta} if meta else {}) | asdict(version.manifest)
     (folder / "backend.yaml").write_text(json.dumps(described, default=dict))

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.runtime.tasks import Tasks
+from corral.runtime.tasks import TaskSet
 from tests.e2e.models.scene import Models
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
@@ -69,7 +69,6 @@ async def _loaded(models: Models, name: str, count: int = 1) -> Any:
     return found if [one["state"] for one in found] == ["loaded"] * count else None
 
 
-@pytest.mark.behaviour("FLT-35")
 async def test_a_machine_that_stands_still_is_replaced_by_another_and_serves_on_when_it_is_back(models: Models) -> None:
     await models.put("frozen", options={"tokens_per_s": "20"})
     await models.loaded("frozen", "worker-1")
@@ -104,14 +103,14 @@ async def test_a_node_that_is_drained_while_it_loads_is_left_and_those_who_wait_
     await models.put("drained", options={"load_s": "3"})
     # So that it is this node which is chosen first.
     await models.call("POST", "/api/nodes/worker-2/drain")
-    tasks = Tasks("waiting")
+    tasks = TaskSet("waiting")
     try:
-        asked = tasks.start(models.chat("drained", via=1), name="a request that waits")
+        pending = tasks.start(models.chat("drained", via=1), name="a request that waits")
         await models.at_the_engine("drained")
         await models.call("POST", "/api/nodes/worker-2/resume")
         status, answer = await models.call("POST", "/api/nodes/worker-1/drain")
         assert status == 200, answer
-        answer = await asked
+        answer = await pending
         assert (answer.status, answer.node) == (200, "worker-2"), answer.body
     finally:
         await tasks.close()
@@ -134,16 +133,16 @@ async def test_a_model_that_is_edited_while_it_loads_is_never_served_as_it_was(m
 
     async def are_served() -> bool:
         seen.update((one["state"], one["is_current"]) for one in await models.replicas("edited", via=1))
-        return all(asked.done() for asked in waiting)
+        return all(pending.done() for pending in waiting)
 
-    tasks = Tasks("waiting")
+    tasks = TaskSet("waiting")
     try:
         waiting = [tasks.start(models.chat("edited", via=via), name=f"waits at {via}") for via in (0, 1)]
         node, old = await _starting(models, "edited")
         await models.edit("edited", via=1, load_s="0.5")
         await models.look(are_served)
-        for asked in waiting:
-            answer = await asked
+        for pending in waiting:
+            answer = await pending
             assert answer.status == 200, answer.body
     finally:
         await tasks.close()
@@ -171,7 +170,6 @@ async def _starting(models: Models, name: str) -> tuple[str, int]:
     return found
 
 
-@pytest.mark.behaviour("FLT-42")
 async def test_two_frontends_that_load_evict_and_edit_one_model_at_once_agree_in_the_end(models: Models) -> None:
     """Each machine has few threads, so the three models push each other out all the time."""
     names = ("one", "other", "third")
@@ -281,7 +279,7 @@ async def test_promise_2_with_postgresql_and_nats_both_stopped_a_loaded_model_an
             await models.cluster.nats.start()
 
 
-@pytest.mark.behaviour("FLT-36", "OPS-44", "NODE-134")
+@pytest.mark.behaviour("OPS-44", "NODE-134")
 async def test_a_frontend_killed_in_the_middle_of_a_load_is_replaced_and_the_load_is_not_begun_again(
     models: Models,
 ) -> None:
@@ -295,13 +293,13 @@ async def test_a_frontend_killed_in_the_middle_of_a_load_is_replaced_and_the_loa
     found = await models.operation(key)
     owner = next(index for index, each in enumerate(models.cluster.frontends) if each.id == found["owner"])
     other, began = 1 - owner, 0.0
-    tasks = Tasks("waiting")
+    tasks = TaskSet("waiting")
     try:
-        asked = tasks.start(models.chat("passed-on", via=other), name="a request at the other frontend")
+        pending = tasks.start(models.chat("passed-on", via=other), name="a request at the other frontend")
         killed = models.cluster.frontends[owner].program
         await killed.kill()
         began = _clock.monotonic()
-        answer = await asked
+        answer = await pending
         assert (answer.status, answer.node) == (200, "worker-1"), answer.body
         assert await models.pid("passed-on") == pid
         assert models.accepted("worker-1") == jobs

@@ -51,8 +51,8 @@ async def until_half_fetched(models: Models, sha256: str) -> None:
     assert part.exists(), "it was over before anybody looked"
 
 
-@pytest.mark.behaviour("FLT-48", "FILE-5")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
+@pytest.mark.behaviour("FILE-5")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "terminated"])
 async def test_load_completes_when_its_worker_restarts_while_it_fetches(slow: Models, number: signal.Signals) -> None:
     body = os.urandom(56 * MIB)
     sha256 = hashlib.sha256(body).hexdigest()
@@ -69,7 +69,6 @@ async def test_load_completes_when_its_worker_restarts_while_it_fetches(slow: Mo
     await slow.forget("large")
 
 
-@pytest.mark.behaviour("LOAD-12")
 async def test_load_completes_when_the_library_loses_the_file_in_the_middle(slow: Models) -> None:
     body = os.urandom(56 * MIB)
     sha256 = hashlib.sha256(body).hexdigest()
@@ -83,7 +82,6 @@ async def test_load_completes_when_the_library_loses_the_file_in_the_middle(slow
     await slow.forget("large")
 
 
-@pytest.mark.behaviour("FLT-49", "LIB-15")
 @pytest.mark.parametrize("harm", [flip, cut], ids=["flipped", "cut"])
 async def test_load_completes_when_the_copy_of_the_library_is_damaged(
     slow: Models, harm: Callable[[Path], None]

@@ -16,7 +16,7 @@ import corral.app.worker
 from corral.__main__ import main
 from corral.domain.backend import Build, InstalledBackend
 from corral.worker.backends.installer import DiskInstaller
-from corral.worker.work import Report
+from corral.worker.job_ports import JobProgressListener
 
 MOMENT = sys.argv.pop(1)
 ARMED = Path(sys.argv.pop(1))
@@ -36,13 +36,15 @@ class DyingInstaller(DiskInstaller):
         generation: int,
         replaces: bool,
         before_swap: Callable[[], Awaitable[None]],
-        report: Report,
+        progress: JobProgressListener,
     ) -> InstalledBackend:
         async def staged() -> None:
             die_at("staged")
             await before_swap()
 
-        done = await super().install(build, generation=generation, replaces=replaces, before_swap=staged, report=report)
+        done = await super().install(
+            build, generation=generation, replaces=replaces, before_swap=staged, progress=progress
+        )
         die_at("swapped")
         return done
 

@@ -1,4 +1,4 @@
-"""Stands in for `corral worker`: says hello to the frontend until it is heard, then says that it is ready."""
+"""Stands in for `corral worker`: greets the frontend until it answers, then says that it is ready."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ while True:
         time.sleep(0.02)
 
 
-class Ready(BaseHTTPRequestHandler):
+class ReadyHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "0")
@@ -34,4 +34,4 @@ class Ready(BaseHTTPRequestHandler):
         return
 
 
-HTTPServer((os.environ["CORRAL_HTTP_HOST"], int(os.environ["CORRAL_HTTP_PORT"])), Ready).serve_forever()
+HTTPServer((os.environ["CORRAL_HTTP_HOST"], int(os.environ["CORRAL_HTTP_PORT"])), ReadyHandler).serve_forever()

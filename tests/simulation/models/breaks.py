@@ -11,21 +11,21 @@ import pytest
 from sqlalchemy import text
 
 from corral.domain.replica import Replica
+from corral.gateway.routing import routing_snapshot
+from corral.gateway.routing.replica_pool import RoutableReplica
 from corral.loading import holdings
+from corral.loading.copy_remover import ModelCopyRemover
 from corral.loading.kinds import load
 from corral.loading.kinds.view import give_up
-from corral.loading.removing import Remover
-from corral.loading.stopping import Stopper
+from corral.loading.replica_stopper import ReplicaStopper
 from corral.policy.placing import filters, scaling
-from corral.policy.placing.filters import Filter
-from corral.policy.serving.routing import Place
-from corral.serving import snapshot
-from corral.serving.seats import Seat
+from corral.policy.placing.filters import PlacementFilter
+from corral.policy.serving.routing import RoutableNode
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
-from corral.store.staged import Removal
-from tests.simulation.breaking import Break
+from corral.store.holdings import CopyRemoval
+from tests.simulation.deliberate_defects import Break
 from tests.simulation.models import people, work
 from tests.simulation.plan import Kind
 
@@ -40,8 +40,8 @@ SHUFFLE = ((Kind.BUS_SHUFFLE, 2.0, 37.0, 0),)
 _break = partial(Break, feed_interval_s=4.0, faults_end_s=40.0, quiet_s=60.0)
 
 
-def _memory_is_not_asked_for(patch: Patch) -> None:
-    left = tuple(each for each in filters._QUESTIONS if each[0] is not Filter.RAM)
+def _memory_is_not_required(patch: Patch) -> None:
+    left = tuple(each for each in filters._QUESTIONS if each[0] is not PlacementFilter.RAM)
     patch.setattr(filters, "_QUESTIONS", left)
 
 
@@ -54,12 +54,12 @@ def _edits_stop_nothing(patch: Patch) -> None:
     async def no_strays(_tx: Transaction) -> int:
         return 0
 
-    def anybody(_revision: str, _wanted: str, place: Place | None, _selector: Mapping[str, str]) -> bool:
+    def anybody(_revision: str, _desired: str, place: RoutableNode | None, _selector: Mapping[str, str]) -> bool:
         return place is not None and place.is_open
 
     patch.setattr(replica_store, "mark_stale", nothing)
     patch.setattr(replica_store, "unload_strays", no_strays)
-    patch.setattr(snapshot, "is_candidate", anybody)
+    patch.setattr(routing_snapshot, "is_candidate", anybody)
 
 
 def _edits_fail_loads(patch: Patch) -> None:
@@ -68,25 +68,25 @@ def _edits_fail_loads(patch: Patch) -> None:
 
 
 def _stops_are_not_waited_for(patch: Patch) -> None:
-    async def ended(_stopper: Stopper, _replica: Replica) -> str | None:
+    async def ended(_stopper: ReplicaStopper, _replica: Replica) -> str | None:
         return None
 
-    patch.setattr(Stopper, "_ask", ended)
+    patch.setattr(ReplicaStopper, "_ask", ended)
 
 
 def _orphans_are_left_alone(patch: Patch) -> None:
     """Without rules, and with few who ask, nobody loads again what runs there already."""
     patch.setattr(people, "_rule", lambda _rng: None)
     patch.setattr(people, "ASK_PAUSE_S", 5.0)
-    patch.setattr(holdings._Sorting, "unknown", lambda _sorting, _process: None)
+    patch.setattr(holdings._ProcessMatcher, "add_unknown", lambda _sorting, _process: None)
 
 
 def _reservations_stay(patch: Patch) -> None:
     async def kept(_tx: Transaction, _holders: Collection[str]) -> None:
         return
 
-    patch.setattr(replica_store, "release", kept)
-    patch.setattr(load_store, "release", kept)
+    patch.setattr(replica_store, "release_reservations", kept)
+    patch.setattr(load_store, "release_reservations", kept)
 
 
 def _jobs_are_not_waited_for(patch: Patch) -> None:
@@ -99,26 +99,26 @@ def _jobs_are_not_waited_for(patch: Patch) -> None:
 
 
 def _requests_are_counted_for_ever(patch: Patch) -> None:
-    patch.setattr(Seat, "leave", lambda _seat: None)
+    patch.setattr(RoutableReplica, "remove_request", lambda _seat: None)
 
 
 def _removals_are_believed(patch: Patch) -> None:
-    async def believed(remover: Remover, removal: Removal) -> None:
+    async def believed(remover: ModelCopyRemover, removal: CopyRemoval) -> None:
         await remover._write(removal, "")
 
-    patch.setattr(Remover, "_remove", believed)
+    patch.setattr(ModelCopyRemover, "_remove", believed)
 
 
 def _no_floor(patch: Patch) -> None:
-    def enough(*_: Any) -> scaling.Decision:
-        return scaling.Decision()
+    def enough(*_: Any) -> scaling.ScalingDecision:
+        return scaling.ScalingDecision()
 
     patch.setattr(scaling, "_to_floor", enough)
     patch.setattr(scaling, "_spread", enough)
 
 
 BREAKS = (
-    _break(name="memory is not asked for", apply=_memory_is_not_asked_for, sentences=("are promised",)),
+    _break(name="memory is not required", apply=_memory_is_not_required, sentences=("are promised",)),
     _break(
         name="edits stop nothing",
         apply=_edits_stop_nothing,

@@ -16,16 +16,16 @@ from typing import Any
 
 from typing_extensions import override
 
-from corral.bus.messages import BlobPlace
+from corral.bus.messages import BlobSource
 from corral.domain.backend import InstalledBackend
-from corral.loading import removing, stopping
-from corral.loading.kinds import ending
+from corral.loading import copy_remover, replica_stopper
+from corral.loading.kinds import teardown
 from corral.policy import dispatch, faults
-from corral.policy import loading as load_policy
+from corral.policy import loads as load_policy
 from corral.policy.models import estimate
 from corral.policy.placing import scaling
-from corral.reconcile import replicas as replica_checks
-from corral.worker.readings import Readings
+from corral.reconcile import maintenance
+from corral.worker.hardware_reader import HardwareReader
 from tests.simulation.admin import Admin
 from tests.simulation.chance import chance
 from tests.simulation.cluster import Outcome, logs_into
@@ -41,7 +41,7 @@ from tests.simulation.models.plan import brief_plan, plan_of_models
 from tests.simulation.models.work import LOADING, STAGING, STARTED, STARTING, ModelsWork, damage
 from tests.simulation.network import Network
 from tests.simulation.operations.gallery import INDEX
-from tests.simulation.operations.work import Mood
+from tests.simulation.operations.work import MachineBehaviour
 from tests.simulation.plan import Fault, Kind, Plan
 from tests.simulation.run import simulate
 from tests.simulation.settle import settle
@@ -49,7 +49,7 @@ from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.wire import Server
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, Surround
+from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, SimulationDeps
 from tests.worker.pretend_work import MIB
 
 LOOK_AGAIN_S = 8.0
@@ -93,13 +93,13 @@ class HostReadings:
 
 
 class ModelsWorker(SimWorker):
-    def __init__(self, host: Host, around: Surround, servers: Mapping[str, Server], work: ModelsWork) -> None:
+    def __init__(self, host: Host, around: SimulationDeps, servers: Mapping[str, Server], work: ModelsWork) -> None:
         super().__init__(host.name, around, servers, work=work)
         self.host = host
         self.models_work = work
 
     @override
-    def readings(self) -> Readings:
+    def readings(self) -> HardwareReader:
         return HostReadings(self.host)
 
 
@@ -108,7 +108,7 @@ class ModelsTrouble(Troublemaker):
 
     def __init__(
         self,
-        around: Surround,
+        around: SimulationDeps,
         frontends: Sequence[ModelsFrontend],
         workers: Sequence[ModelsWorker],
         admin: Admin,
@@ -178,7 +178,7 @@ class ModelsCluster:
         trace = Trace(loop)
         self._ends_at = ends_at
         network = Network(loop, chance(loop.seed, "network"), trace=trace)
-        self.around = Surround(
+        self.around = SimulationDeps(
             loop=loop,
             url=url,
             trace=trace,
@@ -233,7 +233,7 @@ class ModelsCluster:
                 name=backend, version=version, digest=f"sha256:{version}", meta=meta
             )
 
-    def _can_get(self, reader: str, sha256: str, places: tuple[BlobPlace, ...]) -> bool:
+    def _can_get(self, reader: str, sha256: str, places: tuple[BlobSource, ...]) -> bool:
         ids = {worker.node_id: worker for worker in self.workers}
         for place in places:
             if place.kind == "library" and any(
@@ -293,7 +293,9 @@ class ModelsCluster:
         self._origin.failing = 0.0
         away = self._rng.choice([None, None, *self.workers])
         for worker in self.workers:
-            worker.models_work.mood = Mood(bytes_per_s=8.0 * MIB, passing=0.0, lasting=0.0, journal_full=0.0)
+            worker.models_work.mood = MachineBehaviour(
+                bytes_per_s=8.0 * MIB, passing=0.0, lasting=0.0, journal_full=0.0
+            )
             if worker is away:
                 await worker.crash()
             elif not worker.is_running:
@@ -319,8 +321,8 @@ class ModelsCluster:
         for sentence in wrong:
             around.violated(f"at the end: {sentence}")
         outcomes: dict[str, int] = {}
-        for asked in self.clients.asked:
-            outcomes[asked.outcome] = outcomes.get(asked.outcome, 0) + 1
+        for request in self.clients.requests:
+            outcomes[request.outcome] = outcomes.get(request.outcome, 0) + 1
         around.trace.add(f"requests {sorted(outcomes.items())}")
         around.trace.add(f"counts {sorted(self.inspector.counts.items())}")
 
@@ -328,7 +330,7 @@ class ModelsCluster:
 @contextmanager
 def short_pauses() -> Iterator[None]:
     """The product's pauses, made shorter: virtual time is cheap, but not free."""
-    pause_s = load_policy.stop_pause_s
+    pause_s = load_policy.compute_stop_pause_s
     silence = timedelta(seconds=10)
     places: list[tuple[Any, str, object]] = [
         (faults, "FIRST_PAUSE_S", 2.0),
@@ -337,15 +339,15 @@ def short_pauses() -> Iterator[None]:
         (load_policy, "SILENCE", silence),
         (load_policy, "LOAD_SLACK_S", 60.0),
         (estimate, "LOAD_BASE_S", 60.0),
-        (ending, "STOP_PATIENCE_S", 30.0),
-        (ending, "LOOK_S", 3.0),
-        (stopping, "LEASE_S", 40.0),
-        (stopping, "stop_pause_s", lambda attempts: min(pause_s(attempts), 15.0)),
-        (removing, "LEASE_S", 40.0),
-        (removing, "LONGEST_PAUSE_S", 15.0),
+        (teardown, "STOP_PATIENCE_S", 30.0),
+        (teardown, "LOOK_S", 3.0),
+        (replica_stopper, "LEASE_S", 40.0),
+        (replica_stopper, "compute_stop_pause_s", lambda attempts: min(pause_s(attempts), 15.0)),
+        (copy_remover, "LEASE_S", 40.0),
+        (copy_remover, "LONGEST_PAUSE_S", 15.0),
         (scaling, "COOLDOWN", timedelta(seconds=40)),
         (scaling, "SPARE_IDLE", timedelta(seconds=40)),
-        (replica_checks, "UNCONFIRMED_S", 45.0),
+        (maintenance, "UNCONFIRMED_S", 45.0),
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in places]
     for module, name, value in places:

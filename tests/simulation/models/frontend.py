@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from typing_extensions import override
 
-from corral.app.core import Core, CoreOptions, World
+from corral.app.core import CoreDeps, CoreOptions, FrontendCore
 from corral.domain.errors import Unavailable
 from corral.domain.model import Blob, ModelFile, StoredFile
-from corral.library.library import Library, LibraryOptions
-from corral.policy.loading import Hold
-from corral.ports.engines import Engine as Called
-from corral.ports.engines import EngineCall, EngineLost, EngineRefused, Hearer
-from corral.ports.library import FetchReport
+from corral.library.library import FrontendLibrary, LibraryOptions
+from corral.policy.loads import LoadTimeouts
+from corral.ports.library import FetchProgressListener
+from corral.ports.requests import EngineEndpoint as Called
+from corral.ports.requests import EngineLost, EngineRefused, EngineRequest, ResponseHandler
 from corral.runtime.loop import Loop
 from corral.store import files as file_store
 from tests.simulation.chance import Random
@@ -24,7 +24,7 @@ from tests.simulation.frontends import SimFrontend
 from tests.simulation.models.host import Engine, Host
 from tests.simulation.operations.gallery import INDEX
 from tests.simulation.virtual_loop import MACHINE
-from tests.simulation.worlds import OpaqueCredentials, Surround
+from tests.simulation.worlds import OpaqueCredentials, SimulationDeps
 from tests.worker.pretend_work import CHUNK_BYTES, MIB
 
 REQUEST_WAIT_S = 25.0
@@ -32,11 +32,11 @@ GRACE_S = 6.0
 NODE_LEASE_S = 30.0
 SILENT_S = 8.0
 ANSWER_LONGEST_S = 5.0
-HOLD = Hold(base_s=120.0, stall_s=60.0, cap_s=600.0)
+HOLD = LoadTimeouts(base_s=120.0, stall_s=60.0, cap_s=600.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedRequest:
     """A request that an engine has taken."""
 
     at_s: float
@@ -46,7 +46,7 @@ class Served:
 
 
 @dataclass(slots=True)
-class Shelf:
+class LibraryDisk:
     """What a frontend's disk has of the library; it outlives its processes."""
 
     blobs: dict[str, int] = field(default_factory=dict)
@@ -55,17 +55,17 @@ class Shelf:
 
 @dataclass(slots=True)
 class Origin:
-    """The world's files: how fast they come, and how often their source does not answer."""
+    """The world's files: how fast they come, and how often their source does not respond."""
 
     rng: Random
     failing: float = 0.0
     bytes_per_s: float = 6.0 * MIB
 
 
-class SimLibrary(Library):
+class SimLibrary(FrontendLibrary):
     """The product's bookkeeping over a pretended shelf."""
 
-    def __init__(self, options: CoreOptions, world: World, pretended: Shelf, origin: Origin) -> None:
+    def __init__(self, options: CoreOptions, world: CoreDeps, pretended: LibraryDisk, origin: Origin) -> None:
         super().__init__(LibraryOptions(frontend_id=options.frontend_id), world.database, world.origins, world.clock)
         self._pretended = pretended
         self._origin = origin
@@ -74,12 +74,12 @@ class SimLibrary(Library):
     async def start(self) -> None:
         async with self._database.transaction() as tx:
             known = await file_store.list_sizes(tx, sorted(self._pretended.blobs))
-            await file_store.put_holder(tx, sorted(known), self._own)
+            await file_store.put_holder(tx, sorted(known), self._own_holder)
 
     @override
     async def stop(self) -> None:
         async with self._database.transaction() as tx:
-            await file_store.drop_holder(tx, self._own)
+            await file_store.drop_holder(tx, self._own_holder)
 
     @override
     async def tick(self) -> int:
@@ -90,19 +90,21 @@ class SimLibrary(Library):
         return
 
     @override
-    async def enter(self, model: str, files: Sequence[ModelFile], report: FetchReport) -> tuple[StoredFile, ...]:
+    async def ensure_files(
+        self, model: str, files: Sequence[ModelFile], report: FetchProgressListener
+    ) -> tuple[StoredFile, ...]:
         total = sum(size_of(file) for file in files)
         done = 0
         for file in files:
             sha256, size = sha256_of(file), size_of(file)
             while sha256 not in self._pretended.blobs:
                 if self._origin.rng.random() < self._origin.failing:
-                    raise Unavailable("The source does not answer.", code="source_unavailable")
+                    raise Unavailable("The source does not respond.", code="source_unavailable")
                 there = self._pretended.partial.get(sha256, 0)
                 chunk = min(CHUNK_BYTES, size - there)
                 await self._clock.sleep(chunk / self._origin.bytes_per_s)
                 self._pretended.partial[sha256] = there + chunk
-                report.moved(done + there + chunk, total, file.path)
+                report.on_progress(done + there + chunk, total, file.path)
                 if there + chunk == size:
                     self._pretended.blobs[sha256] = size
             done += size
@@ -125,45 +127,47 @@ def size_of(file: ModelFile) -> int:
 
 
 class SimEngines:
-    """`ports.engines.Engines`: calls reach the process that truly listens at an address."""
+    """`ports.requests.EngineClient`: calls reach the process that truly listens at an address."""
 
-    def __init__(self, around: Surround, hosts: Mapping[str, Host]) -> None:
+    def __init__(self, around: SimulationDeps, hosts: Mapping[str, Host]) -> None:
         self._around = around
         self._hosts = hosts
         self._rng = around.rng("answers")
-        self.served: list[Served] = []
+        self.served: list[ServedRequest] = []
         self.under_way = 0
 
-    def send(self, engine: Called, call: EngineCall, hearer: Hearer) -> SimLine:
+    def send(self, endpoint: Called, request: EngineRequest, handler: ResponseHandler) -> SimLine:
         """In a task of the process that calls: it ends with it."""
-        work = self._answer(engine, call.body.decode(), hearer)
-        return SimLine(asyncio.get_running_loop().create_task(work, name=f"call {engine.address}"))
+        work = self._answer(endpoint, request.body.decode(), handler)
+        return SimLine(asyncio.get_running_loop().create_task(work, name=f"call {endpoint.address}"))
 
-    async def _answer(self, called: Called, wanted: str, hearer: Hearer) -> None:
+    async def _answer(self, called: Called, model: str, handler: ResponseHandler) -> None:
         name, _, port = called.address.partition(":")
         host, clock = self._hosts[name], self._around.clock
         await clock.sleep(self._rng.uniform(0, 0.02))
         if not host.has_power or self._around.loop.is_frozen(name):
             await clock.sleep(SILENT_S)
-            hearer.on_lost(EngineLost(f"{called.address} does not answer."))
+            handler.on_lost(EngineLost(f"{called.address} does not respond."))
             return
         engine = host.listening(int(port))
         if engine is None:
-            hearer.on_lost(EngineRefused(f"Nobody listens at {called.address}."))
+            handler.on_lost(EngineRefused(f"No engine is listening at {called.address}."))
         elif engine.secret != called.engine_key:
-            hearer.on_head(401, (), 0)
+            handler.on_head(401, (), 0)
         else:
-            await self._serve(engine, wanted, hearer)
+            await self._serve(engine, model, handler)
 
-    async def _serve(self, engine: Engine, wanted: str, hearer: Hearer) -> None:
-        if wanted != engine.wish.model:
-            self._around.violated(f"a request for {wanted} was given to an engine of {engine.wish.model}")
+    async def _serve(self, engine: Engine, model: str, handler: ResponseHandler) -> None:
+        if model != engine.command.model:
+            self._around.violated(f"a request for {model} was given to an engine of {engine.command.model}")
         self.served.append(
-            Served(at_s=self._around.now(), frontend=str(MACHINE.get()), model=wanted, revision=engine.wish.revision)
+            ServedRequest(
+                at_s=self._around.now(), frontend=str(MACHINE.get()), model=model, revision=engine.command.revision
+            )
         )
         self.under_way += 1
         try:
-            hearer.on_head(200, ((b"content-type", b"application/json"),), None)
+            handler.on_head(200, ((b"content-type", b"application/json"),), None)
             async with asyncio.timeout(self._rng.uniform(0.1, ANSWER_LONGEST_S)):
                 await engine.ended.wait()
             lost: EngineLost | None = EngineLost("The engine went away.")
@@ -172,10 +176,10 @@ class SimEngines:
         finally:
             self.under_way -= 1
         if lost is not None:
-            hearer.on_lost(lost)
+            handler.on_lost(lost)
         else:
-            hearer.on_body(b"{}")
-            hearer.on_end()
+            handler.on_body(b"{}")
+            handler.on_end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +195,19 @@ class SimLine:
     def write(self, piece: bytes, *, is_last: bool = False) -> None:
         raise AssertionError("no simulated request is in pieces", piece, is_last)
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         if self.task is not asyncio.current_task():
             self.task.cancel()
 
 
-class ModelsCore(Core):
+class ModelsCore(FrontendCore):
     """The product's, with another library."""
 
-    make_library: Callable[[CoreOptions, World], Library]
+    make_library: Callable[[CoreOptions, CoreDeps], FrontendLibrary]
 
     @override
-    def _make_library(self) -> Library:
-        return self.make_library(self._options, self._world)
+    def _make_library(self) -> FrontendLibrary:
+        return self.make_library(self._options, self._deps)
 
 
 class ModelsFrontend(SimFrontend):
@@ -229,31 +233,33 @@ class ModelsFrontend(SimFrontend):
     }
 
     def __init__(
-        self, name: str, around: Surround, credentials: OpaqueCredentials, engines: SimEngines, origin: Origin
+        self, name: str, around: SimulationDeps, credentials: OpaqueCredentials, engines: SimEngines, origin: Origin
     ) -> None:
         super().__init__(name, around, credentials)
         self._engines = engines
         self._origin = origin
-        self.shelf = Shelf()
+        self.shelf = LibraryDisk()
         self.idle_s: float | None = None
 
     @override
-    def make_core(self, options: CoreOptions, world: World) -> Core:
-        def library(options: CoreOptions, world: World) -> Library:
+    def make_core(self, options: CoreOptions, world: CoreDeps) -> FrontendCore:
+        def library(options: CoreOptions, world: CoreDeps) -> FrontendLibrary:
             return SimLibrary(options, world, self.shelf, self._origin)
 
-        class Made(ModelsCore):
+        class CoreWithLibrary(ModelsCore):
             make_library = staticmethod(library)
 
-        return Made(options, replace(world, engines=self._engines), on_crash=self._crashed)
+        return CoreWithLibrary(options, replace(world, engines=self._engines), on_crash=self._crashed)
 
     @override
-    def tune(self, core: Core) -> None:
+    def tune(self, core: FrontendCore) -> None:
         super().tune(core)
         loops: tuple[Loop, ...] = core._loops
         for loop in loops:
-            loop.plan = replace(loop.plan, interval_s=self.seldom_s.get(loop.plan.name, loop.plan.interval_s))
-        core.catalog.come_with(INDEX)
+            loop.options = replace(
+                loop.options, interval_s=self.seldom_s.get(loop.options.name, loop.options.interval_s)
+            )
+        core.catalog.set_built_in(INDEX)
 
     @override
     def options(self, process: str) -> CoreOptions:
@@ -263,7 +269,7 @@ class ModelsFrontend(SimFrontend):
             node_lease_s=NODE_LEASE_S,
             leader_lease_s=18.0,
             liveness_interval_s=6.0,
-            load_hold=HOLD,
+            load_timeouts=HOLD,
             unload_grace_s=GRACE_S,
             request_wait_s=REQUEST_WAIT_S,
             model_idle_s=self.idle_s,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from corral.bus.messages import RunningProcess, StartBackend
 from corral.domain.errors import CorralError, Unprocessable
-from corral.worker.processes.errors import EngineFailed
+from corral.worker.processes.process_control import EngineStartFailed
 from tests.simulation.chance import Random
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 GIB = 1024**3
 FIRST_PORT = 9100
@@ -31,7 +31,7 @@ class Engine:
 
     host: str
     key: str
-    wish: StartBackend
+    command: StartBackend
     version: str
     port: int
     pid: int
@@ -63,32 +63,32 @@ class Engine:
     def was_listening(self, at_s: float) -> bool:
         return self.was_alive(at_s) and self.ready_s is not None and self.ready_s < at_s
 
-    def told(self) -> RunningProcess:
-        wish = self.wish
+    def describe(self) -> RunningProcess:
+        command = self.command
         return RunningProcess(
             key=self.key,
-            model=wish.model,
-            replica=wish.replica,
-            backend=wish.backend,
+            model=command.model,
+            replica=command.replica,
+            backend=command.backend,
             version=self.version,
             address=self.address,
             pid=self.pid if self.is_alive else 0,
             state=self.state,
             restarts=self.restarts,
-            revision=wish.revision,
-            operation_id=wish.operation_id,
-            job_id=wish.job_id,
-            threads=wish.threads or 1,
+            revision=command.revision,
+            operation_id=command.operation_id,
+            job_id=command.job_id,
+            threads=command.threads or 1,
             ram_bytes=self.ram_bytes,
             engine_key=self.secret,
-            ticket=wish.ticket,
+            ticket=command.ticket,
         )
 
 
 class Host:
-    """`told`: the present worker is told of every change."""
+    """A simulated machine with its processes; the present worker receives every change."""
 
-    def __init__(self, name: str, around: Surround, *, ram_bytes: int, threads: int) -> None:
+    def __init__(self, name: str, around: SimulationDeps, *, ram_bytes: int, threads: int) -> None:
         self.name = name
         self.ram_bytes = ram_bytes
         self.threads = threads
@@ -99,7 +99,7 @@ class Host:
         self.lives: list[Engine] = []
         self.has_power = False
         self.has_worker = False
-        self.told: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self.is_short_of_memory = False
         self.is_stubborn = False
         self._pids = 1000
@@ -114,21 +114,21 @@ class Host:
                 return engine
         return None
 
-    def launch(self, wish: StartBackend, version: str, *, again: Engine | None = None) -> Engine:
+    def launch(self, command: StartBackend, version: str, *, again: Engine | None = None) -> Engine:
         """A new process; it becomes ready, or fails, by itself."""
-        key = f"{wish.model}#{wish.replica}"
+        key = f"{command.model}#{command.replica}"
         used = {each.port for each in self.engines.values()}
         self._pids += 1
         engine = Engine(
             host=self.name,
             key=key,
-            wish=wish,
+            command=command,
             version=version,
             port=again.port if again else next(port for port in range(FIRST_PORT, 65536) if port not in used),
             pid=self._pids,
             secret=again.secret if again else f"{self.name} {key} {self._pids}",
             began_s=self._around.now(),
-            ram_bytes=int(int(wish.options.get("ram", "0")) * TAKEN),
+            ram_bytes=int(int(command.options.get("ram", "0")) * TAKEN),
             restarts=again.restarts + 1 if again else 0,
         )
         for other in self.engines.values():
@@ -136,7 +136,7 @@ class Host:
                 self._around.violated(f"{self.name}: {key} was started while it runs")
         self.engines[key] = engine
         self.lives.append(engine)
-        self._around.trace.add(f"{self.name} starts {key} ({wish.revision[:8]}) as {engine.pid} at {engine.address}")
+        self._around.trace.add(f"{self.name} starts {key} ({command.revision[:8]}) as {engine.pid} at {engine.address}")
         self._around.loop.call_later(self._rng.uniform(0.2, START_LONGEST_S), self._settle, engine)
         return engine
 
@@ -152,14 +152,14 @@ class Host:
             engine.state, engine.ready_s = "ready", self._around.now()
             self._around.trace.add(f"{self.name} has {engine.key} ready")
         engine.settled.set()
-        self.told()
+        self.on_change()
 
     def end(self, engine: Engine, why: str) -> None:
         """It is gone, and so is its place."""
         self._over(engine, why)
         if self.engines.get(engine.key) is engine:
             del self.engines[engine.key]
-        self.told()
+        self.on_change()
 
     def _over(self, engine: Engine, why: str) -> None:
         if engine.is_alive:
@@ -167,7 +167,7 @@ class Host:
             engine.ended_s = self._around.now()
             engine.ended.set()
             if not engine.settled.is_set():
-                engine.fault = engine.fault or EngineFailed(f"The engine {why}.")
+                engine.fault = engine.fault or EngineStartFailed(f"The engine {why}.")
                 engine.settled.set()
 
     def crash_one(self) -> None:
@@ -182,7 +182,7 @@ class Host:
             return
         self._over(engine, "dies")
         engine.state = "backing_off"
-        self.told()
+        self.on_change()
         self._around.loop.call_later(self._rng.uniform(0.5, RESTART_LONGEST_S), self._again, engine)
 
     def _again(self, engine: Engine) -> None:
@@ -191,8 +191,8 @@ class Host:
         if not self.has_worker:
             del self.engines[engine.key]
             return
-        self.launch(engine.wish, engine.version, again=engine)
-        self.told()
+        self.launch(engine.command, engine.version, again=engine)
+        self.on_change()
 
     def power_cut(self) -> None:
         self.has_power = False

@@ -18,7 +18,7 @@ from tests.simulation.models.frontend import SimEngines
 from tests.simulation.models.host import Host
 from tests.simulation.models.work import ModelsWork
 from tests.simulation.operations.inspector import Look, OperationsInspector
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 OPERATION_WITNESS = text(
     "SELECT * FROM operation_witness WHERE number > :after AND what <> 'assignments' ORDER BY number"
@@ -63,7 +63,7 @@ class ModelsLook(Look):
 
 
 class ModelsInspector(OperationsInspector):
-    def __init__(self, around: Surround, works: Mapping[str, ModelsWork], engines: SimEngines) -> None:
+    def __init__(self, around: SimulationDeps, works: Mapping[str, ModelsWork], engines: SimEngines) -> None:
         super().__init__(around, works)
         self._hosts: dict[str, Host] = {name: work.host for name, work in works.items()}
         self._engines = engines
@@ -234,14 +234,14 @@ class ModelsInspector(OperationsInspector):
         key = f"{old['model']}#{old['replica_index']}"
         for engine in self._hosts[name].lives:
             is_its = engine.address == old["address"] or (
-                not old["address"] and engine.wish.operation_id == old["operation_id"]
+                not old["address"] and engine.command.operation_id == old["operation_id"]
             )
             if reason.lower().startswith(NOBODY):
                 # Somebody knocked before the row went. A process that crashed and is being started again is not there.
                 is_there = engine.was_alive(at_s) and engine.was_listening(at_s - KNOCKED_S)
             else:
                 is_there = engine.was_alive(at_s)
-            if engine.key == key and is_its and engine.wish.revision == old["revision"] and is_there:
+            if engine.key == key and is_its and engine.command.revision == old["revision"] and is_there:
                 self._violated(f"the row of {key} on {name} is gone ({reason}), and its process {engine.pid} runs")
 
         if not old["address"] and old["id"] in self._jobs:
@@ -251,9 +251,9 @@ class ModelsInspector(OperationsInspector):
         """Nor does a job start what has no row any more."""
         for host in self._hosts.values():
             for engine in host.lives:
-                gone = self._forgotten.get(engine.wish.job_id)
+                gone = self._forgotten.get(engine.command.job_id)
                 if gone is not None and engine.began_s > gone[0]:
-                    del self._forgotten[engine.wish.job_id]
+                    del self._forgotten[engine.command.job_id]
                     self._violated(
                         f"the row of {gone[1]} was gone at {gone[0]:.3f} s, and its process {engine.pid} was"
                         f" started at {engine.began_s:.3f} s"

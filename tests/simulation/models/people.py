@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from corral.app.core import Core
+from corral.app.core import FrontendCore
 from corral.client.client import CorralClient
 from corral.domain.access import Principal
 from corral.domain.errors import CorralError, Unavailable
-from corral.serving.asking import asking
-from corral.serving.gateway import Wish
+from corral.gateway.exchange.exchange_response import open_exchange
+from corral.gateway.exchange.gateway import InferenceRequest
 from corral.wire.loads import LoadIn, UnloadIn
 from tests.simulation.admin import client_over
 from tests.simulation.clock import SimClock, SimIds
@@ -27,7 +27,7 @@ from tests.simulation.models.host import GIB
 from tests.simulation.operations.operator import REFUSALS, NodesAdmin
 from tests.simulation.wire import Server, Wire, WireTransport
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import ADMIN_KEY, Surround
+from tests.simulation.worlds import ADMIN_KEY, SimulationDeps
 
 T = TypeVar("T")
 TIMEOUT_S = 20.0
@@ -49,7 +49,7 @@ MODEL_REFUSALS = REFUSALS | {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class DrawnModel:
     """A model of this run: what its replicas take, and its rule."""
 
     name: str
@@ -59,7 +59,7 @@ class Drawn:
     rule: Mapping[str, Any] | None
 
 
-def draw_models(around: Surround, number: int) -> list[Drawn]:
+def draw_models(around: SimulationDeps, number: int) -> list[DrawnModel]:
     rng = around.rng("models")
     drawn = []
     for name in NAMES[:number]:
@@ -79,7 +79,7 @@ def draw_models(around: Surround, number: int) -> list[Drawn]:
         }
         if threads is not None:
             config["threads"] = threads
-        drawn.append(Drawn(name=name, ram_bytes=ram, threads=threads, config=config, rule=_rule(rng)))
+        drawn.append(DrawnModel(name=name, ram_bytes=ram, threads=threads, config=config, rule=_rule(rng)))
     return drawn
 
 
@@ -116,11 +116,11 @@ class ModelNodesAdmin(NodesAdmin):
 class ModelsAdmin:
     def __init__(
         self,
-        around: Surround,
+        around: SimulationDeps,
         wire: Wire,
         servers: Mapping[str, Server],
         workers: Mapping[str, SimWorker],
-        models: Sequence[Drawn],
+        models: Sequence[DrawnModel],
     ) -> None:
         self._around = around
         self._rng = around.rng("admin of models")
@@ -143,7 +143,7 @@ class ModelsAdmin:
                 await self._call(lambda client, each=model: client.rules.put(each.name, each.rule))  # type: ignore[misc]
 
     async def work(self) -> None:
-        acts: tuple[tuple[Callable[[Drawn], Awaitable[object]], int], ...] = (
+        acts: tuple[tuple[Callable[[DrawnModel], Awaitable[object]], int], ...] = (
             (self._load, 8),
             (self._unload, 4),
             (self._edit, 5),
@@ -168,7 +168,7 @@ class ModelsAdmin:
             else:
                 await act(model)
 
-    async def _meanwhile(self, act: Callable[[Drawn], Awaitable[object]], model: Drawn) -> None:
+    async def _meanwhile(self, act: Callable[[DrawnModel], Awaitable[object]], model: DrawnModel) -> None:
         await self._clock.sleep(self._rng.choice((0.0, self._rng.uniform(0, 4.0))))
         await act(model)
 
@@ -181,66 +181,66 @@ class ModelsAdmin:
             if not model.enabled:
                 await self._call(lambda client, name=model.name: client.models.set_enabled(name, enabled=True))  # type: ignore[misc]
 
-    async def _load(self, model: Drawn) -> object:
-        wish = LoadIn(count=self._rng.choice((1, 1, 1, 2)))
+    async def _load(self, model: DrawnModel) -> object:
+        body = LoadIn(count=self._rng.choice((1, 1, 1, 2)))
         if self._rng.random() < 0.3:
-            wish = LoadIn(nodes=[self._rng.choice(self._nodes)])
-        self._note(f"loads {model.name} {wish}")
-        return await self._call(lambda client: client.models.load(model.name, wish))
+            body = LoadIn(nodes=[self._rng.choice(self._nodes)])
+        self._note(f"loads {model.name} {body}")
+        return await self._call(lambda client: client.models.load(model.name, body))
 
-    async def _unload(self, model: Drawn) -> object:
-        wish = UnloadIn(force=self._rng.random() < 0.3)
+    async def _unload(self, model: DrawnModel) -> object:
+        body = UnloadIn(force=self._rng.random() < 0.3)
         if self._rng.random() < 0.4:
-            wish.nodes = [self._rng.choice(self._nodes)]
-        self._note(f"unloads {model.name} {wish}")
-        return await self._call(lambda client: client.models.unload(model.name, wish))
+            body.nodes = [self._rng.choice(self._nodes)]
+        self._note(f"unloads {model.name} {body}")
+        return await self._call(lambda client: client.models.unload(model.name, body))
 
-    async def _edit(self, model: Drawn) -> object:
+    async def _edit(self, model: DrawnModel) -> object:
         self._edits += 1
         change = {"options": {"context_size": str(1000 + self._edits)}}
         self._note(f"edits {model.name} {change}")
         return await self._call(lambda client: client.models.patch(model.name, change))
 
-    async def _describe(self, model: Drawn) -> object:
+    async def _describe(self, model: DrawnModel) -> object:
         self._edits += 1
         change = {"description": f"number {self._edits}"}
         return await self._call(lambda client: client.models.patch(model.name, change))
 
-    async def _pin(self, model: Drawn) -> object:
+    async def _pin(self, model: DrawnModel) -> object:
         pinned = self._rng.random() < 0.4
         self._note(f"{'pins' if pinned else 'unpins'} {model.name}")
         return await self._call(lambda client: client.models.set_pinned(model.name, pinned=pinned))
 
-    async def _toggle(self, model: Drawn) -> object:
+    async def _toggle(self, model: DrawnModel) -> object:
         enabled = self._rng.random() < 0.7
         self._note(f"{'enables' if enabled else 'disables'} {model.name}")
         return await self._call(lambda client: client.models.set_enabled(model.name, enabled=enabled))
 
-    async def _delete(self, model: Drawn) -> object:
+    async def _delete(self, model: DrawnModel) -> object:
         self._note(f"deletes {model.name}")
         if self._rng.random() < 0.3:
-            return await self._call(lambda client: client.models.forget(model.name))
-        return await self._call(lambda client: client.models.remove(model.name))
+            return await self._call(lambda client: client.models.delete_now(model.name))
+        return await self._call(lambda client: client.models.request_delete(model.name))
 
-    async def _make(self, model: Drawn) -> object:
+    async def _make(self, model: DrawnModel) -> object:
         self._note(f"makes {model.name}")
         return await self._call(lambda client: client.models.put(model.name, model.config))
 
-    async def _set_rule(self, model: Drawn) -> object:
+    async def _set_rule(self, model: DrawnModel) -> object:
         rule = _rule(self._rng)
         self._note(f"gives {model.name} the rule {rule}")
         if rule is None:
             return await self._call(lambda client: client.rules.remove(model.name))
         return await self._call(lambda client: client.rules.put(model.name, rule))
 
-    async def _cancel(self, model: Drawn) -> object:
+    async def _cancel(self, model: DrawnModel) -> object:
         for operation in await self._call(lambda client: client.operations.list()) or ():
             if operation.name == model.name and operation.state == "running":
                 self._note(f"cancels {operation.id}")
                 return await self._call(lambda client, key=operation.id: client.operations.cancel(key))  # type: ignore[misc]
         return None
 
-    async def _act(self, _: Drawn) -> object:
+    async def _act(self, _: DrawnModel) -> object:
         listed = await self._call(lambda client: client.operations.list())
         if not listed:
             return None
@@ -257,7 +257,7 @@ class ModelsAdmin:
         except CorralError as error:
             self._note(f"is refused: {error.slug}")
             if error.slug not in MODEL_REFUSALS:
-                self._around.violated(f"the admin of models was told {error.slug}: {error}")
+                self._around.violated(f"the admin of models got {error.slug}: {error}")
         return None
 
     def _note(self, what: str) -> None:
@@ -269,7 +269,7 @@ async def _done(work: Awaitable[object]) -> None:
 
 
 @dataclass(slots=True)
-class Asked:
+class ClientRequest:
     """One request and what became of it."""
 
     model: str
@@ -282,13 +282,15 @@ class Asked:
 class Clients:
     """Ask for models at frontends that are well, mostly for the same few, so that others go cold."""
 
-    def __init__(self, around: Surround, frontends: Sequence[ModelsFrontend], models: Sequence[Drawn]) -> None:
+    def __init__(
+        self, around: SimulationDeps, frontends: Sequence[ModelsFrontend], models: Sequence[DrawnModel]
+    ) -> None:
         self._around = around
         self._rng = around.rng("clients")
         self._frontends = frontends
         self._names = [model.name for model in models]
         self.is_done = False
-        self.asked: list[Asked] = []
+        self.requests: list[ClientRequest] = []
 
     async def work(self) -> None:
         while not self.is_done:
@@ -299,20 +301,20 @@ class Clients:
                 for _ in range(self._rng.choice((1, 1, 1, 3))):
                     self.ask(frontend, name)
 
-    def ask(self, frontend: ModelsFrontend, name: str) -> Asked:
+    def ask(self, frontend: ModelsFrontend, name: str) -> ClientRequest:
         core = frontend.core
         assert core is not None
-        task = frontend.machine.run(self._ask(core, name, len(self.asked)), name=f"request for {name}")
-        asked = Asked(model=name, process=frontend.process, began_s=self._around.now(), task=task)
-        self.asked.append(asked)
-        return asked
+        task = frontend.machine.run(self._ask(core, name, len(self.requests)), name=f"request for {name}")
+        request = ClientRequest(model=name, process=frontend.process, began_s=self._around.now(), task=task)
+        self.requests.append(request)
+        return request
 
-    async def _ask(self, core: Core, name: str, number: int) -> None:
-        gateway = core.parts.gateway
+    async def _ask(self, core: FrontendCore, name: str, number: int) -> None:
+        gateway = core.api_deps.gateway
         outcome = "ended"
         try:
             model = await gateway.router.resolve(name)
-            wish = Wish(
+            request = InferenceRequest(
                 model=model,
                 call="chat",
                 path="/v1/chat/completions",
@@ -320,7 +322,7 @@ class Clients:
                 principal=ANYBODY,
                 request_id=str(number),
             )
-            async with asking(gateway, wish) as answer:
+            async with open_exchange(gateway, request) as answer:
                 await answer.read()
             outcome = "answered"
         except CorralError as error:
@@ -328,7 +330,7 @@ class Clients:
             if not error.message:
                 self._around.violated(f"request {number} for {name} got {error.slug} without a word")
         finally:
-            self.asked[number].outcome = outcome
+            self.requests[number].outcome = outcome
             self._around.trace.add(f"request {number} for {name}: {outcome}")
 
     def hanging(self, longest_s: float) -> list[str]:
@@ -336,6 +338,6 @@ class Clients:
         now_s = self._around.now()
         return [
             f"a request for {each.model} at {each.process} has waited since {each.began_s:.1f} s"
-            for each in self.asked
+            for each in self.requests
             if not each.task.done() and now_s - each.began_s > longest_s
         ]

@@ -16,18 +16,11 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.seeds(2)
-@pytest.mark.behaviour("SIM-50")
-@pytest.mark.behaviour("SIM-51")
-@pytest.mark.behaviour("SIM-52")
-@pytest.mark.behaviour("SIM-53")
-@pytest.mark.behaviour("SIM-54")
-@pytest.mark.behaviour("SIM-55")
 def test_models_keep_their_promises_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_models(cluster_server, seed)
     assert not outcome.violations, outcome.report()
 
 
-@pytest.mark.behaviour("SIM-56")
 def test_a_run_with_models_repeats_itself_in_another_process(cluster_server: str):
     module = "tests.simulation.models.cluster"
     command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", module, cluster_server, "1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.breaking import Break
+from tests.simulation.deliberate_defects import Break
 from tests.simulation.models.breaks import BREAKS
 from tests.simulation.models.cluster import run_models
 
@@ -12,7 +12,6 @@ SEEDS = 5
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.behaviour("SIM-57")
 @pytest.mark.breaks(BREAKS)
 def test_a_product_with_broken_models_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
     broken.apply(monkeypatch)

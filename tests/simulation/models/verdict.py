@@ -1,4 +1,4 @@
-"""What must hold for models when the faults are over: rows and processes agree, nothing is owed, and rules are met."""
+"""What holds for models when the faults are over: rows and processes agree, nothing is pending, and rules are met."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def _nodes(present: Mapping[str, Any]) -> list[str]:
 def _ends(look: ModelsLook, away: set[str]) -> list[str]:
     """Everything has ended, except removals that only a machine which is away still owes."""
     wrong = []
-    owed = {removal.node_name for removal in look.removals}
+    pending = {removal.node_name for removal in look.removals}
     for operation in look.operations:
         state = _S(operation.state)
-        if state is _S.COMPLETED_WITH_PENDING and owed <= away:
+        if state is _S.COMPLETED_WITH_PENDING and pending <= away:
             continue
         if state in OPEN or state is _S.PAUSED:
             wrong.append(f"operation {operation.id} ({operation.kind} {operation.subject}) is still {state}")
@@ -95,7 +95,7 @@ def _processes(
         engine = works[row.node_name].host.engines.get(key)
         if engine is None or not engine.is_alive:
             wrong.append(f"{key} is called loaded on {row.node_name}, and no such process runs")
-        elif (engine.address, engine.wish.revision) != (row.address, row.revision):
+        elif (engine.address, engine.command.revision) != (row.address, row.revision):
             wrong.append(f"{key} on {row.node_name} is at {engine.address}, and the row says {row.address}")
         if hashes.get(row.model) != row.revision:
             wrong.append(f"{key} on {row.node_name} is of a revision that its model is not")
@@ -129,7 +129,9 @@ def _copies(look: ModelsLook, works: Mapping[str, ModelsWork], names: Sequence[s
 def _use(look: ModelsLook, frontends: Sequence[ModelsFrontend]) -> list[str]:
     """Nobody asks any more."""
     wrong = [f"{use.frontend_id} still counts {use.in_flight} requests in the registry" for use in look.uses]
-    counts = {each.process: each.core.router.use.busy() for each in frontends if each.core is not None}
+    counts = {
+        each.process: each.core.router.leases.count_own_by_replica() for each in frontends if each.core is not None
+    }
     return wrong + [f"{process} still counts {count}" for process, count in counts.items() if count]
 
 

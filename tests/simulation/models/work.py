@@ -14,31 +14,39 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from corral.bus.messages import BlobPlace, FileItem, Log, ModelDeleted, ReadLog, RunningProcess, StartBackend
+from corral.bus.messages import (
+    BlobSource,
+    DeleteModelReply,
+    ModelFileItem,
+    ReadLog,
+    ReadLogReply,
+    RunningProcess,
+    StartBackend,
+)
 from corral.domain.errors import NotFound, Unavailable
-from corral.domain.operation import Phase
-from corral.runtime.services import Service, Services
-from corral.worker.http_control import HttpControl
-from corral.worker.link import Duties
-from corral.worker.processes.errors import AddressMismatch, ProcessStopping, StopFailed
-from corral.worker.work import Files, HeldFiles, Processes, Report
+from corral.domain.operation import JobPhase
+from corral.runtime.services import Service, ServiceGroup
+from corral.worker.bus_link import CommandHandler
+from corral.worker.http_control_plane import HttpControlPlane
+from corral.worker.job_ports import HeldFiles, JobProgressListener, ModelFiles, ProcessSupervisor
+from corral.worker.processes.process_control import AddressMismatch, ProcessBeingStopped, ProcessStopFailed
 from tests.simulation.clock import SimClock
 from tests.simulation.models.host import Engine, Host
 from tests.simulation.operations.work import Life, MachineWork
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 from tests.worker.pretend_work import MIB, PretendFiles
 
 # Moments of a load at which the power may go; the last one is when the engine is ready and nobody knows it.
 STAGING, STARTING, LOADING, STARTED = "staging", "starting", "loading", "started"
 # Files of models come so much faster than backends.
 FILE_SPEED = 8.0
-CanGet = Callable[[str, str, tuple[BlobPlace, ...]], bool]
+CanGet = Callable[[str, str, tuple[BlobSource, ...]], bool]
 
 
 class ModelsWork(MachineWork):
     """`can_get(reader, sha256, places)`: whether somebody gives a content to this machine now."""
 
-    def __init__(self, host: Host, around: Surround, can_get: CanGet) -> None:
+    def __init__(self, host: Host, around: SimulationDeps, can_get: CanGet) -> None:
         super().__init__(host.name, around)
         self.host = host
         self.can_get = can_get
@@ -47,13 +55,13 @@ class ModelsWork(MachineWork):
         self.engines_survive = False
 
     @override
-    def processes(self, life: Life) -> Processes:
+    def processes(self, life: Life) -> ProcessSupervisor:
         self._processes = SimProcesses(self.host, life)
         self.host.has_power = self.host.has_worker = True
         return self._processes
 
     @override
-    def files(self, life: Life) -> Files:
+    def files(self, life: Life) -> ModelFiles:
         return SimFiles(self, life)
 
     @override
@@ -69,7 +77,7 @@ class ModelsWork(MachineWork):
         self.engines_survive = False
 
     @override
-    def begin(self, control: HttpControl, boot_id: str, services: Services) -> Duties:
+    def begin(self, control: HttpControlPlane, boot_id: str, services: ServiceGroup) -> CommandHandler:
         # What crashed while no worker was there is not taken up again.
         self.host.engines = {key: each for key, each in self.host.engines.items() if each.is_alive}
         return super().begin(control, boot_id, services)
@@ -87,38 +95,38 @@ class SimProcesses:
         self._host = host
         self._life = life
         self._clock: SimClock = life.machine.clock
-        self.changed: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Engines that an earlier process has left are found here."""
-        self._host.told = self._tell
+        self._host.on_change = self._tell
 
     async def stop(self) -> None:
         await self.stop_backend(None)
 
     def _tell(self) -> None:
         if not self._life.is_dead:
-            self.changed()
+            self.on_change()
 
     def _check(self) -> None:
         if self._life.is_dead:
             raise asyncio.CancelledError
 
-    async def start_backend(self, wish: StartBackend, report: Report) -> RunningProcess:
-        key = f"{wish.model}#{wish.replica}"
-        report.phase(Phase.STARTING)
+    async def start_backend(self, command: StartBackend, progress: JobProgressListener) -> RunningProcess:
+        key = f"{command.model}#{command.replica}"
+        progress.on_phase(JobPhase.STARTING)
         await self._clock.sleep(0.01)
         self._reached(STARTING)
         while (old := self._host.engines.get(key)) is not None:
             if old.is_stopping:
-                raise ProcessStopping(f"{key} is being stopped; try again when it has ended.")
-            if old.is_alive and (old.wish.revision, old.wish.backend) == (wish.revision, wish.backend):
-                report.phase(Phase.LOADING)
+                raise ProcessBeingStopped(f"{key} is being stopped; try again when it has ended.")
+            if old.is_alive and (old.command.revision, old.command.backend) == (command.revision, command.backend):
+                progress.on_phase(JobPhase.LOADING)
                 return await self._started(old)
             await self._end(old)
         self._check()
-        engine = self._host.launch(wish, "1")
-        report.phase(Phase.LOADING)
+        engine = self._host.launch(command, "1")
+        progress.on_phase(JobPhase.LOADING)
         await self._clock.sleep(0.01)
         self._reached(LOADING)
         return await self._started(engine)
@@ -129,7 +137,7 @@ class SimProcesses:
             await engine.settled.wait()
         except asyncio.CancelledError:
             if engine.waiters == 1 and not engine.settled.is_set() and not self._life.is_dead:
-                self._host.end(engine, "is not wanted any more")
+                self._host.end(engine, "is not needed any more")
             raise
         finally:
             engine.waiters -= 1
@@ -137,7 +145,7 @@ class SimProcesses:
         self._reached(STARTED)
         if engine.fault is not None:
             raise engine.fault
-        return engine.told()
+        return engine.describe()
 
     def _reached(self, moment: str) -> None:
         self._life.machine.reached(moment, self._life)
@@ -145,7 +153,7 @@ class SimProcesses:
     async def stop_backend(
         self, backend: str | None, *, force: bool = False
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        chosen = [each for each in self._host.engines.values() if backend is None or each.wish.backend == backend]
+        chosen = [each for each in self._host.engines.values() if backend is None or each.command.backend == backend]
         for engine in chosen:
             if engine.is_stopping:
                 await engine.ended.wait()
@@ -153,17 +161,17 @@ class SimProcesses:
                 await self._end(engine)
         return tuple(engine.key for engine in chosen), ()
 
-    async def stop_exactly(self, key: str, *, expected_address: str = "", force: bool = False) -> tuple[bool, str]:
+    async def stop_process(self, key: str, *, expected_address: str = "", force: bool = False) -> tuple[bool, str]:
         engine = self._host.engines.get(key)
         if engine is None:
             return False, ""
         if expected_address and engine.address != expected_address:
             raise AddressMismatch(f"{key} listens on {engine.address}.", details={"address": engine.address})
         if engine.is_stopping:
-            raise ProcessStopping(f"{key} is being stopped.")
+            raise ProcessBeingStopped(f"{key} is being stopped.")
         if self._host.is_stubborn:
             await self._clock.sleep(self._host.stop_pause_s())
-            raise StopFailed(f"{key} could not be ended.")
+            raise ProcessStopFailed(f"{key} could not be ended.")
         await self._end(engine)
         return True, engine.address
 
@@ -179,14 +187,14 @@ class SimProcesses:
             # dead, the engine has got the signal all the same.
             self._host.end(engine, "was stopped")
 
-    def running(self) -> tuple[RunningProcess, ...]:
-        return tuple(each.told() for _, each in sorted(self._host.engines.items()) if not each.is_stopping)
+    def list_running(self) -> tuple[RunningProcess, ...]:
+        return tuple(each.describe() for _, each in sorted(self._host.engines.items()) if not each.is_stopping)
 
     async def measure_running(self) -> tuple[RunningProcess, ...]:
-        return self.running()
+        return self.list_running()
 
-    async def read_log(self, wish: ReadLog) -> Log:
-        raise NotFound(f"There is no log of {wish.key}.", code="log_not_found")
+    async def read_log(self, query: ReadLog) -> ReadLogReply:
+        raise NotFound(f"There is no log of {query.key}.", code="log_not_found")
 
 
 class SimFiles(PretendFiles):
@@ -196,44 +204,44 @@ class SimFiles(PretendFiles):
         super().__init__(work.disk, work.clock, bytes_per_s=work.mood.bytes_per_s * FILE_SPEED)
         self._work = work
         self._life = life
-        self._places: dict[str, tuple[BlobPlace, ...]] = {}
+        self._places: dict[str, tuple[BlobSource, ...]] = {}
 
     @override
-    async def have(
+    async def ensure_files(
         self,
         model: str,
         revision: str,
-        files: tuple[FileItem, ...],
-        places: tuple[BlobPlace, ...],
-        report: Report,
+        files: tuple[ModelFileItem, ...],
+        sources: tuple[BlobSource, ...],
+        progress: JobProgressListener,
     ) -> Path:
         for file in files:
-            self._places[file.sha256] = places
+            self._places[file.sha256] = sources
         if self.at_work[model]:
             self._work.violated(f"two jobs fetch {model} at once")
-        return await super().have(model, revision, files, places, report)
+        return await super().ensure_files(model, revision, files, sources, progress)
 
     @override
-    async def _fetch(self, file: FileItem, report: Report, total: int, wanted: set[str]) -> None:
+    async def _fetch(self, file: ModelFileItem, report: JobProgressListener, total: int, digests: set[str]) -> None:
         there = self.disk.blobs.get(file.sha256, (0, 0))[1]
         if there < file.size_bytes and not self._work.can_get(self._work.name, file.sha256, self._places[file.sha256]):
             await self.clock.sleep(2.0)
             raise Unavailable("Nobody gives this content.", code="source_unavailable")
         self._work.reached(STAGING, self._life)
-        await super()._fetch(file, report, total, wanted)
+        await super()._fetch(file, report, total, digests)
         if self._life.is_dead:
             raise asyncio.CancelledError
 
     @override
-    async def delete(self, model: str) -> ModelDeleted:
+    async def delete(self, model: str) -> DeleteModelReply:
         if self._life.is_dead:
             raise asyncio.CancelledError
         return await super().delete(model)
 
     @override
-    async def holdings(self) -> HeldFiles:
+    async def list_holdings(self) -> HeldFiles:
         await self.clock.sleep(0.05)
-        return await super().holdings()
+        return await super().list_holdings()
 
 
 def damage(work: ModelsWork, number: int) -> None:

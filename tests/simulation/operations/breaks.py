@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from corral.bus.messages import CancelJob, JobCancelled
+from corral.bus.messages import CancelJob, CancelJobReply
 from corral.domain.node import Liveness, Node
 from corral.domain.operation import Fault, OperationId, Target, TargetState
-from corral.operations import hearing
+from corral.operations import backend_pool, job_reports
 from corral.policy import dispatch, faults, progress
-from corral.policy.progress import Change, Heard, Standing, UnknownJob
+from corral.policy.progress import JobReport, TargetChange, TargetSnapshot, UnknownJob
 from corral.store import assignments as assignment_store
 from corral.store import dispatch as dispatch_store
 from corral.store.database import Transaction
-from corral.store.dispatch import Hold
+from corral.store.dispatch import OperationLease
 from corral.store.schema import operations
 from corral.worker.jobs.runner import JobRunner
-from tests.simulation.breaking import Break
+from tests.simulation.deliberate_defects import Break
 from tests.simulation.plan import Kind
 
 Patch = pytest.MonkeyPatch
@@ -38,20 +38,20 @@ _break = partial(Break, feed_interval_s=6.0, faults_end_s=70.0, quiet_s=150.0)
 def _no_fence(patch: Patch) -> None:
     """Every owner is taken for the present one."""
 
-    async def as_present(tx: Transaction, hold: Hold) -> Hold:
+    async def as_present(tx: Transaction, hold: OperationLease) -> OperationLease:
         row = (await tx.execute(select(operations).where(operations.c.id == hold.id))).one()
-        return Hold(id=hold.id, owner=row.owner, fence=row.fence)
+        return OperationLease(id=hold.id, owner=row.owner, fence=row.fence)
 
-    read = dispatch_store.read
+    read = dispatch_store.read_leased
 
-    async def read_unfenced(tx: Transaction, hold: Hold, *, locks: bool = False) -> Any:
+    async def read_unfenced(tx: Transaction, hold: OperationLease, *, locks: bool = False) -> Any:
         return await read(tx, await as_present(tx, hold), locks=locks)
 
-    async def require_nothing(_tx: Transaction, _hold: Hold) -> None:
+    async def require_nothing(_tx: Transaction, _hold: OperationLease) -> None:
         return
 
-    patch.setattr(dispatch_store, "read", read_unfenced)
-    patch.setattr(dispatch_store, "require", require_nothing)
+    patch.setattr(dispatch_store, "read_leased", read_unfenced)
+    patch.setattr(dispatch_store, "require_lease", require_nothing)
     for name in ("_VERDICT", "_LET_GO"):
         statement = str(getattr(dispatch_store, name)).replace(" AND owner = :owner AND fence = :fence", "")
         patch.setattr(dispatch_store, name, text(statement))
@@ -72,13 +72,13 @@ def _no_lease(patch: Patch) -> None:
 
 
 def _no_seq_guard(patch: Patch) -> None:
-    taken = progress._heard
+    taken = progress._apply_report
 
-    def anything(standing: Standing, heard: Heard) -> Change | None:
-        return taken(replace(standing, target=replace(standing.target, seq=0)), heard)
+    def anything(standing: TargetSnapshot, report: JobReport) -> TargetChange | None:
+        return taken(replace(standing, target=replace(standing.target, seq=0)), report)
 
-    patch.setattr(progress, "_heard", anything)
-    patch.setattr("corral.operations.events._newest", lambda _older, newer: newer)
+    patch.setattr(progress, "_apply_report", anything)
+    patch.setattr("corral.operations.dispatcher._pick_newest", lambda _older, newer: newer)
 
 
 def _cancel_keeps_assignments(patch: Patch) -> None:
@@ -92,13 +92,13 @@ def _cancel_keeps_assignments(patch: Patch) -> None:
 
 
 def _new_job_for_a_resend(patch: Patch) -> None:
-    """Who does not answer is told again at once, as if it had not been told."""
+    """A worker that does not respond gets its command again at once, as if none had been sent."""
 
-    def another(standing: Standing) -> Change:
+    def another(standing: TargetSnapshot) -> TargetChange:
         again = replace(standing.target, state=TargetState.QUEUED, job_id=standing.next_job, seq=0)
-        return progress._change(standing, again)
+        return progress._make_change(standing, again)
 
-    patch.setattr(progress, "_no_answer", another)
+    patch.setattr(progress, "_apply_no_answer", another)
 
 
 def _no_supersede(patch: Patch) -> None:
@@ -109,16 +109,16 @@ def _no_supersede(patch: Patch) -> None:
 
 
 def _ends_are_overwritten(patch: Patch) -> None:
-    taken = progress.take
+    taken = progress.apply_observation
 
-    def again(standing: Standing, news: Any) -> Change | None:
+    def again(standing: TargetSnapshot, news: Any) -> TargetChange | None:
         target = standing.target
-        if target.state.is_final and isinstance(news, Heard | UnknownJob):
+        if target.state.is_final and isinstance(news, JobReport | UnknownJob):
             standing = replace(standing, target=replace(target, state=TargetState.WORKING))
         return taken(standing, news)
 
-    patch.setattr(hearing, "take", again)
-    patch.setattr(hearing, "_is_open", lambda _job: True)
+    patch.setattr(backend_pool, "apply_observation", again)
+    patch.setattr(job_reports, "_is_open", lambda _job: True)
     open_only = "AND t.state IN ('queued', 'working', 'unconfirmed')"
     patch.setattr(dispatch_store, "_WRITE_TARGETS", text(str(dispatch_store._WRITE_TARGETS).replace(open_only, "")))
 
@@ -138,30 +138,30 @@ def _leases_are_kept(patch: Patch) -> None:
 
 
 def _silence_counts(patch: Patch) -> None:
-    def counted(standing: Standing) -> Change | None:
-        return progress._failed(standing, Fault(code="node_timeout", text="It does not answer."))
+    def counted(standing: TargetSnapshot) -> TargetChange | None:
+        return progress._apply_failure(standing, Fault(code="node_timeout", text="It does not respond."))
 
-    patch.setattr(progress, "_no_answer", counted)
+    patch.setattr(progress, "_apply_no_answer", counted)
 
 
 def _workers_do_not_stop(patch: Patch) -> None:
-    async def deaf(runner: JobRunner, wish: CancelJob) -> JobCancelled:
-        return JobCancelled(boot_id=runner._parts.boot_id, job=runner._memory.event(wish.job_id))
+    async def deaf(runner: JobRunner, command: CancelJob) -> CancelJobReply:
+        return CancelJobReply(boot_id=runner._deps.boot_id, job=runner._table.find_event(command.job_id))
 
     patch.setattr(JobRunner, "cancel", deaf)
 
 
 def _absent_nodes_are_skipped(patch: Patch) -> None:
     """Nodes that are away for a while are treated as if an admin had drained them."""
-    usual = dispatch._end_before_work
+    usual = dispatch._find_end_before_work
 
-    def skipping(view: dispatch.View, target: Target, node: Node) -> progress.Ended | None:
+    def skipping(view: dispatch.OperationView, target: Target, node: Node) -> progress.TargetEnd | None:
         if node.liveness is Liveness.ALIVE:
             return usual(view, target, node)
         fault = Fault(code=faults.NODE_DRAINED, text="The node was drained.")
-        return progress.Ended(state=TargetState.SKIPPED, fault=fault)
+        return progress.TargetEnd(state=TargetState.SKIPPED, fault=fault)
 
-    patch.setattr(dispatch, "_end_before_work", skipping)
+    patch.setattr(dispatch, "_find_end_before_work", skipping)
 
 
 BREAKS = (
@@ -192,5 +192,5 @@ BREAKS = (
         sentences=("it was skipped for node_drained, drained: False",),
         faults=ABSENCES,
     ),
-    _break(name="workers do not stop", apply=_workers_do_not_stop, sentences=("was told to stop",), first_seed=3),
+    _break(name="workers do not stop", apply=_workers_do_not_stop, sentences=("got a stop for",), first_seed=3),
 )

@@ -1,7 +1,7 @@
 """A simulated cluster whose work is operations: frontends, workers with jobs, two admins, and a plan of faults.
 
 `run_operations` runs one seed to its end. The faults end, everybody comes back (one machine may stay away), and then
-everything that was asked for has to come to its end in bounded time. As a program: `python -m
+everything that was requested has to come to its end in bounded time. As a program: `python -m
 tests.simulation.operations.cluster <host:port> 0 1 2` prints the digest of the trace for each seed.
 """
 
@@ -34,7 +34,7 @@ from tests.simulation.trace import Trace
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.wire import Server
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, Surround
+from tests.simulation.worlds import Conditions, Diary, OpaqueCredentials, SimulationDeps
 
 # Ten failures have to fit into minutes, and a silent worker is asked before everything is over.
 FIRST_PAUSE_S, LONGEST_PAUSE_S, SILENCE_S = 2.0, 8.0, 10.0
@@ -63,7 +63,7 @@ class OperationsCluster:
     def __init__(self, loop: VirtualLoop, url: str, plan: Plan) -> None:
         trace = Trace(loop)
         network = Network(loop, chance(loop.seed, "network"), trace=trace)
-        self.around = Surround(
+        self.around = SimulationDeps(
             loop=loop,
             url=url,
             trace=trace,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from corral.app.core import Core, CoreOptions
+from corral.app.core import CoreOptions, FrontendCore
 from tests.simulation.frontends import SimFrontend
 from tests.simulation.operations.gallery import INDEX
 
@@ -24,11 +24,11 @@ class OperationsFrontend(SimFrontend):
     }
 
     @override
-    def tune(self, core: Core) -> None:
+    def tune(self, core: FrontendCore) -> None:
         super().tune(core)
-        core.presence_loop.plan = replace(core.presence_loop.plan, interval_s=60.0)
-        core.prune_loop.plan = replace(core.prune_loop.plan, interval_s=600.0)
-        core.catalog.come_with(INDEX)
+        core.presence_loop.options = replace(core.presence_loop.options, interval_s=60.0)
+        core.prune_loop.options = replace(core.prune_loop.options, interval_s=600.0)
+        core.catalog.set_built_in(INDEX)
 
     @override
     def options(self, process: str) -> CoreOptions:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corral.backends.index import Index
-from corral.domain.backend import BUILT_IN_GALLERY, GalleryEntry, Manifest, Source, SourceKind, Version
+from corral.backends.index import BackendIndex
+from corral.domain.backend import BUILT_IN_GALLERY, BackendSource, BackendVersion, GalleryEntry, Manifest, SourceKind
 from tests.worker.pretend_work import MIB
 
 VERSIONS = ("3", "2", "1")
@@ -15,9 +15,11 @@ _SIZES = {"cuda-engine": 6 * MIB, "cpu-engine": 4 * MIB, "tool": 2 * MIB}
 
 def _concrete(name: str) -> GalleryEntry:
     versions = tuple(
-        Version(
+        BackendVersion(
             version=version,
-            source=Source(kind=SourceKind.URL, uri=f"https://files.example/{name}-{version}", size_bytes=_SIZES[name]),
+            source=BackendSource(
+                kind=SourceKind.URL, uri=f"https://files.example/{name}-{version}", size_bytes=_SIZES[name]
+            ),
             manifest=Manifest(),
         )
         for version in VERSIONS
@@ -25,7 +27,7 @@ def _concrete(name: str) -> GalleryEntry:
     return GalleryEntry(name=name, gallery=BUILT_IN_GALLERY, versions=versions)
 
 
-INDEX = Index(
+INDEX = BackendIndex(
     entries=(
         GalleryEntry(
             name=META, gallery=BUILT_IN_GALLERY, capabilities={"nvidia": "cuda-engine", "default": "cpu-engine"}

@@ -12,17 +12,17 @@ from typing import Any
 
 from sqlalchemy import text
 
-from corral.domain.operation import SETTLED, OperationState, TargetState, may_become
+from corral.domain.operation import SETTLED, OperationState, TargetState, can_become
 from corral.policy import faults
 from tests.simulation.clock import START
 from tests.simulation.operations.work import MachineWork
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 
 LOOK_EVERY_S = 15.0
 WITNESS = text("SELECT * FROM operation_witness WHERE number > :after ORDER BY number")
 # An assignment may outlive its operation only to be looked at: put aside, of a failure.
 LEFT_OVER = text("""
-    SELECT o.id::text AS id, o.state, a.backend, a.state AS owed FROM assignments a JOIN operations o
+    SELECT o.id::text AS id, o.state, a.backend, a.state AS assignment_state FROM assignments a JOIN operations o
         ON o.id = a.operation_id
      WHERE o.state IN ('completed', 'cancelled', 'superseded', 'paused', 'queued')
         OR (o.state = 'failed' AND a.state <> 'dead' AND NOT o.reaped)
@@ -57,7 +57,7 @@ _S = OperationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wished:
+class RecordedAssignment:
     """An assignment that was once made: the newest of a node and backend is what the admin wants there."""
 
     operation_id: str
@@ -69,7 +69,7 @@ class Wished:
 
 
 @dataclass(slots=True)
-class Story:
+class OperationHistory:
     """What an operation has gone through."""
 
     states: list[OperationState] = field(default_factory=list)
@@ -84,13 +84,13 @@ class Look:
 
 
 class OperationsInspector:
-    def __init__(self, around: Surround, works: Mapping[str, MachineWork]) -> None:
+    def __init__(self, around: SimulationDeps, works: Mapping[str, MachineWork]) -> None:
         self._around = around
         self._works = works
         self._database = around.database(around.gate("operations inspector"))
         self._last = 0
-        self.stories: dict[str, Story] = {}
-        self.wished: dict[tuple[str, str], Wished] = {}
+        self.stories: dict[str, OperationHistory] = {}
+        self.newest_assignments: dict[tuple[str, str], RecordedAssignment] = {}
         # Jobs whose workers were told to stop, and when.
         self.stopped: dict[str, float] = {}
         self.counts: dict[str, int] = {}
@@ -128,7 +128,9 @@ class OperationsInspector:
         for row in left_over:
             # A resumed operation has its targets before its turn has come.
             if row.state != _S.QUEUED or _S.PAUSED not in self.stories[row.id].states:
-                self._violated(f"operation {row.id} is {row.state}, and {row.backend} is still assigned ({row.owed})")
+                self._violated(
+                    f"operation {row.id} is {row.state}, and {row.backend} is still assigned ({row.assignment_state})"
+                )
         return look
 
     def _take(self, row: Any) -> None:
@@ -144,7 +146,7 @@ class OperationsInspector:
 
     def _check_operation(self, row: Any) -> None:
         old, new = row.old, row.new
-        story = self.stories.setdefault(new["id"], Story())
+        story = self.stories.setdefault(new["id"], OperationHistory())
         if old is None:
             story.states.append(_S(new["state"]))
             self._count("created")
@@ -157,7 +159,7 @@ class OperationsInspector:
             self._around.trace.add(f"operation {new['id']} {before} -> {after} by {row.participant}: {new['message']}")
             self._count(str(after))
             story.states.append(after)
-            if not may_become(before, after, was_reaped=old["reaped"]):
+            if not can_become(before, after, was_reaped=old["reaped"]):
                 self._violated(f"operation {new['id']} went from {before} to {after}")
             self._check_reason(new, after)
         if before in SETTLED:
@@ -209,9 +211,9 @@ class OperationsInspector:
         if after is TargetState.SKIPPED and (old is None or old["state"] != after):
             self._check_skipped(row, where)
         if old is None:
-            is_told_so = row.usable is None and new["error_code"] == faults.NODE_REMOVED
-            if row.usable is not True and not is_told_so:
-                self._violated(f"{where}: it became a target and may not be told anything")
+            is_reported = row.usable is None and new["error_code"] == faults.NODE_REMOVED
+            if row.usable is not True and not is_reported:
+                self._violated(f"{where}: it became a target and may be sent nothing")
             if row.drained and not after.is_final:
                 self._violated(f"{where}: it became a target on a drained node")
             return
@@ -228,8 +230,8 @@ class OperationsInspector:
             self._violated(f"{where}: it fell from {old['percent']} to {new['percent']} percent")
         if old["stop_wanted"] and not new["stop_wanted"] and old["contacted_at"] != new["contacted_at"]:
             self.stopped[new["job_id"]] = (row.at - START).total_seconds()
-        asked_again = after is TargetState.QUEUED and new["seq"] == 0
-        if new["seq"] < old["seq"] and not asked_again:
+        is_sent_again = after is TargetState.QUEUED and new["seq"] == 0
+        if new["seq"] < old["seq"] and not is_sent_again:
             self._violated(f"{where}: event {new['seq']} was taken in after {old['seq']}")
 
     def _check_skipped(self, row: Any, where: str) -> None:
@@ -258,9 +260,9 @@ class OperationsInspector:
         if new is None:
             return
         key = (new["node_id"], new["backend"])
-        known = self.wished.get(key)
+        known = self.newest_assignments.get(key)
         if known is None or new["generation"] > known.generation:
-            self.wished[key] = Wished(
+            self.newest_assignments[key] = RecordedAssignment(
                 operation_id=new["operation_id"],
                 node=new["node_id"],
                 backend=new["backend"],

@@ -14,14 +14,14 @@ from typing_extensions import override
 
 from corral.client.client import CorralClient
 from corral.domain.errors import CorralError, Unavailable
-from corral.wire.backends import AdmittedOut, StrategyIn, TargetsIn, WishIn
+from corral.wire.backends import BackendChangeIn, BackendOperationOut, StrategyIn, TargetsIn
 from corral.wire.operations import OperationOut
 from tests.simulation.admin import Admin, client_over
 from tests.simulation.clock import SimClock, SimIds
 from tests.simulation.operations.gallery import CONCRETE, META, SOLO, VERSIONS
 from tests.simulation.wire import Server, Wire, WireTransport
 from tests.simulation.workers import SimWorker
-from tests.simulation.worlds import ADMIN_KEY, Surround
+from tests.simulation.worlds import ADMIN_KEY, SimulationDeps
 
 T = TypeVar("T")
 AGENT = "agent"
@@ -77,7 +77,7 @@ class NodesAdmin(Admin):
 
 class Operator:
     def __init__(
-        self, around: Surround, wire: Wire, servers: Mapping[str, Server], workers: Mapping[str, SimWorker]
+        self, around: SimulationDeps, wire: Wire, servers: Mapping[str, Server], workers: Mapping[str, SimWorker]
     ) -> None:
         self._around = around
         self._rng = around.rng("operator")
@@ -89,7 +89,7 @@ class Operator:
         ]
         self._names = sorted(workers)
         self.is_done = False
-        self.asked = 0
+        self.requests = 0
 
     async def work(self) -> None:
         while not self.is_done:
@@ -109,13 +109,13 @@ class Operator:
                 await self._call(self._acting("cancel", operation))
 
     async def _ask(self) -> None:
-        verb, backend, wish = self._wish()
+        verb, backend, body = self._draw_request()
         after = self._rng.random() < 0.3
-        self.asked += 1
-        self._note(f"asks to {verb} {backend} {wish.model_dump(exclude_defaults=True)}{' after' if after else ''}")
+        self.requests += 1
+        self._note(f"asks to {verb} {backend} {body.model_dump(exclude_defaults=True)}{' after' if after else ''}")
 
-        def ask(client: CorralClient) -> Awaitable[AdmittedOut]:
-            return client.backends.ask(verb, backend, wish, after=after)
+        def ask(client: CorralClient) -> Awaitable[BackendOperationOut]:
+            return client.backends.request_change(verb, backend, body, after=after)
 
         if self._rng.random() < 0.25:
             # The same twice at once, by two people.
@@ -125,7 +125,7 @@ class Operator:
         else:
             await self._call(ask)
 
-    def _wish(self) -> tuple[str, str, TargetsIn]:
+    def _draw_request(self) -> tuple[str, str, TargetsIn]:
         rng, verb = self._rng, self._rng.choice(VERBS)
         if self._around.now() < FIRST_S and rng.random() < 0.8:
             # There is little to upgrade yet.
@@ -143,7 +143,7 @@ class Operator:
             strategy.rollback = rng.random() < 0.5
         if verb == "delete":
             return verb, backend, TargetsIn(nodes=nodes, strategy=strategy)
-        return verb, backend, WishIn(nodes=nodes, strategy=strategy, version=rng.choice(("", *VERSIONS)))
+        return verb, backend, BackendChangeIn(nodes=nodes, strategy=strategy, version=rng.choice(("", *VERSIONS)))
 
     async def _act(self) -> None:
         listed = await self._call(lambda client: client.operations.list())
@@ -173,7 +173,7 @@ class Operator:
         except CorralError as error:
             self._note(f"is refused: {error.slug}")
             if error.slug not in REFUSALS:
-                self._around.violated(f"the operator was told {error.slug}: {error}")
+                self._around.violated(f"the operator got {error.slug}: {error}")
         return None
 
     def _note(self, what: str) -> None:

@@ -15,19 +15,11 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.seeds(8)
-@pytest.mark.behaviour("SIM-40")
-@pytest.mark.behaviour("SIM-41")
-@pytest.mark.behaviour("SIM-42")
-@pytest.mark.behaviour("SIM-43")
-@pytest.mark.behaviour("SIM-44")
-@pytest.mark.behaviour("SIM-45")
-@pytest.mark.behaviour("SIM-46")
 def test_operations_keep_their_promises_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_operations(cluster_server, seed)
     assert not outcome.violations, outcome.report()
 
 
-@pytest.mark.behaviour("SIM-28")
 def test_a_run_with_operations_repeats_itself_in_another_process(cluster_server: str):
     module = "tests.simulation.operations.cluster"
     command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", module, cluster_server, "3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.breaking import Break
+from tests.simulation.deliberate_defects import Break
 from tests.simulation.operations.breaks import BREAKS
 from tests.simulation.operations.cluster import run_operations
 
@@ -12,7 +12,6 @@ SEEDS = 6
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.behaviour("SIM-47")
 @pytest.mark.breaks(BREAKS)
 def test_a_broken_product_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
     broken.apply(monkeypatch)

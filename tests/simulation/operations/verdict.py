@@ -1,4 +1,4 @@
-"""What must hold for operations when the faults are over: all have ended, and nodes have what was last asked for."""
+"""What must hold for operations when the faults are over: all have ended, and nodes have what was last requested."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corral.domain.operation import OPEN, OperationState, TargetState
-from tests.simulation.operations.inspector import Look, OperationsInspector, Wished
+from tests.simulation.operations.inspector import Look, OperationsInspector, RecordedAssignment
 from tests.simulation.operations.work import MachineWork
 from tests.simulation.workers import SimWorker
 
@@ -23,8 +23,8 @@ def of_operations(
         *_leases(look),
         *_jobs(works),
         *_reports(look, works, present),
-        *_wishes(look, works, present, inspector),
-        *_never_told(works, inspector),
+        *_check_assignments(look, works, present, inspector),
+        *_check_never_sent(works, inspector),
         *_stopped(works, inspector),
     ]
 
@@ -64,68 +64,68 @@ def _jobs(works: Mapping[str, MachineWork]) -> list[str]:
 
 
 def _reports(look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any]) -> list[str]:
-    """The registry says of each machine that runs what its disk has. What an earlier node of the machine got is told
-    without its generation."""
+    """The registry says of each machine that runs what its disk has. Backends of an earlier node
+    are reported without a generation."""
     wrong = []
     for name, node in sorted(present.items()):
         if node.approved_at is None:
             continue
         rows = [row for row in look.installed if row.node_id == str(node.id)]
-        told = {row.name: (row.version, row.generation) for row in rows}
+        reported = {row.name: (row.version, row.generation) for row in rows}
         anew = {row.name for row in rows if not row.generation}
         disk = works[name].disk.installed.values()
         there = {item.name: (item.version, 0 if item.name in anew else item.generation) for item in disk}
-        if told != there:
-            wrong.append(f"{name} has {there}, and the registry says {told}")
+        if reported != there:
+            wrong.append(f"{name} has {there}, and the registry says {reported}")
     return wrong
 
 
-def _wishes(
+def _check_assignments(
     look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any], inspector: OperationsInspector
 ) -> list[str]:
-    """Where the newest wish for a backend on a node has succeeded, the disk has it."""
+    """Where the newest operation for a backend on a node has succeeded, the disk has it."""
     by_id = {str(node.id): name for name, node in present.items()}
     states = {(str(target.operation_id), str(target.node)): target for target in look.targets}
     wrong = []
-    for (node_id, backend), wished in sorted(inspector.wished.items()):
-        target = states.get((wished.operation_id, node_id))
+    for (node_id, backend), assignment in sorted(inspector.newest_assignments.items()):
+        target = states.get((assignment.operation_id, node_id))
         if node_id not in by_id or target is None or target.state != TargetState.SUCCESS:
             continue
         there = works[by_id[node_id]].disk.installed.get(backend)
-        if not _is_met(wished, there.version if there else None, (target.previous or {}).get("version", "")):
+        if not _is_met(assignment, there.version if there else None, (target.previous or {}).get("version", "")):
             wrong.append(
-                f"{by_id[node_id]} was to have {backend} {wished.desired} {wished.version} (generation"
-                f" {wished.generation}), the operation says success, and there is {there}"
+                f"{by_id[node_id]} was to have {backend} {assignment.desired} {assignment.version} (generation"
+                f" {assignment.generation}), the operation says success, and there is {there}"
             )
     return wrong
 
 
-def _is_met(wished: Wished, version: str | None, previous: str) -> bool:
-    match wished.desired:
+def _is_met(assignment: RecordedAssignment, version: str | None, previous: str) -> bool:
+    match assignment.desired:
         case "absent":
             return version is None
         case "present":
             return version is not None
         case "replaced":
-            return version == wished.version
+            return version == assignment.version
         case _:
             return version == previous
 
 
 def _stopped(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:
     return [
-        f"{name} was told to stop job {job} at {at_s:.1f} s, and did it"
+        f"{name} got a stop for job {job} at {at_s:.1f} s, and did it"
         for name, work in sorted(works.items())
         for job, at_s in sorted(inspector.stopped.items())
         if work.went_on(job, at_s)
     ]
 
 
-def _never_told(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:
+def _check_never_sent(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:
     """One that was cancelled while it was queued has reached nobody."""
     unseen = {key for key, story in inspector.stories.items() if story.states == [_S.QUEUED, _S.CANCELLED]}
     return [
-        f"operation {key} was cancelled while it was queued, and {name} was told of it"
+        f"operation {key} was cancelled while it was queued, and {name} got a command of it"
         for name, work in sorted(works.items())
         for key in sorted(unseen & work.ledger.operations)
     ]

@@ -15,20 +15,18 @@ from typing_extensions import override
 
 from corral.domain.backend import Build, InstalledBackend
 from corral.domain.errors import Conflict, CorralError, Unavailable
-from corral.domain.operation import JobState, Phase
-from corral.runtime.services import Service, Services
-from corral.worker.backend_reports import BackendReports
-from corral.worker.commands import BackendCommands, CommandParts
-from corral.worker.holdings import HoldingsReports
-from corral.worker.http_control import HttpControl
-from corral.worker.jobs.journal import JournalNotWritten
-from corral.worker.jobs.record import JobRecord
-from corral.worker.jobs.runner import JobRunner, RunnerParts
-from corral.worker.link import Duties
-from corral.worker.work import Files, Processes, Report
+from corral.domain.operation import JobPhase, JobState
+from corral.runtime.services import Service, ServiceGroup
+from corral.worker.bus_link import CommandHandler
+from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
+from corral.worker.control_reporter import BackendReporter, HoldingsReporter
+from corral.worker.http_control_plane import HttpControlPlane
+from corral.worker.job_ports import JobProgressListener, ModelFiles, ProcessSupervisor
+from corral.worker.jobs.journal import JobRecord, JournalNotWritten
+from corral.worker.jobs.runner import JobRunner, JobRunnerDeps
 from tests.simulation.chance import Random
 from tests.simulation.clock import SimClock
-from tests.simulation.worlds import Surround
+from tests.simulation.worlds import SimulationDeps
 from tests.worker.pretend_work import MIB, PretendDisk, PretendFiles, PretendInstaller, PretendJournal, PretendProcesses
 
 SWAPPED = "swapped"
@@ -47,7 +45,7 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mood:
+class MachineBehaviour:
     """How a machine is today: how fast its line is, and how often its work fails."""
 
     bytes_per_s: float
@@ -56,7 +54,7 @@ class Mood:
     journal_full: float
 
     @classmethod
-    def of(cls, rng: Random) -> Mood:
+    def of(cls, rng: Random) -> MachineBehaviour:
         return cls(
             bytes_per_s=rng.choice((0.3, 0.6, 2.0, 8.0)) * MIB,
             # Now and then a source is down for good: ten failures, and it is put aside.
@@ -69,27 +67,27 @@ class Mood:
 class MachineWork:
     """`workers.Work`: made once for a machine."""
 
-    def __init__(self, name: str, around: Surround) -> None:
+    def __init__(self, name: str, around: SimulationDeps) -> None:
         self.name = name
         self.disk = PretendDisk()
         self.ledger = Ledger()
         self._around = around
         self._rng = around.rng(f"work of {name}")
-        self.mood = Mood.of(self._rng)
+        self.mood = MachineBehaviour.of(self._rng)
         self.clock = SimClock(around.loop)
         self._moment: str | None = None
         self._strike: Callable[[], None] = lambda: None
         self._life: Life | None = None
         self.runner: JobRunner | None = None
-        self._reports: tuple[BackendReports | HoldingsReports, ...] = ()
+        self._reports: tuple[BackendReporter | HoldingsReporter, ...] = ()
 
-    def begin(self, control: HttpControl, boot_id: str, services: Services) -> Duties:
+    def begin(self, control: HttpControlPlane, boot_id: str, services: ServiceGroup) -> CommandHandler:
         life = Life(self, boot_id)
         self._life = life
         rng = self._around.rng(f"jitter of the work of {boot_id}")
         processes, files = self.processes(life), self.files(life)
         runner = JobRunner(
-            RunnerParts(
+            JobRunnerDeps(
                 installer=life.installer,
                 files=files,
                 processes=processes,
@@ -98,20 +96,20 @@ class MachineWork:
                 rng=rng,
                 boot_id=boot_id,
                 max_parallel=2,
-                on_crash=services.end,
+                on_crash=services.request_stop,
             )
         )
-        reports = BackendReports(control, runner.holdings, boot_id=boot_id, clock=self.clock, rng=rng)
-        holdings = HoldingsReports(control, processes, files, boot_id=boot_id, clock=self.clock, rng=rng)
+        reports = BackendReporter(control, runner.get_inventory, boot_id=boot_id, clock=self.clock, rng=rng)
+        holdings = HoldingsReporter(control, processes, files, boot_id=boot_id, clock=self.clock, rng=rng)
         for each in (reports, holdings):
-            each.loop.on_crash = services.end
-        runner.changed = reports.wake
+            each.loop.on_crash = services.request_stop
+        runner.on_change = reports.wake
         self.runner, self._reports = runner, (reports, holdings)
-        return BackendCommands(
-            CommandParts(
+        return BackendCommandHandler(
+            CommandHandlerDeps(
                 runner=runner,
-                reports=reports,
-                holdings=holdings,
+                backend_reporter=reports,
+                holdings_reporter=holdings,
                 installer=life.installer,
                 files=files,
                 processes=processes,
@@ -119,16 +117,16 @@ class MachineWork:
             )
         )
 
-    def processes(self, life: Life) -> Processes:
+    def processes(self, life: Life) -> ProcessSupervisor:
         return PretendProcesses(self.clock)
 
-    def files(self, life: Life) -> Files:
+    def files(self, life: Life) -> ModelFiles:
         return PretendFiles(self.disk, self.clock)
 
     def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]:
         assert self.runner is not None, "nothing has begun"
         for reports in self._reports:
-            reports.place = place
+            reports.get_node_id = place
         return (self.runner, *self._reports)
 
     def power_cut(self) -> None:
@@ -143,7 +141,7 @@ class MachineWork:
         """Jobs that this process is at, with their operations."""
         if self.runner is None:
             return []
-        return [f"{job.id} of {job.event.operation_id}" for job in self.runner._memory.unfinished()]
+        return [f"{job.id} of {job.event.operation_id}" for job in self.runner._table.list_unfinished()]
 
     def reached(self, moment: str, life: Life) -> None:
         """A job is at this moment; the power may go."""
@@ -156,7 +154,7 @@ class MachineWork:
             raise asyncio.CancelledError
 
     def done(self, record: JobRecord) -> None:
-        """A job has come to a good end. One wish is carried out by one job, however often it was sent."""
+        """A job has succeeded. One command is carried out by one job, however often it was sent."""
         if not record.kind.is_change:
             return
         jobs = self.ledger.done.setdefault(record.event.generation, {})
@@ -165,7 +163,7 @@ class MachineWork:
             self.violated(f"generation {record.event.generation} was carried out by the jobs {sorted(jobs)}")
 
     def went_on(self, job_id: str, since_s: float) -> bool:
-        """Whether a job came to a good end although its worker had been told to stop it."""
+        """Whether a job succeeded although its worker had received a request to stop it."""
         if self.mood.journal_full:
             # A stop that could not be written down may be forgotten with a crash.
             return False
@@ -175,13 +173,13 @@ class MachineWork:
     def violated(self, sentence: str) -> None:
         self._around.violated(f"{self.name}: {sentence}")
 
-    def fault(self, phase: Phase) -> CorralError | OSError | None:
+    def fault(self, phase: JobPhase) -> CorralError | OSError | None:
         """What goes wrong at this phase, if anything."""
-        if phase in (Phase.RESOLVING, Phase.DOWNLOADING) and self._strikes(self.mood.passing):
-            return Unavailable("The source does not answer.", code="source_unavailable")
-        if phase is Phase.EXTRACTING and self._strikes(self.mood.lasting):
+        if phase in (JobPhase.RESOLVING, JobPhase.DOWNLOADING) and self._strikes(self.mood.passing):
+            return Unavailable("The source does not respond.", code="source_unavailable")
+        if phase is JobPhase.EXTRACTING and self._strikes(self.mood.lasting):
             return OSError(28, "No space left on device")
-        if phase is Phase.CHECKING and self._strikes(self.mood.lasting):
+        if phase is JobPhase.CHECKING and self._strikes(self.mood.lasting):
             return Conflict("The check of the new version failed.", code="check_failed")
         return None
 
@@ -244,9 +242,9 @@ class SimGates:
     def __init__(self, life: Life) -> None:
         self._life = life
 
-    async def enter(self, backend: str, phase: Phase, report: Report) -> None:
+    async def enter(self, backend: str, phase: JobPhase, report: JobProgressListener) -> None:
         machine = self._life.machine
-        report.phase(phase)
+        report.on_phase(phase)
         await machine.clock.sleep(machine.pause_s())
         machine.reached(str(phase), self._life)
         fault = machine.fault(phase)
@@ -269,17 +267,17 @@ class SimInstaller(PretendInstaller):
         generation: int,
         replaces: bool,
         before_swap: Callable[[], Awaitable[None]],
-        report: Report,
+        progress: JobProgressListener,
     ) -> InstalledBackend:
         self._check_alone(build.name)
         return await super().install(
-            build, generation=generation, replaces=replaces, before_swap=before_swap, report=report
+            build, generation=generation, replaces=replaces, before_swap=before_swap, progress=progress
         )
 
     @override
-    async def remove(self, name: str, *, generation: int, report: Report) -> None:
+    async def remove(self, name: str, *, generation: int, progress: JobProgressListener) -> None:
         self._check_alone(name)
-        await super().remove(name, generation=generation, report=report)
+        await super().remove(name, generation=generation, progress=progress)
         self._check_newest(name, generation)
         self._life.machine.reached(SWAPPED, self._life)
 

@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from corral.app.listening.port import listen as listen_frontend
-from corral.app.listening.processes import hold_port
+from corral.app.process_group import hold_port
+from corral.app.process_group import listen as listen_frontend
 from corral.runtime.bind_errors import AddressUnusable, PortHeld
-from corral.worker.health import listen as listen_worker
+from corral.worker.http_server import open_listener as listen_worker
 
 pytestmark = [
-    pytest.mark.behaviour("UP-20"),
     pytest.mark.parametrize(
         ("listen", "host_flag", "port_flag"),
         [

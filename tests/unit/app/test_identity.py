@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.app.frontend import _oidc
+from corral.app.frontend import _make_oidc_options
 from corral.app.settings import FrontendSettings
 from corral.domain.access import Scope
 from tests.unit.app.test_settings import frontend, problems, refusal
@@ -13,7 +13,7 @@ PROVIDER = {"CORRAL_OIDC_ISSUER": "https://login.example.com/", "CORRAL_OIDC_CLI
 
 
 @pytest.mark.behaviour("GW-126")
-def test_a_provider_is_told_by_settings_and_its_name_is_kept_letter_by_letter() -> None:
+def test_oidc_provider_is_configured_by_settings_and_its_claim_names_keep_their_case() -> None:
     more = {
         "CORRAL_OIDC_CLIENT_SECRET": "secret",
         "CORRAL_OIDC_SCOPE_CLAIM": "realm_access.roles",
@@ -22,7 +22,7 @@ def test_a_provider_is_told_by_settings_and_its_name_is_kept_letter_by_letter() 
         "CORRAL_PUBLIC_URL": "https://corral.example.com/",
     }
     settings: FrontendSettings = frontend(**PROVIDER, **more)
-    options = _oidc(settings)
+    options = _make_oidc_options(settings)
     assert options is not None
     assert (options.issuer, options.client_id, options.client_secret) == (
         "https://login.example.com/",
@@ -37,7 +37,7 @@ def test_a_provider_is_told_by_settings_and_its_name_is_kept_letter_by_letter() 
 
 @pytest.mark.behaviour("GW-126")
 def test_without_a_provider_there_is_none() -> None:
-    assert _oidc(frontend()) is None
+    assert _make_oidc_options(frontend()) is None
 
 
 @pytest.mark.behaviour("GW-126")
@@ -45,7 +45,7 @@ def test_without_a_provider_there_is_none() -> None:
 def test_a_provider_and_our_name_there_go_together(alone: str) -> None:
     error = refusal(environ={alone: PROVIDER[alone]})
     assert len(problems(error)) == 1
-    assert "a provider knows us by our client id" in str(error)
+    assert "the provider needs the client id" in str(error)
 
 
 @pytest.mark.behaviour("GW-126")
@@ -60,7 +60,7 @@ def test_a_provider_and_our_name_there_go_together(alone: str) -> None:
         ("CORRAL_OIDC_DEFAULT_SCOPE", "root", "root"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_name(name: str, value: str, said: str) -> None:
+def test_invalid_identity_settings_are_refused_by_name(name: str, value: str, said: str) -> None:
     error = refusal(environ=PROVIDER | {name: value})
     (problem,) = problems(error)
     assert name in str(problem) + str(error)

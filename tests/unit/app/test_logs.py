@@ -23,7 +23,7 @@ secrets_of_ours = st.builds(
     str.__add__, st.sampled_from(["ck_", "cj_", "cn_"]), st.text(URL_SAFE, min_size=20, max_size=43)
 )
 seeds = st.builds(str.__add__, st.sampled_from(["SA", "SO", "SU"]), st.text(BASE32, min_size=56, max_size=56))
-surroundings = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=20).map(lambda text: text + " ")
+text_around = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=20).map(lambda text: text + " ")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_masking_of_a_huge_hostile_text_ends_and_keeps_its_beginning(piece):
 
 
 @pytest.mark.behaviour("OPS-93")
-@given(before=surroundings, secret=st.one_of(secrets_of_ours, seeds), after=surroundings)
+@given(before=text_around, secret=st.one_of(secrets_of_ours, seeds), after=text_around)
 def test_our_secrets_are_masked_anywhere_in_a_text(before, secret, after):
     assert secret not in redact_text(f"{before}{secret} {after}")
 
@@ -83,7 +83,7 @@ def test_values_under_telling_keys_are_masked_also_deep_inside(key):
     assert redact(b"plain-words", key) == MASK
 
 
-def test_what_only_speaks_about_a_secret_is_kept():
+def test_keys_that_only_describe_a_secret_are_not_masked():
     kept = {
         "token_id": "t1",
         "token_name": "rack 2",

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.app.listening.port import listen
-from corral.app.listening.processes import Family, FamilyPlan, _check_platform, hold_port
 from corral.app.logs import configure_logging
+from corral.app.process_group import FrontendProcessGroup, ProcessGroupOptions, _check_platform, hold_port, listen
 from corral.app.settings import LogFormat
 from corral.domain.errors import InvalidRequest
 from corral.runtime.bind_errors import PortHeld
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 # A child that writes down each of its lives and leaves when it is told to.
 LIVING = """
@@ -33,10 +32,10 @@ STUBBORN = "import pathlib, signal, sys; signal.signal(15, signal.SIG_IGN); "
 STUBBORN += "pathlib.Path(sys.argv[1]).write_text('0\\n'); signal.pause()"
 
 
-def _family(folder: Path, *, leave_limit_s: float = 20.0, **programs: str) -> Family:
+def _family(folder: Path, *, leave_limit_s: float = 20.0, **programs: str) -> FrontendProcessGroup:
     commands = {name: (sys.executable, "-c", text, str(folder / name)) for name, text in programs.items()}
-    plan = FamilyPlan(commands=commands, environment=os.environ, leave_limit_s=leave_limit_s, pause_s=0.01)
-    return Family(plan, SystemClock())
+    plan = ProcessGroupOptions(commands=commands, environment=os.environ, stop_limit_s=leave_limit_s, pause_s=0.01)
+    return FrontendProcessGroup(plan, SystemClock())
 
 
 def _lives(folder: Path, name: str) -> list[int]:
@@ -48,8 +47,7 @@ async def _has_lived(folder: Path, name: str, times: int) -> bool:
     return len(_lives(folder, name)) >= times
 
 
-@pytest.mark.behaviour("GW-150")
-async def test_one_that_dies_is_started_again_and_the_others_never_notice(tmp_path: Path) -> None:
+async def test_dead_frontend_process_is_restarted_alone(tmp_path: Path) -> None:
     family = _family(tmp_path, one=LIVING, two=LIVING)
     running = asyncio.create_task(family.run())
     for name in ("one", "two"):
@@ -57,30 +55,27 @@ async def test_one_that_dies_is_started_again_and_the_others_never_notice(tmp_pa
     os.kill(_lives(tmp_path, "one")[0], signal.SIGKILL)
     await eventually(lambda: _has_lived(tmp_path, "one", 2))
     assert len(_lives(tmp_path, "two")) == 1
-    family.end()
+    family.request_stop()
     assert await running == 0
     for pid in (*_lives(tmp_path, "one"), *_lives(tmp_path, "two")):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
 
-@pytest.mark.behaviour("GW-150")
-async def test_what_cannot_start_is_given_up_with_its_exit_code_and_the_others_are_ended(tmp_path: Path) -> None:
+async def test_group_stops_with_the_exit_code_of_a_process_that_cannot_start(tmp_path: Path) -> None:
     family = _family(tmp_path, broken="raise SystemExit(7)", fine=LIVING)
     assert await asyncio.wait_for(family.run(), 30) == 7
     assert len(_lives(tmp_path, "fine")) <= 1
 
 
-@pytest.mark.behaviour("GW-151")
-async def test_one_that_does_not_leave_is_killed_after_its_time(tmp_path: Path) -> None:
+async def test_process_that_does_not_stop_is_killed_after_the_limit(tmp_path: Path) -> None:
     family = _family(tmp_path, leave_limit_s=0.2, deaf=STUBBORN)
     running = asyncio.create_task(family.run())
     await eventually(lambda: _has_lived(tmp_path, "deaf", 1))
-    family.end()
+    family.request_stop()
     assert await running == 0
 
 
-@pytest.mark.behaviour("GW-152")
 def test_the_parent_holds_the_ports_number_and_its_children_share_it() -> None:
     with hold_port("127.0.0.1", 0) as held:
         port = held.getsockname()[1]
@@ -93,20 +88,17 @@ def test_the_parent_holds_the_ports_number_and_its_children_share_it() -> None:
                 listen("127.0.0.1", port)
 
 
-@pytest.mark.behaviour("GW-152")
-def test_a_port_that_is_taken_is_told_at_once_even_by_one_that_would_share_it() -> None:
+def test_holding_a_taken_port_fails_at_once_even_if_it_could_be_shared() -> None:
     with listen("127.0.0.1", 0, shares_port=True) as taken, pytest.raises(PortHeld):
         hold_port("127.0.0.1", taken.getsockname()[1])
 
 
-@pytest.mark.behaviour("GW-152")
-def test_a_system_that_cannot_share_a_port_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_a_port_is_refused_on_a_platform_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(InvalidRequest, match="cannot share a port"):
         _check_platform()
 
 
-@pytest.mark.behaviour("GW-150")
 def test_every_line_of_one_of_several_names_it() -> None:
     import structlog  # noqa: PLC0415 - beside the configuration that it is about
 

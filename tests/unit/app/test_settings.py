@@ -9,22 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.settings import (
     ALL_MODELS,
     ClientSettings,
     FrontendSettings,
     UpSettings,
     WorkerSettings,
-    describe,
-    duration_text,
-    known_variables,
-    load,
-    parse_duration_s,
+    describe_all_settings,
+    list_known_variables,
+    load_settings,
     parse_registry_credentials,
-    redacted,
+    redact_settings,
 )
-from corral.app.worker import ClusterPlace, World, real_tools
+from corral.app.worker import ControlPlaneEndpoint, WorkerDeps, make_real_tools
+from corral.domain.duration import format_duration, parse_duration_s
 from corral.domain.errors import InvalidRequest, UnknownSetting
 from corral.worker.backends.installer import DiskInstaller
 
@@ -40,12 +39,12 @@ REVOKING = {"CORRAL_NATS_OPERATOR_SEED": "SO" + "A" * 56, "CORRAL_NATS_SYSTEM_SE
 
 
 def frontend(**variables: str) -> FrontendSettings:
-    return load(FrontendSettings, environ=FRONTEND | variables).settings
+    return load_settings(FrontendSettings, environ=FRONTEND | variables).settings
 
 
 def refusal(model=FrontendSettings, *, environ=None, base=FRONTEND, **arguments) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
-        load(model, environ={**base, **(environ or {})}, **arguments)
+        load_settings(model, environ={**base, **(environ or {})}, **arguments)
     return caught.value
 
 
@@ -65,7 +64,7 @@ def a_file(tmp_path: Path, text: str, name: str = "corral.toml") -> Path:
 def test_each_source_wins_over_the_one_before(tmp_path):
     config = a_file(tmp_path, "[frontend]\nport = 2\nhost = '0.0.0.2'\nlog_level = 'debug'\n")
     environ = {**FRONTEND, "CORRAL_PORT": "3", "CORRAL_HOST": "0.0.0.3"}
-    loaded = load(FrontendSettings, environ=environ, config=config, flags={"port": "4", "host": None})
+    loaded = load_settings(FrontendSettings, environ=environ, config=config, flags={"port": "4", "host": None})
     assert (loaded.settings.port, loaded.settings.host) == (4, "0.0.0.3")
     assert loaded.settings.log_level == "debug"
     assert loaded.settings.heartbeat_interval_s == 10
@@ -79,7 +78,7 @@ def test_each_source_wins_over_the_one_before(tmp_path):
 @pytest.mark.behaviour("SET-1")
 def test_the_file_can_be_named_by_a_variable_and_holds_a_table_per_process(tmp_path):
     config = a_file(tmp_path, "[frontend]\nport = 1\n[worker]\njoin = 'http://f:1'\n[worker.labels]\nsite = 'attic'\n")
-    worker = load(WorkerSettings, environ={"CORRAL_CONFIG": str(config)}).settings
+    worker = load_settings(WorkerSettings, environ={"CORRAL_CONFIG": str(config)}).settings
     assert worker.join == "http://f:1"
     assert worker.labels == {"site": "attic"}
 
@@ -87,7 +86,7 @@ def test_the_file_can_be_named_by_a_variable_and_holds_a_table_per_process(tmp_p
 @pytest.mark.behaviour("OPS-87")
 def test_prefetch_lists_are_trimmed_without_empty_names_and_repeats(tmp_path):
     config = a_file(tmp_path, "[worker]\njoin = 'http://f:1'\nprefetch_backends = 'llama-cpp, ,'\n")
-    worker = load(WorkerSettings, environ={"CORRAL_PREFETCH_MODELS": " a ,,b,a"}, config=config).settings
+    worker = load_settings(WorkerSettings, environ={"CORRAL_PREFETCH_MODELS": " a ,,b,a"}, config=config).settings
     assert (worker.prefetch_backends, worker.prefetch_models) == ("llama-cpp", "a,b")
 
 
@@ -102,15 +101,15 @@ def test_prefetch_lists_are_trimmed_without_empty_names_and_repeats(tmp_path):
 def test_prefetch_lists_that_cannot_work_are_refused(variable, value, words):
     environ = {"CORRAL_JOIN": "http://f:1", "CORRAL_PREFETCH_BACKENDS": "llama-cpp", variable: value}
     with pytest.raises(InvalidRequest) as refused:
-        load(WorkerSettings, environ=environ)
+        load_settings(WorkerSettings, environ=environ)
     assert words in str(refused.value.details)
 
 
 def test_settings_are_read_from_the_process_environment_by_default(monkeypatch):
-    for name in known_variables():
+    for name in list_known_variables():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CORRAL_URL", "http://here:1")
-    assert load(ClientSettings).settings.url == "http://here:1"
+    assert load_settings(ClientSettings).settings.url == "http://here:1"
 
 
 def test_settings_do_not_change_after_they_were_read():
@@ -145,7 +144,6 @@ def test_missing_settings_are_named_with_what_to_set():
     assert "--join" in alone.hint
 
 
-@pytest.mark.behaviour("SET-3")
 def test_an_unknown_key_in_the_file_is_named_with_the_file_and_what_was_meant(tmp_path):
     config = a_file(tmp_path, "[frontend]\nheartbeat_intervall = '5s'\n", "cluster.toml")
     error = refusal(config=config)
@@ -154,7 +152,6 @@ def test_an_unknown_key_in_the_file_is_named_with_the_file_and_what_was_meant(tm
     assert error.hint == "Did you mean heartbeat_interval?"
 
 
-@pytest.mark.behaviour("SET-3")
 def test_an_unknown_table_and_a_key_in_another_process_table_are_found_too(tmp_path):
     config = a_file(tmp_path, "[frontent]\nport = 1\n[worker]\njion = 'http://f'\n")
     error = refusal(config=config)
@@ -166,8 +163,8 @@ def test_an_unknown_table_and_a_key_in_another_process_table_are_found_too(tmp_p
 @pytest.mark.behaviour("SET-4")
 def test_an_unknown_variable_warns_at_start_and_fails_the_check():
     environ = {**FRONTEND, "CORRAL_DATABSE_URL": "x"}
-    (warning,) = load(FrontendSettings, environ=environ).warnings
-    assert warning == "CORRAL_DATABSE_URL is set, and there is no such setting. Did you mean CORRAL_DATABASE_URL?"
+    (warning,) = load_settings(FrontendSettings, environ=environ).warnings
+    assert warning == "CORRAL_DATABSE_URL is set, but there is no such setting. Did you mean CORRAL_DATABASE_URL?"
     error = refusal(environ=environ, is_strict=True)
     assert isinstance(error, UnknownSetting)
     assert error.hint == "Did you mean CORRAL_DATABASE_URL?"
@@ -176,8 +173,8 @@ def test_an_unknown_variable_warns_at_start_and_fails_the_check():
 @pytest.mark.behaviour("SET-4")
 @pytest.mark.parametrize("name", ["CORRAL_FOO", "CORRAL_POTATO", "CORRAL_X"])
 def test_unknown_variable_unlike_any_other_suggests_no_setting(name):
-    (warning,) = load(FrontendSettings, environ={**FRONTEND, name: "x"}).warnings
-    assert warning == f"{name} is set, and there is no such setting. `corral config show` lists all settings."
+    (warning,) = load_settings(FrontendSettings, environ={**FRONTEND, name: "x"}).warnings
+    assert warning == f"{name} is set, but there is no such setting. `corral config show` lists all settings."
 
 
 @pytest.mark.behaviour("SET-4")
@@ -189,10 +186,9 @@ def test_variables_of_other_processes_are_known_everywhere():
         "CORRAL_TOKEN_FILE": "/x",
         "OTHER": "1",
     }
-    assert load(FrontendSettings, environ=environ, is_strict=True).warnings == ()
+    assert load_settings(FrontendSettings, environ=environ, is_strict=True).warnings == ()
 
 
-@pytest.mark.behaviour("SET-5")
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("30s", 30), ("5m", 300), ("1h", 3600), ("45", 45), ("1.5s", 1.5), ("250ms", 0.25), ("1d", 86400)],
@@ -201,7 +197,6 @@ def test_durations_are_written_with_a_unit_or_as_seconds(text, seconds):
     assert frontend(CORRAL_OUTBOX_RETENTION=text).outbox_retention_s == seconds
 
 
-@pytest.mark.behaviour("SET-5")
 @pytest.mark.parametrize(
     "text", ["soon", "5 weeks", "1h30m", "-5s", "0", "0s", "nan", "inf", "1e3", "s", "9" * 400, "٣s"]
 )
@@ -210,15 +205,14 @@ def test_any_other_duration_names_its_variable(text):
     assert error.message.startswith("CORRAL_LEADER_LEASE is ")
 
 
-@pytest.mark.behaviour("SET-5")
 @given(st.integers(1, 10**7))
 def test_a_duration_survives_being_written_and_read(seconds):
-    assert parse_duration_s(duration_text(float(seconds))) == seconds
+    assert parse_duration_s(format_duration(float(seconds))) == seconds
 
 
 @pytest.mark.behaviour("SET-6")
 def test_every_secret_can_come_from_a_file(tmp_path):
-    for doc in describe():
+    for doc in describe_all_settings():
         if not doc.secret:
             continue
         model = next(model for model in ALL_MODELS if model.process == doc.process)
@@ -231,7 +225,7 @@ def test_every_secret_can_come_from_a_file(tmp_path):
         value = known.get(doc.environment, "SO" + "A" * 56 if "OPERATOR" in doc.environment else SEED)
         base.pop(doc.environment, None)
         path = a_file(tmp_path, value + "\n", doc.key)
-        loaded = load(model, environ={**base, f"{doc.environment}_FILE": str(path)})
+        loaded = load_settings(model, environ={**base, f"{doc.environment}_FILE": str(path)})
         assert getattr(loaded.settings, doc.field).get_secret_value() == value
         assert str(loaded.origins[doc.field]) == f"environment {doc.environment}_FILE ({path})"
 
@@ -247,7 +241,7 @@ def test_a_secret_given_both_ways_is_refused(tmp_path):
 @pytest.mark.behaviour("SET-6")
 def test_a_flag_wins_over_a_file_named_by_a_variable(tmp_path):
     environ = {"CORRAL_JOIN": "http://f", "CORRAL_TOKEN_FILE": str(a_file(tmp_path, "cj_from_file"))}
-    settings = load(WorkerSettings, environ=environ, flags={"token": "cj_from_flag"}).settings
+    settings = load_settings(WorkerSettings, environ=environ, flags={"token": "cj_from_flag"}).settings
     assert settings.token is not None
     assert settings.token.get_secret_value() == "cj_from_flag"
 
@@ -290,8 +284,8 @@ def test_only_postgresql_is_taken_as_the_registry(url):
 @pytest.mark.behaviour("OPS-91")
 def test_seeds_of_the_wrong_kind_are_refused_without_quoting_them():
     error = refusal(environ={"CORRAL_NATS_ACCOUNT_SEED": "SU" + "B" * 56, "CORRAL_NATS_OPERATOR_SEED": SEED})
-    assert "CORRAL_NATS_ACCOUNT_SEED is not the seed of a NATS account: that one starts with SA" in error.message
-    assert "CORRAL_NATS_OPERATOR_SEED is not the seed of a NATS operator: that one starts with SO" in error.message
+    assert "CORRAL_NATS_ACCOUNT_SEED is not the seed of a NATS account: such a seed starts with SA" in error.message
+    assert "CORRAL_NATS_OPERATOR_SEED is not the seed of a NATS operator: such a seed starts with SO" in error.message
     assert "BBBB" not in error.message
 
 
@@ -309,7 +303,6 @@ def test_half_of_what_belongs_together_stops_the_start_and_names_the_variable(tm
     assert "CORRAL_TOKEN_FILE" in error.message
 
 
-@pytest.mark.behaviour("SET-8")
 @pytest.mark.behaviour("OPS-91")
 @pytest.mark.parametrize("model", [FrontendSettings, WorkerSettings])
 def test_a_certificate_and_its_key_go_together_and_exist(model, tmp_path):
@@ -320,10 +313,9 @@ def test_a_certificate_and_its_key_go_together_and_exist(model, tmp_path):
     absent = refusal(model, base=base, environ={"CORRAL_NATS_TLS_CA": str(tmp_path / "no.pem")})
     assert absent.message.startswith("CORRAL_NATS_TLS_CA names a file that does not exist")
     both = {**base, "CORRAL_NATS_TLS_CERT": there, "CORRAL_NATS_TLS_KEY": there}
-    assert load(model, environ=both).settings.nats_tls_key == Path(there)
+    assert load_settings(model, environ=both).settings.nats_tls_key == Path(there)
 
 
-@pytest.mark.behaviour("SET-9")
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
@@ -331,7 +323,7 @@ def test_a_certificate_and_its_key_go_together_and_exist(model, tmp_path):
         ({"CORRAL_HEARTBEAT_INTERVAL": "20s"}, "one late heartbeat"),
         ({"CORRAL_NODE_LEASE": "56s"}, "a dead node would get work"),
         ({"CORRAL_LIVENESS_INTERVAL": "20s"}, "within a minute"),
-        ({"CORRAL_HEARTBEAT_FLUSH": "11s"}, "later than the next one"),
+        ({"CORRAL_HEARTBEAT_FLUSH": "11s"}, "after the next one has arrived"),
     ],
 )
 def test_durations_that_do_not_fit_together_say_why(variables, why):
@@ -340,18 +332,18 @@ def test_durations_that_do_not_fit_together_say_why(variables, why):
     assert all(name in error.message + (error.hint or "") for name in variables)
 
 
-def test_the_bus_address_told_to_workers_is_ours_without_its_password():
+def test_bus_address_sent_to_workers_is_ours_without_its_password():
     assert frontend(CORRAL_NATS_URL="nats://u:p@bus:4222").nats_public_url == "nats://bus:4222"
     assert frontend(CORRAL_NATS_PUBLIC_URL="nats://{host}:4222").nats_public_url == "nats://{host}:4222"
 
 
 def test_worker_defaults_follow_its_home_and_kind(tmp_path):
     environ = {"CORRAL_JOIN": "http://f/", "CORRAL_WORKER_HOME": str(tmp_path), "CORRAL_NODE_TYPE": "Agent"}
-    settings = load(WorkerSettings, environ=environ).settings
+    settings = load_settings(WorkerSettings, environ=environ).settings
     assert settings.models_dir == tmp_path / "models"
     assert settings.backends_dir == tmp_path / "backends"
     assert settings.join == "http://f"
-    several = load(WorkerSettings, environ={"CORRAL_JOIN": "http://f:1/, https://g"}).settings
+    several = load_settings(WorkerSettings, environ={"CORRAL_JOIN": "http://f:1/, https://g"}).settings
     assert several.join == "http://f:1,https://g"
     assert settings.name.startswith("agent-")
 
@@ -389,13 +381,14 @@ def test_a_wrong_worker_setting_names_its_variable(variable, value):
 @pytest.mark.parametrize(("text", "size_bytes"), [("1GiB", 1024**3), ("1.5 gb", 1_500_000_000), ("0", 0), ("7b", 7)])
 def test_a_size_is_written_with_a_unit_or_as_bytes(text, size_bytes):
     environ = {"CORRAL_JOIN": "http://f", "CORRAL_DISK_HEADROOM": text}
-    assert load(WorkerSettings, environ=environ).settings.disk_headroom_bytes == size_bytes
+    assert load_settings(WorkerSettings, environ=environ).settings.disk_headroom_bytes == size_bytes
 
 
 @pytest.mark.parametrize("address", ["me", "me:1", "[::1]:80", "10.0.0.1:8000"])
 def test_an_advertised_address_is_a_host_with_or_without_port(address):
     assert (
-        load(WorkerSettings, environ={"CORRAL_JOIN": "http://f", "CORRAL_ADDRESS": address}).settings.address == address
+        load_settings(WorkerSettings, environ={"CORRAL_JOIN": "http://f", "CORRAL_ADDRESS": address}).settings.address
+        == address
     )
 
 
@@ -412,7 +405,7 @@ def test_a_file_that_is_absent_or_no_toml_is_named(tmp_path):
 def test_settings_are_shown_with_their_origin_and_without_secrets(tmp_path):
     key = a_file(tmp_path, "ck_abcdefghijkl")
     environ = {**FRONTEND, "CORRAL_NATS_URL": "nats://u:hunter22@bus:4222", "CORRAL_ADMIN_KEY_FILE": str(key)}
-    shown = {setting.key: setting for setting in redacted(load(FrontendSettings, environ=environ))}
+    shown = {setting.key: setting for setting in redact_settings(load_settings(FrontendSettings, environ=environ))}
     assert shown["admin_key"].value == "••••"
     assert shown["admin_key"].origin == f"environment CORRAL_ADMIN_KEY_FILE ({key})"
     assert shown["nats_url"].value == "nats://u:••••@bus:4222"
@@ -427,38 +420,37 @@ def test_secrets_do_not_appear_in_the_printed_form_of_the_model():
     assert SEED not in str(frontend())
 
 
-@pytest.mark.behaviour("SET-12")
 def test_credentials_of_registries_are_a_table_of_hosts_and_never_shown():
     environ = {"CORRAL_JOIN": "http://f:1", "CORRAL_REGISTRY_CREDENTIALS": CREDENTIALS}
-    loaded = load(WorkerSettings, environ=environ)
+    loaded = load_settings(WorkerSettings, environ=environ)
     given = loaded.settings.registry_credentials
     assert given is not None
     assert parse_registry_credentials(given.get_secret_value()) == {
         "registry.example:5000": "robot:pass:word22",
         "[::1]:5000": "a:b",
     }
-    shown = {setting.key: setting.value for setting in redacted(loaded)}
+    shown = {setting.key: setting.value for setting in redact_settings(loaded)}
     assert shown["registry_credentials"] == "••••"
     assert "word22" not in f"{loaded}{shown}"
 
 
-@pytest.mark.behaviour("SET-12")
 def test_the_installer_of_a_worker_gets_the_credentials_and_does_not_print_them(tmp_path):
     environ = {
         "CORRAL_JOIN": "http://f:1",
         "CORRAL_WORKER_HOME": str(tmp_path),
         "CORRAL_REGISTRY_CREDENTIALS": '{"R.example": "robot:word22"}',
     }
-    settings = load(WorkerSettings, environ=environ).settings
-    place = ClusterPlace(urls=("http://f:1",), credential="c", node_id=lambda: None, ticket_key=lambda: "")
-    tools = real_tools(World(settings=settings, clock=SystemClock(), ids=SystemIds(), rng=Random(1), place=place))
+    settings = load_settings(WorkerSettings, environ=environ).settings
+    place = ControlPlaneEndpoint(urls=("http://f:1",), credential="c", node_id=lambda: None, ticket_key=lambda: "")
+    tools = make_real_tools(
+        WorkerDeps(settings=settings, clock=SystemClock(), ids=SystemIdGenerator(), rng=Random(1), control_plane=place)
+    )
     assert isinstance(tools.installer, DiskInstaller)
     options = tools.installer._options
     assert options.registry_credentials == {"r.example": "robot:word22"}
     assert "word22" not in repr(options)
 
 
-@pytest.mark.behaviour("SET-12")
 @pytest.mark.parametrize(
     "text",
     ["robot:word22", '["robot:word22"]', '{"registry.example": "word22"}', '{"https://r.example": "robot:word22"}',
@@ -470,17 +462,16 @@ def test_credentials_that_are_none_name_the_variable_and_not_the_secret(text):
     assert "word22" not in f"{error!r} {error.hint} {error.details}"
 
 
-@pytest.mark.behaviour("SET-11")
 def test_every_setting_is_described_and_named_once_per_process():
-    docs = describe()
+    docs = describe_all_settings()
     assert {doc.process for doc in docs} == {"frontend", "worker", "up", "client"}
     assert len({(doc.process, doc.flag) for doc in docs}) == len(docs)
     for doc in docs:
         assert doc.description.endswith(".")
-        assert doc.environment in known_variables()
+        assert doc.environment in list_known_variables()
         assert doc.required or doc.default is not None or doc.kind in {"secret", "path", "labels"}
 
 
 def test_up_has_the_settings_of_the_local_cluster(tmp_path):
-    settings = load(UpSettings, environ={"CORRAL_HOME": str(tmp_path), "CORRAL_DETACH": "true"}).settings
+    settings = load_settings(UpSettings, environ={"CORRAL_HOME": str(tmp_path), "CORRAL_DETACH": "true"}).settings
     assert (settings.home, settings.detach, settings.port) == (tmp_path, True, 8080)

@@ -12,9 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from corral.api.insight.merging import labelled, merged
-from corral.app.listening import siblings as module
-from corral.app.listening.siblings import Siblings
+from corral.app import process_group as module
+from corral.app.process_group import MetricsPeers, label_page, merge_pages
 
 
 @pytest.fixture
@@ -44,44 +43,41 @@ def sums(page: bytes) -> dict[str, float]:
     return found
 
 
-def sibling(folder: Path, number: int, count: int, parent_pid: int | None = None) -> Siblings:
-    return Siblings(folder, number, lambda: a_page(count), parent_pid or os.getppid())
+def sibling(folder: Path, number: int, count: int, parent_pid: int | None = None) -> MetricsPeers:
+    return MetricsPeers(folder, number, lambda: a_page(count), parent_pid or os.getppid())
 
 
-@pytest.mark.behaviour("GW-159")
 def test_pages_are_one_page_with_a_label_on_each_number() -> None:
-    page = merged([labelled(a_page(3), 1), labelled(a_page(4), 2)])
+    page = merge_pages([label_page(a_page(3), 1), label_page(a_page(4), 2)])
     found = sums(page)
     assert (found["requests_total"], found["leader"], found["seconds_count"]) == (7, 1, 2)
     (requests,) = [one for one in text_string_to_metric_families(page.decode()) if one.name == "requests"]
-    told = {sample.labels["process"]: sample for sample in requests.samples if sample.name == "requests_total"}
-    assert {number: sample.value for number, sample in told.items()} == {"1": 3, "2": 4}
-    assert told["1"].labels["model"] == 'a "model" {of} mine'
+    by_process = {sample.labels["process"]: sample for sample in requests.samples if sample.name == "requests_total"}
+    assert {number: sample.value for number, sample in by_process.items()} == {"1": 3, "2": 4}
+    assert by_process["1"].labels["model"] == 'a "model" {of} mine'
 
 
-@pytest.mark.behaviour("GW-159")
-async def test_whoever_is_asked_answers_for_all_that_are_there(folder: Path) -> None:
+async def test_any_sibling_answers_with_the_metrics_of_all_running_siblings(folder: Path) -> None:
     one, two, ten = (sibling(folder, number, count) for number, count in ((1, 5), (2, 6), (10, 7)))
     await one.start()
-    assert sums(await one.together())["requests_total"] == 5
+    assert sums(await one.collect_pages())["requests_total"] == 5
     await two.start()
     await ten.start()
-    for asked in (one, two, ten):
-        assert sums(await asked.together())["requests_total"] == 18
+    for sibling_asking in (one, two, ten):
+        assert sums(await sibling_asking.collect_pages())["requests_total"] == 18
     await two.stop()
-    assert sums(await ten.together())["requests_total"] == 12
+    assert sums(await ten.collect_pages())["requests_total"] == 12
     # Started again in its place, also after a kill that left the socket behind.
     (folder / "2.sock").touch()
     two = sibling(folder, 2, 1)
     await two.start()
-    assert sums(await one.together())["requests_total"] == 13
+    assert sums(await one.collect_pages())["requests_total"] == 13
     for each in (one, two, ten):
         await each.stop()
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.behaviour("GW-159")
-async def test_one_that_is_dead_or_says_nothing_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_page_omits_dead_and_silent_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_LIMIT_S", 0.05)
     one = sibling(folder, 1, 5)
     await one.start()
@@ -91,19 +87,17 @@ async def test_one_that_is_dead_or_says_nothing_is_left_out(folder: Path, monkey
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(folder / "3.sock"))
         silent.listen()
-        assert sums(await one.together())["requests_total"] == 5
+        assert sums(await one.collect_pages())["requests_total"] == 5
     await one.stop()
 
 
-@pytest.mark.behaviour("GW-159")
 async def test_a_folder_that_cannot_be_used_leaves_the_own_page(folder: Path) -> None:
     lonely = sibling(folder / "gone", 1, 5)
     await lonely.start()
-    assert sums(await lonely.together())["requests_total"] == 5
+    assert sums(await lonely.collect_pages())["requests_total"] == 5
     await lonely.stop()
 
 
-@pytest.mark.behaviour("GW-159")
 async def test_orphans_leave_no_folder_behind(tmp_path: Path) -> None:
     made = Path(tempfile.mkdtemp(prefix="corral-"))
     one, two = (sibling(made, number, 1, parent_pid=-1) for number in (1, 2))

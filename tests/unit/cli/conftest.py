@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.app.settings import known_variables
+from corral.app.settings import list_known_variables
 from corral.cli.main import run
 from tests.unit.client.standin import KEY, StandIn, served_in_a_thread
 
@@ -39,7 +39,7 @@ Corral = Callable[..., Outcome]
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """No settings, logins or clusters of whoever runs the tests."""
-    for name in known_variables():
+    for name in list_known_variables():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

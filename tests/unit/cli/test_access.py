@@ -171,11 +171,11 @@ def test_keys_revoke_of_last_admin_key_names_the_way_back(corral, frontend):
 
 
 def test_the_cluster_shows_frontends_leader_and_parts(corral, frontend):
-    frontend.on("GET /api/cluster", json_answer(a_cluster(degraded=["NATS does not answer."])))
+    frontend.on("GET /api/cluster", json_answer(a_cluster(degraded=["NATS does not respond."])))
     outcome = corral("cluster")
     for text in ("front-1 (term 7, for", "up: 18.4", "1 healthy", "10.0.0.1:8080", "leader"):
         assert text in outcome.out
-    assert outcome.err == "degraded: NATS does not answer.\n"
+    assert outcome.err == "degraded: NATS does not respond.\n"
     assert json.loads(corral("cluster", "--json").out)["leader"]["term"] == 7
 
 

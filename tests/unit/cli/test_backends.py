@@ -6,13 +6,13 @@ import json
 import os
 import pty
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from tests.support.children import start_child
 from tests.unit.cli.conftest import bodies
 from tests.unit.client.standin import (
     KEY,
@@ -31,7 +31,7 @@ from tests.unit.client.standin import (
 
 INSTALL = "POST /api/backends/install/engine"
 READ = f"GET /api/operations/{OPERATION}"
-DONE = {"state": "completed", "rev": 9, "progress": 100.0, "message": "Done on 1 node"}
+DONE = {"state": "completed", "rev": 9, "progress": 100.0, "message": "Completed on 1 node"}
 
 
 def a_plan(**changes: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def a_plan(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
     plan: dict[str, Any] = {
         "plan": True, "kind": "backend_install", "backend": "engine", "nodes": [node], "fetch_bytes": 3 * 1024**2,
-        "skipped": [{"node_id": "2", "node_name": "cpu-b", "reason": "Node cpu-b waits for approval."}],
+        "skipped": [{"node_id": "2", "node_name": "cpu-b", "reason": "Node cpu-b is waiting for approval."}],
     }  # fmt: skip
     return plan | changes
 
@@ -58,20 +58,20 @@ def installed(**changes: Any) -> dict[str, Any]:
     return backend | changes
 
 
-def test_the_list_shows_versions_drift_upgrades_and_what_is_owed(corral, frontend):
+def test_backend_list_shows_versions_drift_upgrades_and_pending_changes(corral, frontend):
     frontend.on("GET /backends", json_answer([installed()]))
-    owed = {
+    pending = {
         "node_id": "3", "node_name": "gpu-c", "backend": "cuda-engine", "desired": "present", "version": "2.0",
         "state": "open", "generation": 4, "operation_id": OPERATION, "attempts": 2, "created_at": NOON.isoformat(),
     }  # fmt: skip
-    dead = owed | {"node_name": "gpu-d", "state": "dead", "error": "disk full"}
-    frontend.on("GET /api/backend-intents", json_answer([owed, dead]))
+    dead = pending | {"node_name": "gpu-d", "state": "dead", "error": "disk full"}
+    frontend.on("GET /api/backend-intents", json_answer([pending, dead]))
     outcome = corral("backends", "list")
     assert [line.split()[0] for line in outcome.out.splitlines()] == ["BACKEND", *["cuda-engine"] * 4]
     assert "1.0" in outcome.out.splitlines()[1]
     assert "drifts" in outcome.out.splitlines()[2]
-    assert "owed: install, 2 failures" in outcome.out.splitlines()[3]
-    assert "given up: install (disk full)" in outcome.out.splitlines()[4]
+    assert "pending: install, 2 failures" in outcome.out.splitlines()[3]
+    assert "failed: install (disk full)" in outcome.out.splitlines()[4]
     assert "corral backends upgrade cuda-engine" in outcome.err
     only = corral("backends", "list", "--node", "gpu-c")
     assert len(only.out.splitlines()) == 2
@@ -88,7 +88,7 @@ def test_a_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, fr
     dead = {
         "node_id": "3", "node_name": "gpu-c", "backend": "cuda-engine", "desired": "present", "version": "2.0",
         "state": "dead", "generation": 4, "operation_id": OPERATION, "attempts": 10, "created_at": NOON.isoformat(),
-        "error": "It did not answer. " * 30,
+        "error": "It did not respond. " * 30,
     }  # fmt: skip
     frontend.on("GET /api/backend-intents", json_answer([dead]))
     outcome = corral("backends", "list")
@@ -123,7 +123,7 @@ def _page(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return page | changes
 
 
-def test_a_search_hides_single_builds_unless_all_are_wanted_and_reads_every_page(corral, frontend):
+def test_backend_search_hides_single_builds_unless_all_are_requested_and_reads_every_page(corral, frontend):
     meta = _entry("engine", isMeta=True, capabilities={"nvidia": "cuda-engine"}, runsOn=["nvidia"])
     build = _entry("cuda-engine", metaBackendFor="engine")
     pages = (json_answer(_page(meta, totalPages=2)), json_answer(_page(build, totalPages=2)))
@@ -149,12 +149,12 @@ def test_plan_says_has_it_for_a_node_that_has_the_backend(corral, frontend):
     plan["nodes"][0] |= {"has_it": True, "previous_version": "2.0.0", "fetch_bytes": 0}
     frontend.on(INSTALL, json_answer(plan))
     outcome = corral("backends", "install", "engine", "--plan")
-    assert "gpu-a   healthy   has it   cuda-engine   2.0.0     2.0.0   0 B" in outcome.out
+    assert "gpu-a   healthy   installed   cuda-engine   2.0.0     2.0.0   0 B" in outcome.out
     assert "nothing would change" in outcome.err
 
 
 @pytest.mark.behaviour("CLI-17")
-def test_a_plan_is_printed_and_nothing_is_asked_for(corral, frontend):
+def test_install_plan_is_printed_and_nothing_is_changed(corral, frontend):
     frontend.on(INSTALL, json_answer(a_plan()))
     outcome = corral(
         "backends", "install", "engine", "--plan", "--node", "gpu-a", "--node", "gpu-b", "--version", "2.0.0"
@@ -163,8 +163,8 @@ def test_a_plan_is_printed_and_nothing_is_asked_for(corral, frontend):
     assert frontend.seen[0].query == {"plan": "true"}
     assert bodies(frontend, INSTALL)[0]["nodes"] == ["gpu-a", "gpu-b"]
     assert "gpu-a   healthy   install   cuda-engine   2.0.0     -     3 MiB" in outcome.out
-    assert "cpu-b     Node cpu-b waits for approval." in outcome.out
-    assert "Nothing was done" in outcome.err
+    assert "cpu-b     Node cpu-b is waiting for approval." in outcome.out
+    assert "Dry run: nothing was changed." in outcome.err
     assert json.loads(corral("backends", "plan", "engine", "--json").out)["fetch_bytes"] == 3 * 1024**2
 
 
@@ -178,7 +178,7 @@ def test_detached_the_id_is_all_that_is_printed(corral, frontend):
     assert json.loads(corral("backends", "install", "engine", "--detach", "--json").out)["jobID"] == OPERATION
 
 
-def test_what_is_typed_reaches_the_frontend(corral, frontend):
+def test_install_options_are_sent_to_the_frontend(corral, frontend):
     frontend.on(INSTALL, json_answer(admitted()))
     words = ["--waves", "1,5", "--stop-on-failure", "--rollback", "--deadline", "1h", "--force", "--ignore-capability"]
     corral("backends", "install", "engine", "-d", *words)
@@ -213,7 +213,7 @@ def test_what_is_typed_reaches_the_frontend(corral, frontend):
         (["processes"], 2),
     ],
 )
-def test_what_makes_no_sense_is_said_before_anything_is_sent(corral, frontend, words, code):
+def test_invalid_install_options_are_refused_before_a_request(corral, frontend, words, code):
     outcome = corral("backends", *words)
     assert outcome.code == code
     assert outcome.err.startswith("error: ")
@@ -221,19 +221,19 @@ def test_what_makes_no_sense_is_said_before_anything_is_sent(corral, frontend, w
     assert frontend.seen == []
 
 
-def test_why_no_node_can_have_it_is_said_node_by_node(corral, frontend):
+def test_refused_install_lists_the_reason_of_each_node(corral, frontend):
     async def refuse(request: Any) -> Any:
         from aiohttp import web  # noqa: PLC0415
 
         details = {"skipped": [{"node": "gpu-a", "reason": "engine has no build for it."}]}
-        error = {"code": "no_eligible_nodes", "message": "No node can have engine.", "details": details}
+        error = {"code": "no_eligible_nodes", "message": "No node can install engine.", "details": details}
         return web.json_response({"error": error}, status=409)
 
     frontend.on(INSTALL, refuse)
     outcome = corral("backends", "install", "engine")
     assert outcome.code == 1
     assert outcome.err.splitlines()[0] == "gpu-a: engine has no build for it."
-    assert "error: No node can have engine." in outcome.err
+    assert "error: No node can install engine." in outcome.err
 
 
 def _working(percentage: float, **changes: Any) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def _working(percentage: float, **changes: Any) -> dict[str, Any]:
 
 
 def _script(frontend: Any, *ends: dict[str, Any]) -> None:
-    """Asked for, followed over one step of progress, and ended so."""
+    """An operation that is started, followed over one step of progress, and ends so."""
     frontend.on(INSTALL, json_answer(admitted()))
     frontend.on(READ, json_answer(an_operation()), json_answer(an_operation()), *(json_answer(end) for end in ends))
     slim = {key: value for key, value in _working(40.0, current=400, total=1000).items() if key != "build"}
@@ -259,8 +259,8 @@ def test_in_a_pipe_a_change_is_followed_by_plain_lines_to_its_end(corral, fronte
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err.splitlines() == [
         "Installing engine is under way.",
-        "gpu-a: waits",
-        "gpu-a: done cuda-engine 2.0.0 (was 1.0)",
+        "gpu-a: queued",
+        "gpu-a: completed cuda-engine 2.0.0 (was 1.0)",
         "install engine: completed.",
     ]
 
@@ -284,7 +284,7 @@ def test_with_json_each_step_is_a_line_with_the_nodes_that_moved(corral, fronten
 @pytest.mark.parametrize(
     ("end", "code", "words"),
     [
-        ({"state": "completed_with_pending", "rev": 9}, 0, "owed to gpu-a, which gets it when it is back"),
+        ({"state": "completed_with_pending", "rev": 9}, 0, "changes pending on gpu-a, applied when it returns"),
         ({"state": "failed", "rev": 9, "error": "gpu-a: disk full"}, 1, "corral operations retry 6c48d021"),
         ({"state": "cancelled", "rev": 9, "message": "Cancelled by admin."}, 1, "cancelled. Cancelled by admin."),
         ({"state": "paused", "rev": 9}, 1, "corral operations resume 6c48d021"),
@@ -308,7 +308,7 @@ def test_a_removal_asks_on_a_terminal_with_the_nodes_it_would_touch(corral, fron
     assert corral("backends", "remove", "engine", "-d", "--yes", is_terminal=True).out == f"{OPERATION}\n"
 
 
-def test_everything_is_upgraded_by_one_command(corral, frontend):
+def test_upgrade_all_upgrades_every_backend(corral, frontend):
     route = "POST /api/backends/upgrades/apply"
     refused = [{"backend": "b", "code": "x", "message": "b is in use."}]
     frontend.on(route, json_answer({"operations": [admitted()], "refused": refused}))
@@ -316,7 +316,7 @@ def test_everything_is_upgraded_by_one_command(corral, frontend):
     assert (outcome.code, outcome.out) == (1, f"{OPERATION}\n")
     assert "b: b is in use." in outcome.err
     frontend.on(route, json_answer({"operations": [], "refused": []}))
-    assert "Nothing has an upgrade" in corral("backends", "upgrade").err
+    assert "All backends are up to date" in corral("backends", "upgrade").err
 
 
 def test_engines_of_a_node_are_shown_started_and_stopped(corral, frontend):
@@ -346,8 +346,7 @@ def test_engines_of_a_node_are_shown_started_and_stopped(corral, frontend):
     assert [(body["key"], body["backend"]) for body in bodies(frontend, stop)] == [("m#0", ""), ("", "fake")]
 
 
-@pytest.mark.behaviour("CLI-4")
-def test_what_an_engine_prints_cannot_control_the_terminal(corral, frontend):
+def test_engine_output_cannot_control_the_terminal(corral, frontend):
     lines = [{"number": 1, "at": "noon", "stream": "stderr", "text": "ready\x1b[2J"}]
     log = {"key": "m#0", "lines": lines, "first": 1, "next": 1}
     frontend.on("GET /api/nodes/gpu-a/backend-logs/m#0", json_answer(log))
@@ -361,7 +360,7 @@ def test_what_an_engine_prints_cannot_control_the_terminal(corral, frontend):
 
 @pytest.mark.behaviour("CLI-14")
 @pytest.mark.behaviour("CLI-15")
-def test_on_a_terminal_there_are_bars_and_ctrl_c_ends_only_the_looking(frontend, tmp_path):
+def test_install_shows_bars_on_a_terminal_and_ctrl_c_ends_only_the_watching(frontend, tmp_path):
     frontend.on(INSTALL, json_answer(admitted()))
     moving = _working(40.0, current=400 * 1024, total=1000 * 1024)
     done = a_target("cpu-b", state="success", status="success", percentage=100.0)
@@ -378,10 +377,10 @@ def test_on_a_terminal_there_are_bars_and_ctrl_c_ends_only_the_looking(frontend,
         "TERM": "xterm",
     }
     command = [sys.executable, "-m", "corral", "backends", "install", "engine"]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+    with start_child(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         seen = ""
-        while "40%" not in seen or "cpu-b: done" not in seen:
+        while "40%" not in seen or "cpu-b: completed" not in seen:
             seen += os.read(ours, 4096).decode(errors="replace")
         process.send_signal(signal.SIGINT)
         with suppress(OSError):
@@ -392,13 +391,14 @@ def test_on_a_terminal_there_are_bars_and_ctrl_c_ends_only_the_looking(frontend,
     assert "downloading" in seen
     assert "400 KiB/1000 KiB" in seen
     assert (
-        "It goes on. Come back with: corral operations watch 6c48d021; stop it with: corral operations cancel" in seen
+        "The operation goes on. Watch it with: corral operations watch 6c48d021; stop it with: corral operations cancel"
+        in seen
     )
     assert "Stopped." not in seen
     assert bodies(frontend, f"POST /api/operations/{OPERATION}/cancel") == []
 
 
-def test_an_unknown_backend_is_said_with_the_frontends_words(corral, frontend):
+def test_unknown_backend_shows_the_error_of_the_frontend(corral, frontend):
     frontend.on(INSTALL, refusal(404, "backend_not_found", "There is no backend 'engine'.", "Did you mean engin?"))
     outcome = corral("backends", "install", "engine")
     assert outcome.err == "error: There is no backend 'engine'.\n\nhint: Did you mean engin?\n"
@@ -408,39 +408,66 @@ def an_intent(**changes: Any) -> dict[str, Any]:
     intent: dict[str, Any] = {
         "node_id": "1", "node_name": "gpu-a", "backend": "cuda-engine", "desired": "present", "version": "2.0",
         "state": "open", "generation": 4, "operation_id": OPERATION, "attempts": 3, "created_at": NOON.isoformat(),
-        "next_retry_at": "2999-01-01T00:00:00Z", "error": "files.example answered 503.",
+        "next_retry_at": "2999-01-01T00:00:00Z", "error": "files.example returned 503.",
     }  # fmt: skip
     return intent | changes
 
 
+PENDING_SPELLINGS = pytest.mark.parametrize(
+    ("listing", "retry", "discard"),
+    [
+        pytest.param(("pending",), ("pending", "retry"), ("pending", "discard"), id="pending"),
+        pytest.param(("pending", "list"), ("pending", "retry"), ("pending", "discard"), id="pending-list"),
+        pytest.param(("owed",), ("owed-revive",), ("owed-drop",), id="hidden-aliases"),
+    ],
+)
+
+
 @pytest.mark.behaviour("CLI-19")
-def test_what_nodes_owe_is_listed_with_its_failures_next_try_and_operation(corral, frontend):
+@PENDING_SPELLINGS
+def test_pending_changes_are_listed_with_failures_next_try_and_operation(corral, frontend, listing, retry, discard):
     dead = an_intent(node_id="2", node_name="cpu-b", state="dead", attempts=10, next_retry_at=None, error="gone\x1b[2J")
-    owed = [dead, an_intent()]
-    frontend.on("GET /api/backend-intents", json_answer(owed), json_answer(owed), json_answer(owed), json_answer([]))
-    outcome = corral("backends", "owed")
+    pending = [dead, an_intent()]
+    frontend.on(
+        "GET /api/backend-intents", json_answer(pending), json_answer(pending), json_answer(pending), json_answer([])
+    )
+    outcome = corral("backends", *listing)
     first, second, third = outcome.out.splitlines()
-    assert first.split("  ")[0] == "NODE"
-    assert [word in second for word in ("cpu-b", "install 2.0", "given up", "10", OPERATION)] == [True] * 5
+    assert first.split()[:3] == ["NODE", "BACKEND", "CHANGE"]
+    assert [word in second for word in ("cpu-b", "install 2.0", "failed", "10", OPERATION)] == [True] * 5
     assert "\x1b" not in second
-    assert [word in third for word in ("gpu-a", "open", "3", "in 3", "answered 503")] == [True] * 5
-    assert "owed-revive" in outcome.err
-    assert corral("backends", "owed", "--node", "gpu-a").err == ""
-    assert [one["attempts"] for one in json.loads(corral("backends", "owed", "--json").out)] == [10, 3]
-    assert "No node owes anything" in corral("backends", "owed").err
+    assert [word in third for word in ("gpu-a", "pending", "3", "in 3", "returned 503")] == [True] * 5
+    assert "corral backends pending retry NODE BACKEND" in outcome.err
+    assert corral("backends", *listing, "--node", "gpu-a").err == ""
+    assert [one["attempts"] for one in json.loads(corral("backends", *listing, "--json").out)] == [10, 3]
+    assert "There are no pending changes" in corral("backends", *listing).err
 
 
 @pytest.mark.behaviour("CLI-19")
-def test_what_is_owed_is_taken_back_or_asked_for_again(corral, frontend):
+@PENDING_SPELLINGS
+def test_pending_change_is_discarded_or_retried_by_command(corral, frontend, listing, retry, discard):
     frontend.on("DELETE /api/backend-intents/gpu-a/cuda-engine", json_answer({"message": "gone"}))
-    outcome = corral("backends", "owed-drop", "gpu-a", "cuda-engine")
+    outcome = corral("backends", *discard, "gpu-a", "cuda-engine")
     assert (outcome.code, outcome.out) == (0, "")
-    assert "gpu-a does not owe cuda-engine any more" in outcome.err
-    answer = {"success": True, "message": "asked", "id": OPERATION, "operation": an_operation()}
+    assert "Discarded the pending change of cuda-engine on gpu-a" in outcome.err
+    answer = {"success": True, "message": "admitted", "id": OPERATION, "operation": an_operation()}
     frontend.on("POST /api/backend-intents/gpu-a/cuda-engine/revive", json_answer(answer))
-    assert corral("backends", "owed-revive", "gpu-a", "cuda-engine", "--detach").out == f"{OPERATION}\n"
-    frontend.on("DELETE /api/backend-intents/gpu-a/other", refusal(404, "assignment_not_found", "It owes nothing."))
-    assert corral("backends", "owed-drop", "gpu-a", "other").code == 1
+    assert corral("backends", *retry, "gpu-a", "cuda-engine", "--detach").out == f"{OPERATION}\n"
+    frontend.on("DELETE /api/backend-intents/gpu-a/other", refusal(404, "assignment_not_found", "There is none."))
+    assert corral("backends", *discard, "gpu-a", "other").code == 1
+
+
+def test_help_of_backends_names_pending_and_hides_the_earlier_spellings(corral):
+    text = corral("backends", "--help").out
+    assert "pending" in text
+    assert "owed" not in text
+    assert "discard" in corral("backends", "pending", "--help").out
+
+
+def test_misspelt_command_of_pending_is_wrong_usage(corral):
+    outcome = corral("backends", "pending", "retyr")
+    assert outcome.code == 2
+    assert "No such command 'retyr'" in outcome.err
 
 
 def test_galleries_are_listed_and_fetched_anew(corral, frontend):
@@ -456,7 +483,6 @@ def test_galleries_are_listed_and_fetched_anew(corral, frontend):
     assert "are fetched now" in corral("backends", "galleries", "--refresh").err
 
 
-@pytest.mark.behaviour("CLI-20")
 def test_cleaning_shows_a_line_for_each_node_and_a_sum_and_names_those_that_cannot(corral, frontend):
     nodes = [a_node("gpu-b"), a_node("gpu-a"), a_node("away", status="offline"), a_node("agent", node_type="agent")]
     frontend.on("GET /api/nodes", json_answer(nodes), json_answer(nodes))
@@ -468,17 +494,17 @@ def test_cleaning_shows_a_line_for_each_node_and_a_sum_and_names_those_that_cann
     assert outcome.code == 0
     assert [line.split()[0] for line in outcome.out.splitlines()] == ["NODE", "gpu-a", "gpu-b"]
     assert "store/sha256-old" in outcome.out
-    assert "4 KiB on 2 nodes would be free. Nothing was done." in outcome.err
-    asked = [one for one in frontend.seen if one.path.endswith("/collect")]
-    assert [dict(one.query) for one in asked] == [{"dry_run": "true"}] * 2
+    assert "4 KiB on 2 nodes would be freed. Dry run: nothing was changed." in outcome.err
+    requests = [one for one in frontend.seen if one.path.endswith("/collect")]
+    assert [dict(one.query) for one in requests] == [{"dry_run": "true"}] * 2
     refused = refusal(503, "node_unreachable", "Nobody listens there.")
     frontend.on("POST /api/nodes/gpu-b/backends/collect", refused, refused)
     outcome = corral("backends", "clean")
     assert outcome.code == 1
     assert "gpu-b: Nobody listens there." in outcome.err
-    assert "2 KiB on 1 node are free again" in outcome.err
+    assert "2 KiB on 1 node freed" in outcome.err
     outcome = corral("backends", "clean", "--node", "gpu-a", "--node", "gpu-b", "--json")
-    told = json.loads(outcome.out)
-    assert (outcome.code, told["freed_bytes"], list(told["nodes"]), list(told["failed"])) == (
+    printed = json.loads(outcome.out)
+    assert (outcome.code, printed["freed_bytes"], list(printed["nodes"]), list(printed["failed"])) == (
         1, 2048, ["gpu-a"], ["gpu-b"],
     )  # fmt: skip

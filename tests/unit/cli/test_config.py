@@ -14,7 +14,7 @@ def worker(monkeypatch):
 
 
 @pytest.mark.behaviour("SET-4")
-def test_a_check_finds_variables_that_nobody_knows(corral, worker, monkeypatch):
+def test_config_check_reports_unknown_variables(corral, worker, monkeypatch):
     assert corral("config", "check").code == 0
     monkeypatch.setenv("CORRAL_JION", "x")
     outcome = corral("config", "check")
@@ -26,7 +26,7 @@ def test_a_check_finds_variables_that_nobody_knows(corral, worker, monkeypatch):
 def test_a_check_without_a_process_leaves_out_what_is_not_set_up(corral, worker):
     outcome = corral("config", "check")
     assert "frontend: not set up here" in outcome.err
-    assert "All is well: worker, up." in outcome.err
+    assert "The settings are valid: worker, up." in outcome.err
 
 
 def test_a_check_of_a_process_wants_its_required_settings(corral):
@@ -57,5 +57,5 @@ def test_show_prints_values_and_origins_without_secrets(corral, worker):
     assert shown["token"]["value"] == "••••"
     assert shown["http_host"] == {
         "key": "http_host", "environment": "CORRAL_HTTP_HOST", "value": "127.0.0.1", "origin": "default",
-        "section": "addresses", "sentence": "Address that the worker's own port is on.", "is_secret": False,
+        "section": "addresses", "sentence": "Address that the worker listens on.", "is_secret": False,
     }  # fmt: skip

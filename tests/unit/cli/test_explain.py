@@ -11,12 +11,12 @@ from tests.unit.client.standin import json_answer
 
 
 def a_candidate(node: str, **changes: Any) -> dict[str, Any]:
-    told = {"replica_id": f"r-{node}", "node": node, "is_picked": False, "expected_s": 0.5, "in_flight": 2}
+    fields = {"replica_id": f"r-{node}", "node": node, "is_picked": False, "expected_s": 0.5, "in_flight": 2}
     more = {"capacity": 4, "seconds": 0.25, "is_learnt": True, "breaker": "closed", "free_bytes": 1, "sentence": "x"}
-    return told | more | changes
+    return fields | more | changes
 
 
-def told(**changes: Any) -> dict[str, Any]:
+def make_explanation(**changes: Any) -> dict[str, Any]:
     candidates = [
         a_candidate("gpu-a", is_picked=True),
         a_candidate("gpu-b", expected_s=None, in_flight=4, is_learnt=False, breaker="open"),
@@ -27,14 +27,14 @@ def told(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.behaviour("GW-75")
-def test_the_table_says_who_is_next_and_why_not_the_others(corral, frontend):
-    frontend.on("POST /api/explain", json_answer(told()))
+def test_explain_shows_the_next_replica_and_why_not_the_others(corral, frontend):
+    frontend.on("POST /api/explain", json_answer(make_explanation()))
     outcome = corral("explain", "llama")
     assert outcome.code == 0
     assert outcome.out.splitlines() == [
-        "REPLICA          NODE    EXPECTED     BUSY   ANSWER            BREAKER",
-        "r-gpu-a (next)   gpu-a   0.5s         2/4    0.25s             closed",
-        "r-gpu-b          gpu-b   takes none   4/4    0.25s (assumed)   open",
+        "REPLICA          NODE    EXPECTED   BUSY   RESPONSE          BREAKER",
+        "r-gpu-a (next)   gpu-a   0.5s       2/4    0.25s             closed",
+        "r-gpu-b          gpu-b   none now   4/4    0.25s (assumed)   open",
         "",
         "LEFT OUT   NODE    BECAUSE",
         "r-old      gpu-c   it is drained",
@@ -45,8 +45,8 @@ def test_the_table_says_who_is_next_and_why_not_the_others(corral, frontend):
 
 
 @pytest.mark.behaviour("GW-75")
-def test_without_a_replica_there_is_only_the_sentence_and_json_is_what_was_told(corral, frontend):
-    frontend.on("POST /api/explain", json_answer(told(candidates=[], left_out=[], picked=None)))
+def test_explain_prints_only_the_reason_without_replicas_and_json_is_the_answer(corral, frontend):
+    frontend.on("POST /api/explain", json_answer(make_explanation(candidates=[], left_out=[], picked=None)))
     outcome = corral("explain", "llama")
     assert (outcome.code, outcome.out) == (0, "")
     assert json.loads(corral("explain", "llama", "--json").out)["picked"] is None

@@ -18,7 +18,5 @@ def test_file_of_a_whole_fleet_is_refused_with_the_command_for_it(corral, fronte
     file.write_text("models:\n- name: chat\n  backend: llama-cpp\nnodes: {}\n", encoding="utf-8")
     outcome = corral("models", "import", str(file))
     assert outcome.code == 1
-    assert outcome.err == (
-        f"error: {file} is a file of a whole fleet, not one configuration.\n\nhint: corral apply -f {file}\n"
-    )
+    assert outcome.err == (f"error: {file} describes a whole fleet, not one model.\n\nhint: corral apply -f {file}\n")
     assert not frontend.seen

@@ -17,13 +17,13 @@ import typer
 from typer.main import get_command
 
 from corral import __version__
-from corral.app.settings import FrontendSettings, Loaded, UpSettings, WorkerSettings, document
+from corral.app.settings import FrontendSettings, LoadedSettings, UpSettings, WorkerSettings, describe_settings
 from corral.cli import processes, render
-from corral.cli.complete import node_names
-from corral.cli.flags import settings_command
-from corral.cli.lazy import load_command
-from corral.cli.main import COMMANDS
+from corral.cli.completion import complete_node_names
+from corral.cli.main import COMMANDS, load_command
+from corral.cli.processes import make_settings_command
 from corral.domain.errors import InvalidRequest
+from tests.support.children import start_child
 from tests.unit.client.standin import KEY, a_node, an_event, hang_up, json_answer, refusal
 
 
@@ -70,7 +70,7 @@ def test_a_cut_connection_is_one_sentence(corral, frontend):
     frontend.on("POST /api/nodes/gpu-a/drain", hang_up)
     outcome = corral("nodes", "drain", "gpu-a")
     assert outcome.code == 1
-    assert outcome.err.startswith(f"error: {frontend.url} does not answer (")
+    assert outcome.err.startswith(f"error: {frontend.url} does not respond (")
     assert "Traceback" not in outcome.err
 
 
@@ -79,7 +79,7 @@ def test_an_interrupted_command_is_130(frontend, tmp_path):
     frontend.streams = [an_event(1)]
     frontend.holds_last_stream = True
     environment = _environment() | {"CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "HOME": str(tmp_path)}
-    with subprocess.Popen(
+    with start_child(
         [sys.executable, "-m", "corral", "nodes", "watch"], stdout=PIPE, stderr=PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
@@ -97,10 +97,9 @@ def test_a_fault_of_ours_is_two_with_a_traceback():
     assert outcome.returncode == 2
     assert "Traceback" in outcome.stderr
     assert "error: ZeroDivisionError: division by zero" in outcome.stderr
-    assert "fault in Corral" in outcome.stderr
+    assert "bug in Corral" in outcome.stderr
 
 
-@pytest.mark.behaviour("CLI-7")
 @pytest.mark.parametrize("words", [["--help"], ["nodes", "--help"], ["version"], ["nodes", "list"]])
 def test_light_commands_load_nothing_heavy(words, tmp_path):
     program = (
@@ -113,7 +112,6 @@ def test_light_commands_load_nothing_heavy(words, tmp_path):
     assert "loaded []" in outcome.stderr, outcome.stderr
 
 
-@pytest.mark.behaviour("CLI-7")
 def test_listing_nodes_of_a_real_address_loads_no_server_library(frontend, tmp_path):
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     program = (
@@ -125,7 +123,6 @@ def test_listing_nodes_of_a_real_address_loads_no_server_library(frontend, tmp_p
     assert outcome.stderr.strip() == "[]"
 
 
-@pytest.mark.behaviour("CLI-7")
 def test_nodes_list_leaves_types_and_settings_of_others_unloaded(frontend, tmp_path):
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     program = (
@@ -139,7 +136,6 @@ def test_nodes_list_leaves_types_and_settings_of_others_unloaded(frontend, tmp_p
     assert outcome.stderr.strip() == "[]"
 
 
-@pytest.mark.behaviour("CLI-7")
 def test_command_for_a_plain_address_reads_no_ca_certificates(frontend, tmp_path):
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     program = (
@@ -153,7 +149,6 @@ def test_command_for_a_plain_address_reads_no_ca_certificates(frontend, tmp_path
     assert outcome.stderr.strip() == "0"
 
 
-@pytest.mark.behaviour("CLI-7")
 def test_command_collects_garbage_again_once_it_runs():
     program = (
         "import gc, sys; from corral.__main__ import main; sys.argv[1:] = ['version']; main(); "
@@ -162,8 +157,7 @@ def test_command_collects_garbage_again_once_it_runs():
     assert in_a_process("-c", program).stderr.strip() == "True"
 
 
-@pytest.mark.behaviour("CLI-4")
-def test_colour_only_on_a_terminal_and_never_against_a_wish(monkeypatch):
+def test_output_is_coloured_only_on_a_terminal_and_never_with_no_color(monkeypatch):
     class Terminal:
         def isatty(self) -> bool:
             return True
@@ -178,16 +172,15 @@ def test_colour_only_on_a_terminal_and_never_against_a_wish(monkeypatch):
     assert not render.has_colour(terminal)
 
 
-@pytest.mark.behaviour("CLI-4")
 def test_colour_does_not_move_a_column():
     rows = [["gpu-a", "healthy", "x"], ["b", "offline", "yy"]]
-    painted = render.table(("name", "status", "more"), rows, colour=True)
+    painted = render.format_table(("name", "status", "more"), rows, colour=True)
     assert "\x1b[32mhealthy\x1b[0m" in painted
-    assert re.sub(r"\x1b\[\d+m", "", painted) == render.table(("name", "status", "more"), rows)
+    assert re.sub(r"\x1b\[\d+m", "", painted) == render.format_table(("name", "status", "more"), rows)
 
 
 def test_wide_characters_keep_the_columns_straight():
-    lines = render.table(("name", "status"), [["日本", "up"], ["ab", "down"]]).splitlines()
+    lines = render.format_table(("name", "status"), [["日本", "up"], ["ab", "down"]]).splitlines()
     assert lines == ["NAME   STATUS", "日本   up", "ab     down"]
 
 
@@ -210,14 +203,13 @@ def test_every_client_command_has_json_and_says_whom_to_talk_to():
             assert is_local or {"--url", "--key", "--key-file"} <= options, f"{name} {verb}"
 
 
-@pytest.mark.behaviour("CLI-11")
 @pytest.mark.parametrize(
     ("model", "name"), [(FrontendSettings, "serve"), (WorkerSettings, "worker"), (UpSettings, "up")]
 )
 def test_every_setting_is_a_flag_that_names_its_variable(model, name):
     command = load_command(name, COMMANDS[name])
     flags = {option: parameter for parameter in command.params for option in parameter.opts}
-    for doc in document(model):
+    for doc in describe_settings(model):
         parameter = flags.pop(doc.flag)
         said = f"{parameter.help} {getattr(parameter, 'envvar', None)}"
         assert doc.environment in said, doc.flag
@@ -226,16 +218,15 @@ def test_every_setting_is_a_flag_that_names_its_variable(model, name):
     assert set(flags) <= {"--config", "--help", "-h"}
 
 
-@pytest.mark.behaviour("CLI-11")
 def test_flags_reach_the_settings_and_win_over_variables(monkeypatch):
     seen: list[WorkerSettings] = []
 
-    def remember(loaded: Loaded[WorkerSettings]) -> int:
+    def remember(loaded: LoadedSettings[WorkerSettings]) -> int:
         seen.append(loaded.settings)
         return 7
 
     app = typer.Typer()
-    app.command("worker")(settings_command(WorkerSettings, remember, help_text="Try it."))
+    app.command("worker")(make_settings_command(WorkerSettings, remember, help_text="Try it."))
     monkeypatch.setenv("CORRAL_NAME", "from-variable")
     monkeypatch.setenv("CORRAL_HTTP_PORT", "1")
     words = ["--join", "http://f:1", "--labels", "a=b", "--max-replicas-per-model", "3", "--http-port", "2"]
@@ -257,7 +248,7 @@ def test_serve_and_worker_refuse_wrong_settings_before_they_start(corral):
 
 def test_a_missing_library_is_named_with_what_to_install():
     with pytest.raises(InvalidRequest, match="no_such_library is not installed") as caught:
-        processes._import("no_such_library.part", "frontend")
+        processes._import_module("no_such_library.part", "frontend")
     assert "uv pip install -e '.[frontend]'" in (caught.value.hint or "")
 
 
@@ -269,38 +260,38 @@ def test_the_version_is_printed(corral):
 
 def test_node_names_are_completed_when_the_cluster_answers_and_nothing_else_happens(frontend, capsys):
     frontend.on("GET /api/nodes", json_answer([a_node("gpu-a"), a_node("gpu-b"), a_node("cpu")]))
-    assert node_names("gpu") == ["gpu-a", "gpu-b"]
+    assert complete_node_names("gpu") == ["gpu-a", "gpu-b"]
     frontend.on("GET /api/nodes", refusal(500, "x", "No."))
-    assert node_names("gpu") == []
+    assert complete_node_names("gpu") == []
     frontend.on("GET /api/nodes", hang_up)
-    assert node_names("gpu") == []
+    assert complete_node_names("gpu") == []
     assert capsys.readouterr() == ("", "")
 
 
 def test_the_shell_gets_node_names_from_the_program_itself(frontend, tmp_path):
     frontend.on("GET /api/nodes", json_answer([a_node("gpu-a"), a_node("gpu-b"), a_node("cpu")]))
-    asked = {"_CORRAL_COMPLETE": "complete_bash", "COMP_WORDS": "corral nodes show gpu", "COMP_CWORD": "3"}
-    outcome = in_a_process("-m", "corral", HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY, **asked)
+    variables = {"_CORRAL_COMPLETE": "complete_bash", "COMP_WORDS": "corral nodes show gpu", "COMP_CWORD": "3"}
+    outcome = in_a_process("-m", "corral", HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY, **variables)
     assert outcome.stdout.split() == ["gpu-a", "gpu-b"]
     assert outcome.stderr == ""
 
 
 def test_node_names_without_a_cluster_are_none():
-    assert node_names("") == []
+    assert complete_node_names("") == []
 
 
 @pytest.mark.parametrize(
     ("size_bytes", "text"), [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (24 * 1024**3, "24 GiB")]
 )
 def test_sizes_are_human_and_unknown_is_not_zero(size_bytes, text):
-    assert render.size(size_bytes) == text
+    assert render.format_size(size_bytes) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (90000, "25h"), (172800, "2d")]
 )
 def test_ages_use_the_largest_unit_that_fits(seconds, text):
-    assert render.span(seconds) == text
+    assert render.format_span(seconds) == text
 
 
 @pytest.mark.behaviour("CLI-3")
@@ -330,7 +321,7 @@ def test_first_interrupt_at_a_question_ends_the_command(frontend, tmp_path):
     frontend.on("GET /api/nodes/gpu-a", json_answer(a_node()))
     environment = _environment() | {"CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "HOME": str(tmp_path)}
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    with start_child(
         [sys.executable, "-m", "corral", "nodes", "remove", "gpu-a"],
         stdin=theirs,
         stdout=PIPE,
@@ -338,9 +329,9 @@ def test_first_interrupt_at_a_question_ends_the_command(frontend, tmp_path):
         env=environment,
     ) as process:
         assert process.stderr is not None
-        asked = b""
-        while not asked.endswith(b"[y/N] "):
-            asked += process.stderr.read(1)
+        prompt = b""
+        while not prompt.endswith(b"[y/N] "):
+            prompt += process.stderr.read(1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     os.close(ours)

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 
@@ -14,6 +13,7 @@ import pytest
 
 from corral.cli.nodes import parse_label_changes
 from corral.domain.errors import InvalidRequest
+from tests.support.children import start_child
 from tests.unit.cli.conftest import bodies
 from tests.unit.client.standin import GIB, KEY, a_node, an_event, json_answer, refusal
 
@@ -30,7 +30,9 @@ def test_the_list_is_a_plain_table_on_standard_output(corral, frontend):
     assert header.split() == [
         "NAME", "STATUS", "TYPE", "CAPABILITY", "VRAM", "RAM", "DISK", "SLOTS", "LABELS", "HEARTBEAT", "AGE",
     ]  # fmt: skip
-    assert first.startswith("gpu-a   healthy   backend   nvidia-cuda-12   20/24 GiB   32/64 GiB   0/2 TiB   2 ")
+    assert first.startswith(
+        "gpu-a   healthy            backend   nvidia-cuda-12   20/24 GiB   32/64 GiB   0/2 TiB   2 "
+    )
     assert "site=attic" in first
     assert "gpu.vendor" not in first
     assert "never" in second
@@ -56,7 +58,6 @@ def test_an_empty_list_prints_no_data_and_says_what_to_do(corral, frontend):
     assert json.loads(corral("nodes", "list", "--json").out) == []
 
 
-@pytest.mark.behaviour("CLI-4")
 def test_a_name_cannot_control_the_terminal(corral, frontend):
     frontend.on("GET /api/nodes", json_answer([a_node("evil\x1b[2J\u202e\nname")]))
     frontend.on("GET /api/nodes/evil", json_answer(a_node("evil\x1b[2J", status_reason="\x1b]0;x\x07")))
@@ -84,7 +85,7 @@ def test_show_tells_everything_with_the_next_step(corral, frontend):
     frontend.on("GET /api/nodes/gpu-a", json_answer(waiting))
     out = corral("nodes", "show", "gpu-a").out
     for text in (
-        "pending: Waits for approval.",
+        "pending approval: Waits for approval.",
         "RTX 3090",
         "3 of 8 threads in use",
         "80% (19 GiB)",
@@ -161,7 +162,6 @@ def test_show_names_labels_that_wait_and_approve_labels_approves_them(corral, fr
     assert bodies(frontend, "POST /api/nodes/gpu-a/approve-labels") == [{"labels": {"trust": "high"}}]
 
 
-@pytest.mark.behaviour("CLI-13")
 def test_removing_asks_on_a_terminal_and_no_means_no(corral, frontend):
     frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(model_count=3)))
     frontend.on("DELETE /api/nodes/gpu-a", json_answer({"message": "gone"}))
@@ -174,7 +174,6 @@ def test_removing_asks_on_a_terminal_and_no_means_no(corral, frontend):
     assert len(bodies(frontend, "DELETE /api/nodes/gpu-a")) == 1
 
 
-@pytest.mark.behaviour("CLI-13")
 @pytest.mark.parametrize(("words", "is_terminal"), [(["--yes"], True), ([], False), (["--yes", "--json"], False)])
 def test_removing_does_not_ask_with_yes_or_without_a_terminal(corral, frontend, words, is_terminal):
     frontend.on("DELETE /api/nodes/gpu-a", json_answer({"message": "gone"}))
@@ -213,7 +212,7 @@ def test_budget_and_slots_can_be_reset(corral, frontend):
     frontend.on("DELETE /api/nodes/gpu-a/vram-budget", json_answer({"vram_budget": "", "reset": True}))
     frontend.on("DELETE /api/nodes/gpu-a/max-replicas-per-model", json_answer({"max_replicas_per_model": 1}))
     frontend.on("PUT /api/nodes/gpu-a/max-replicas-per-model", json_answer({"max_replicas_per_model": 4}))
-    assert "no cap, as its worker reports" in corral("nodes", "budget", "gpu-a", "--reset").err
+    assert "no limit, as its worker reports" in corral("nodes", "budget", "gpu-a", "--reset").err
     assert "1 per model, as its worker reports" in corral("nodes", "slots", "gpu-a", "--reset").err
     assert json.loads(corral("nodes", "slots", "gpu-a", "4", "--json").out)["max_replicas_per_model"] == 4
 
@@ -230,15 +229,14 @@ def test_a_value_or_reset_is_needed_and_not_both(corral, frontend, words):
     assert frontend.seen == []
 
 
-@pytest.mark.behaviour("CLI-8")
 @pytest.mark.behaviour("CLI-2")
 def test_watch_prints_an_object_per_event_and_resumes(corral, frontend):
     frontend.streams = [an_event(1, name="gpu-a"), b"id: 9-9\nevent: reset\ndata: {}\n\n" + an_event(2)]
     outcome = corral("nodes", "watch", "--json")
     kinds = [json.loads(line)["kind"] for line in outcome.out.splitlines()]
     assert kinds == ["node.approved", "reset", "node.approved"]
-    assert outcome.err.count("The stream broke") == 2
-    assert outcome.err.count("The stream is back") == 1
+    assert outcome.err.count("The event stream broke") == 2
+    assert outcome.err.count("The event stream is back") == 1
     assert frontend.seen[0].query == {"topics": "node"}
     assert frontend.seen[1].headers["Last-Event-ID"] == "1-1"
     # The stand-in's script ends with a refusal, which ends the command.
@@ -265,7 +263,7 @@ def test_watch_on_a_terminal_shows_the_table_anew_after_each_event(frontend, tmp
         "NO_COLOR": "1",
         "COLUMNS": "150",
     }
-    with subprocess.Popen(
+    with start_child(
         [sys.executable, "-m", "corral", "nodes", "watch"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     ) as process:
         os.close(theirs)
@@ -280,11 +278,11 @@ def test_watch_on_a_terminal_shows_the_table_anew_after_each_event(frontend, tmp
     os.close(ours)
     assert process.returncode == 130
     assert shown.index("pending") < shown.index("healthy")
-    assert "Ctrl-C ends it." in shown
+    assert "Press Ctrl-C to quit." in shown
     assert "\x1b[32m" not in shown
 
 
-def test_an_unknown_node_is_said_with_the_frontends_words(corral, frontend):
+def test_unknown_node_shows_the_error_of_the_frontend(corral, frontend):
     frontend.on("GET /api/nodes/gpu-9", refusal(404, "node_not_found", "There is no node gpu-9.", "Look at the list."))
     outcome = corral("nodes", "show", "gpu-9")
     assert (outcome.code, outcome.out) == (1, "")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from corral.cli.open import has_screen, link_of, show
+from corral.cli.open import has_screen, make_link, open_in_browser
 from tests.unit.cli.conftest import Corral
 from tests.unit.client.standin import KEY, StandIn, json_answer
 
@@ -24,37 +24,37 @@ ME: dict[str, Any] = {
 
 
 @dataclass
-class Opened:
-    asked: list[str]
+class OpenedPages:
+    addresses: list[str]
     started: list[threading.Thread]
 
     def all(self) -> list[str]:
         for thread in self.started:
             thread.join(timeout=30)
-        return self.asked
+        return self.addresses
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """What browsers are asked to open; a stand-in for one follows it."""
-    asked: list[str] = []
+def opened(monkeypatch: pytest.MonkeyPatch) -> OpenedPages:
+    """The addresses that the browser has to open; a stand-in for one follows them."""
+    addresses: list[str] = []
     started: list[threading.Thread] = []
 
     def follow(address: str) -> None:
-        with urllib.request.build_opener(_Stay).open(address, timeout=30) as answer:
-            asked.append(answer.headers["Location"])
+        with urllib.request.build_opener(_NoRedirects).open(address, timeout=30) as answer:
+            addresses.append(answer.headers["Location"])
 
     def open_it(address: str, *_: Any) -> bool:
-        asked.append(address)
+        addresses.append(address)
         started.append(threading.Thread(target=follow, args=(address,)))
         started[-1].start()
         return True
 
     monkeypatch.setattr(webbrowser, "open", open_it)
-    return Opened(asked, started)
+    return OpenedPages(addresses, started)
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows nothing."""
 
     def http_error_303(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
@@ -68,8 +68,7 @@ def link(frontend: StandIn) -> str:
     return f"{frontend.url}/app/#key={KEY}"
 
 
-@pytest.mark.behaviour("KEY-3")
-def test_open_prints_no_link_with_key_that_is_refused(corral: Corral, frontend: StandIn, opened: Opened) -> None:
+def test_open_prints_no_link_with_key_that_is_refused(corral: Corral, frontend: StandIn, opened: OpenedPages) -> None:
     refusal = {"error": {"type": "not_authenticated", "code": "not_authenticated", "message": "It was revoked."}}
     frontend.on("GET /api/me", json_answer(refusal, 401))
     done = corral("open", "--key", KEY)
@@ -78,15 +77,14 @@ def test_open_prints_no_link_with_key_that_is_refused(corral: Corral, frontend: 
     assert opened.all() == []
 
 
-@pytest.mark.behaviour("KEY-3")
-def test_open_prints_no_link_where_nobody_answers(corral: Corral, opened: Opened) -> None:
+def test_open_prints_no_link_without_a_responding_frontend(corral: Corral, opened: OpenedPages) -> None:
     done = corral("open", "--url", "http://127.0.0.1:1", "--key", KEY)
     assert (done.code, done.out) == (1, "")
     assert opened.all() == []
 
 
 @pytest.mark.behaviour("PAGE-15")
-def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: Opened, link: str) -> None:
+def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: OpenedPages, link: str) -> None:
     done = corral("open", "--key", KEY, "--no-browser")
     assert (done.code, done.out, done.err) == (0, f"{link}\n", "")
     assert opened.all() == []
@@ -94,7 +92,7 @@ def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened
 
 @pytest.mark.behaviour("PAGE-15")
 def test_a_browser_gets_the_link_without_the_key_on_its_command_line(
-    corral: Corral, opened: Opened, link: str, monkeypatch: pytest.MonkeyPatch
+    corral: Corral, opened: OpenedPages, link: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     done = corral("open", "--key", KEY)
@@ -106,7 +104,7 @@ def test_a_browser_gets_the_link_without_the_key_on_its_command_line(
 
 
 @pytest.mark.behaviour("PAGE-15")
-def test_only_whoever_knows_the_path_is_redirected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redirect_server_requires_the_secret_path(monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[int] = []
 
     def guess(address: str) -> None:
@@ -115,20 +113,22 @@ def test_only_whoever_knows_the_path_is_redirected(monkeypatch: pytest.MonkeyPat
             urllib.request.urlopen(f"{base}/guess", timeout=30)
         refused.append(caught.value.code)
         caught.value.close()
-        urllib.request.build_opener(_Stay).open(address, timeout=30).close()
+        urllib.request.build_opener(_NoRedirects).open(address, timeout=30).close()
 
     def open_it(address: str) -> bool:
         threading.Thread(target=guess, args=(address,)).start()
         return True
 
     monkeypatch.setattr(webbrowser, "open", open_it)
-    assert show(LINK)
+    assert open_in_browser(LINK)
     assert refused == [404]
 
 
 @pytest.mark.behaviour("PAGE-15")
 @pytest.mark.usefixtures("link")
-def test_without_a_browser_the_link_is_enough(corral: Corral, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_browser_the_link_is_enough(
+    corral: Corral, opened: OpenedPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     assert corral("open", "--key", KEY).code == 0
@@ -136,7 +136,7 @@ def test_without_a_browser_the_link_is_enough(corral: Corral, opened: Opened, mo
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
     done = corral("open", "--key", KEY)
-    assert (done.code, done.err) == (0, "No browser could be opened; the link above works in any.\n")
+    assert (done.code, done.err) == (0, "No browser could be opened. Open the link above in any browser.\n")
 
 
 @pytest.mark.behaviour("PAGE-15")
@@ -147,7 +147,7 @@ def test_without_a_key_the_page_asks_for_one(corral: Corral) -> None:
 
 
 def test_a_key_of_any_letters_survives_the_link() -> None:
-    assert link_of(URL, "a+b &#c") == f"{URL}/app/#key=a%2Bb%20%26%23c"
+    assert make_link(URL, "a+b &#c") == f"{URL}/app/#key=a%2Bb%20%26%23c"
 
 
 def test_a_screen_is_needed_except_where_there_always_is_one() -> None:

@@ -1,4 +1,4 @@
-"""`corral operations …`, short ids, and what is told of an operation while it moves."""
+"""`corral operations …`, short ids, and what is printed about an operation while it moves."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.cli.operation_views import pick, short
-from corral.cli.progress import LINE_EVERY_S, Speed, Story, end_line
+from corral.cli.operation_views import resolve_id, shorten_id
+from corral.cli.progress import LINE_EVERY_S, ProgressReporter, SpeedMeter, format_end_line
 from corral.domain.errors import InvalidRequest
-from corral.wire.operations import OperationInFull
+from corral.wire.operations import OperationDetailOut
 from tests.unit.cli.conftest import bodies
 from tests.unit.client.standin import NOON, OPERATION, a_target, an_operation, hello, json_answer
 
@@ -42,7 +42,6 @@ def test_the_list_is_a_table_with_short_ids(corral, frontend):
     assert "corral operations history" in corral("operations", "list").err
 
 
-@pytest.mark.behaviour("CLI-16")
 @pytest.mark.parametrize("said", [OPERATION, OPERATION[:20], SHORT, SHORT[-4:], SHORT.upper()])
 def test_an_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, frontend, said):
     _listed(frontend, an_operation())
@@ -53,7 +52,6 @@ def test_an_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, fro
     assert f"install engine ({SHORT}): Cancelled." in outcome.err
 
 
-@pytest.mark.behaviour("CLI-16")
 def test_an_id_that_could_be_several_is_refused_with_those_it_could_be(corral, frontend):
     other = OPERATION[:-1] + "2"
     _listed(frontend, an_operation(), history=(a_record(id=other),))
@@ -63,15 +61,15 @@ def test_an_id_that_could_be_several_is_refused_with_those_it_could_be(corral, f
     assert other in outcome.err
     assert bodies(frontend, f"POST /api/operations/{OPERATION}/cancel") == []
     assert corral("operations", "cancel", "abc").code == 1
-    assert "no-such-one" in pick([OPERATION], "no-such-one")
+    assert "no-such-one" in resolve_id([OPERATION], "no-such-one")
 
 
 @given(ids=st.lists(st.uuids().map(str), min_size=1, max_size=30, unique=True))
 def test_the_short_form_that_is_shown_leads_back_or_is_refused(ids: list[str]) -> None:
     try:
-        assert pick(ids, short(ids[0])) == ids[0]
+        assert resolve_id(ids, shorten_id(ids[0])) == ids[0]
     except InvalidRequest:
-        assert sum(one.endswith(short(ids[0])) or one.startswith(short(ids[0])) for one in ids) > 1
+        assert sum(one.endswith(shorten_id(ids[0])) or one.startswith(shorten_id(ids[0])) for one in ids) > 1
 
 
 def test_show_has_the_nodes_the_log_and_the_next_step(corral, frontend):
@@ -84,7 +82,7 @@ def test_show_has_the_nodes_the_log_and_the_next_step(corral, frontend):
     frontend.on(f"{READ}/events", json_answer(notes))
     out = corral("operations", "show", SHORT).out
     assert "gpu-a: disk full (disk_full)" in out
-    assert "gpu-a   error   -       0%     -       cuda-engine   2.0.0     1.0      disk full" in out
+    assert "gpu-a   failed   -       0%     -       cuda-engine   2.0.0     1.0      disk full" in out
     assert "error: gpu-a: failed: disk full" in out
     assert f"Next: corral operations retry {SHORT}" in out
     assert json.loads(corral("operations", "show", SHORT, "--json").out)["log"][0]["level"] == "error"
@@ -99,11 +97,11 @@ def test_history_reads_page_after_page_and_says_when_it_is_stale(corral, fronten
     assert frontend.seen[1].query["before"] == "1-x"
     assert "Old." in outcome.err
     frontend.on("DELETE /api/operations/history", json_answer({"success": True, "removed": 4}))
-    assert "4 records are gone" in corral("operations", "history", "--clear", "--yes").err
+    assert "Deleted 4 records" in corral("operations", "history", "--clear", "--yes").err
     assert corral("operations", "history", "--clear", typed="n\n", is_terminal=True).code == 1
 
 
-def test_the_history_of_a_node_is_asked_for_and_names_the_nodes_of_each(corral, frontend):
+def test_history_command_filters_by_node_and_names_the_nodes_of_each_operation(corral, frontend):
     many = a_record(nodes=["a", "b", "c", "d"], nodeCount=25)
     many.pop("nodeName", None)
     frontend.on("GET /api/operations/history", json_answer({"operations": [many]}))
@@ -112,7 +110,7 @@ def test_the_history_of_a_node_is_asked_for_and_names_the_nodes_of_each(corral, 
     assert frontend.seen[0].query["node"] == "gpu-a"
     assert corral("operations", "history", "--node", "gpu-a", "--clear", "--yes").code == 2
     frontend.on("GET /api/operations/history", json_answer({"operations": []}))
-    assert "No operations on record match this filter." in corral("operations", "history", "--node", "gpu-a").err
+    assert "No operations match this filter." in corral("operations", "history", "--node", "gpu-a").err
 
 
 def test_history_sends_its_filters_to_the_frontend(corral, frontend):
@@ -151,68 +149,70 @@ def test_watching_one_is_data_on_standard_output(corral, frontend):
     done = a_target(state="success", status="success", percentage=100.0)
     frontend.on(READ, json_answer(an_operation(state="completed", progress=100.0, nodes=[done])))
     outcome = corral("operations", "watch", SHORT)
-    assert (outcome.code, outcome.out) == (0, "gpu-a: done cuda-engine 2.0.0\n")
+    assert (outcome.code, outcome.out) == (0, "gpu-a: completed cuda-engine 2.0.0\n")
 
 
-def _operation(**target: Any) -> OperationInFull:
-    return OperationInFull.model_validate(an_operation(nodes=[a_target(**target)]))
+def _operation(**target: Any) -> OperationDetailOut:
+    return OperationDetailOut.model_validate(an_operation(nodes=[a_target(**target)]))
 
 
 @pytest.mark.behaviour("CLI-14")
-def test_a_node_is_told_at_most_once_a_second_and_its_end_always():
+def test_node_progress_is_printed_at_most_once_a_second_and_its_end_always():
     working = {"state": "working", "phase": "downloading", "total": 10_000}
-    story = Story(_operation())
-    told = []
+    story = ProgressReporter(_operation())
+    printed = []
     for tick in range(50):
         now = tick / 10
-        story.take(_operation(**working, percentage=float(tick), current=tick * 200), now)
-        told += [(now, line) for line in story.news(now)]
-    assert [moment for moment, _ in told] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert all(later[0] - earlier[0] >= LINE_EVERY_S for earlier, later in pairwise(told))
-    assert told[-1][1] == "gpu-a: downloading  40%  7.8 KiB/9.8 KiB  2 KiB/s  1s left"
+        story.apply_update(_operation(**working, percentage=float(tick), current=tick * 200), now)
+        printed += [(now, line) for line in story.list_new_lines(now)]
+    assert [moment for moment, _ in printed] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert all(later[0] - earlier[0] >= LINE_EVERY_S for earlier, later in pairwise(printed))
+    assert printed[-1][1] == "gpu-a: downloading  40%  7.8 KiB/9.8 KiB  2 KiB/s  1s left"
     end = _operation(state="success", percentage=100.0)
-    assert story.take(end, 5.0) == ["gpu-a: done cuda-engine 2.0.0"]
-    assert story.take(end, 5.1) == []
-    assert story.news(9.0) == []
+    assert story.apply_update(end, 5.0) == ["gpu-a: completed cuda-engine 2.0.0"]
+    assert story.apply_update(end, 5.1) == []
+    assert story.list_new_lines(9.0) == []
 
 
-def test_a_node_that_has_not_moved_is_not_told_again():
-    story = Story(_operation())
-    assert story.news(0.0) == ["gpu-a: waits"]
-    assert story.news(5.0) == []
+def test_node_progress_is_not_printed_again_when_it_has_not_changed():
+    story = ProgressReporter(_operation())
+    assert story.list_new_lines(0.0) == ["gpu-a: queued"]
+    assert story.list_new_lines(5.0) == []
 
 
 def test_a_node_that_failed_says_why_and_when_it_is_tried_again():
-    story = Story(_operation(state="queued", attempt=2, error="The source does not answer."))
-    assert story.news(0.0) == ["gpu-a: waits for try 3 of 10, 60s after the last  The source does not answer."]
+    story = ProgressReporter(_operation(state="queued", attempt=2, error="The source does not respond."))
+    assert story.list_new_lines(0.0) == [
+        "gpu-a: retrying: attempt 3 of 10, 60s after the last  The source does not respond."
+    ]
 
 
 def test_progress_line_shows_the_first_line_of_an_error_only():
     said = "This machine cannot reach index.invalid: its name cannot be resolved.\nerror: Failed to fetch\n  cause: dns"
-    (line,) = Story(_operation(state="queued", attempt=1, error=said)).news(0.0)
+    (line,) = ProgressReporter(_operation(state="queued", attempt=1, error=said)).list_new_lines(0.0)
     assert line.endswith("  This machine cannot reach index.invalid: its name cannot be resolved.")
 
 
 def test_an_end_says_what_the_node_has_now_in_one_line():
     back = _operation(state="success", previous_version="1.0", is_rollback=True).nodes[0]
-    assert end_line(back) == "gpu-a: rolled back to 1.0"
+    assert format_end_line(back) == "gpu-a: rolled back to 1.0"
     failed = _operation(state="error", error="The check ended with 1.\n\tNo library.\x1b[2J").nodes[0]
     assert (
-        end_line(failed)
+        format_end_line(failed)
         == "gpu-a: failed cuda-engine 2.0.0: The check ended with 1.  No library.\N{REPLACEMENT CHARACTER}[2J"
     )
 
 
-def test_a_speed_is_that_of_the_last_seconds_and_unknown_when_nobody_can_say():
-    speed = Speed()
-    assert speed.per_second() is None
-    speed.take(0.0, 0)
-    assert speed.per_second() is None
+def test_progress_speed_is_of_the_last_seconds_or_unknown():
+    speed = SpeedMeter()
+    assert speed.compute_per_second() is None
+    speed.add_sample(0.0, 0)
+    assert speed.compute_per_second() is None
     for second in range(1, 20):
-        speed.take(float(second), second * 10)
-    assert speed.per_second() == 10.0
+        speed.add_sample(float(second), second * 10)
+    assert speed.compute_per_second() == 10.0
     for second in range(20, 40):
-        speed.take(float(second), 190 + (second - 19) * 100)
-    assert speed.per_second() == 100.0
-    speed.take(41.0, 5)
-    assert speed.per_second() is None
+        speed.add_sample(float(second), 190 + (second - 19) * 100)
+    assert speed.compute_per_second() == 100.0
+    speed.add_sample(41.0, 5)
+    assert speed.compute_per_second() is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from typing import Any
 
 import pytest
 
-from corral.cli import users as users_command
+from corral.cli import access
 from tests.unit.cli.conftest import bodies
 from tests.unit.client.standin import KEY, NOON, a_cluster, a_key, json_answer
 
@@ -20,7 +22,6 @@ def a_user(**changes):
     return user | changes
 
 
-@pytest.mark.behaviour("GW-130")
 def test_a_key_is_made_with_everything_that_it_may(corral, frontend):
     frontend.on("GET /api/keys", json_answer([]))
     frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
@@ -40,7 +41,6 @@ def test_a_key_is_made_with_everything_that_it_may(corral, frontend):
     }
 
 
-@pytest.mark.behaviour("GW-130")
 def test_a_limit_replaces_the_one_of_its_model_and_leaves_the_others(corral, frontend):
     limits = [{"model": "", "tokens_per_day": 5}, {"model": "a", "requests_per_minute": 1}]
     frontend.on("GET /api/keys", json_answer([a_key()]))
@@ -61,7 +61,6 @@ def _said(limit):
     return {name: value for name, value in limit.items() if value is not None}
 
 
-@pytest.mark.behaviour("GW-129")
 def test_a_rotated_key_may_leave_the_old_one_some_time(corral, frontend):
     frontend.on("GET /api/keys", json_answer([a_key()]))
     frontend.on("POST /api/keys/k1/rotate", json_answer(a_key(key="ck_newer", previous_until=NOON.isoformat()), 201))
@@ -72,8 +71,30 @@ def test_a_rotated_key_may_leave_the_old_one_some_time(corral, frontend):
     assert corral("keys", "rotate", "ci", "--grace", "soon").err.startswith("error: --grace is not a duration")
 
 
-@pytest.mark.behaviour("GW-130")
-def test_a_change_sends_only_what_was_said(corral, frontend):
+class ClosedPipe(io.StringIO):
+    """Standard output whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.behaviour("KEY-2")
+def test_keys_rotate_writes_the_key_file_when_nobody_reads_standard_output(corral, frontend, monkeypatch, tmp_path):
+    monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "state.json").write_text(json.dumps({"url": frontend.url}))
+    (tmp_path / "admin.key").write_text(f"{KEY}\n")
+    frontend.on("GET /api/keys", json_answer([a_key()]))
+    nothing = dict.fromkeys(("user_id", "node_id", "models"))
+    frontend.on("GET /api/me", json_answer({"name": "ci", "scope": "admin", "key_id": "k1", "limits": [], **nothing}))
+    frontend.on("POST /api/keys/k1/rotate", json_answer(a_key(key="ck_newer"), 201))
+    frontend.keys.add("ck_newer")
+    monkeypatch.setattr(sys, "stdout", ClosedPipe())
+    corral("keys", "rotate", "ci")
+    assert (tmp_path / "admin.key").read_text() == "ck_newer\n"
+
+
+def test_key_change_sends_only_the_given_fields(corral, frontend):
     frontend.on("GET /api/keys", json_answer([a_key()]))
     frontend.on("PATCH /api/keys/k1", json_answer(a_key()))
     corral("keys", "change", "ci", "--scope", "infer")
@@ -86,7 +107,6 @@ def test_a_change_sends_only_what_was_said(corral, frontend):
     ]
 
 
-@pytest.mark.behaviour("GW-130")
 def test_a_key_is_shown_with_what_it_may_and_how_much(corral, frontend):
     limits = [{"model": "", "requests_per_minute": 60}, {"model": "llama", "tokens_per_month": 7}]
     shown = a_key(scope="infer", models=["llama-*"], user_name="ada", limits=limits)
@@ -104,7 +124,6 @@ def test_a_key_is_shown_with_what_it_may_and_how_much(corral, frontend):
     assert corral("keys", "list").out.splitlines()[1].count("never") == 1
 
 
-@pytest.mark.behaviour("GW-130")
 @pytest.mark.parametrize(
     "words",
     [
@@ -115,7 +134,7 @@ def test_a_key_is_shown_with_what_it_may_and_how_much(corral, frontend):
         ("users", "create", "ada", "--scope", "root", "--no-password"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_sentence_before_anything_is_sent(corral, frontend, words):
+def test_invalid_key_options_are_refused_before_a_request(corral, frontend, words):
     outcome = corral(*words)
     assert outcome.code == 1
     assert outcome.err.startswith("error: ")
@@ -123,7 +142,6 @@ def test_what_makes_no_sense_is_refused_with_a_sentence_before_anything_is_sent(
     assert frontend.seen == []
 
 
-@pytest.mark.behaviour("GW-131")
 def test_the_first_user_is_made_with_a_password_from_standard_input(corral, frontend):
     frontend.on("POST /api/users", json_answer(a_user(scope="admin"), 201))
     outcome = corral("users", "create", "Ada", "--admin", "--password-stdin", typed="a long password\n")
@@ -132,31 +150,27 @@ def test_the_first_user_is_made_with_a_password_from_standard_input(corral, fron
     assert "a long password" not in outcome.out + outcome.err
 
 
-@pytest.mark.behaviour("GW-131")
-def test_on_a_terminal_a_password_is_asked_for_twice(corral, frontend, monkeypatch):
+def test_create_user_reads_the_password_twice_on_a_terminal(corral, frontend, monkeypatch):
     frontend.on("POST /api/users", json_answer(a_user(), 201))
     typed = iter(["a long password", "another one"])
-    monkeypatch.setattr(users_command, "getpass", lambda *_: next(typed))
+    monkeypatch.setattr(access, "getpass", lambda *_: next(typed))
     outcome = corral("users", "create", "ada", is_terminal=True)
     assert (outcome.code, outcome.err) == (1, "error: The two passwords differ.\n")
     assert frontend.seen == []
 
 
-@pytest.mark.behaviour("GW-131")
-def test_without_a_terminal_nobody_is_asked(corral, frontend):
+def test_create_user_does_not_prompt_without_a_terminal(corral, frontend):
     outcome = corral("users", "create", "ada")
     assert outcome.code == 1
     assert "--password-stdin" in outcome.err
 
 
-@pytest.mark.behaviour("GW-131")
 def test_a_short_password_is_refused_and_not_repeated(corral, frontend):
     outcome = corral("users", "create", "ada", "--password-stdin", typed="secret1\n")
     assert outcome.code == 1
     assert "secret1" not in outcome.err
 
 
-@pytest.mark.behaviour("GW-131")
 def test_users_are_listed_changed_and_deleted_by_name(corral, frontend):
     frontend.on("GET /api/users", json_answer([a_user(), a_user(id="u2", name="bob", has_password=False)]))
     frontend.on("PATCH /api/users/u1", json_answer(a_user()))
@@ -177,7 +191,6 @@ def test_users_are_listed_changed_and_deleted_by_name(corral, frontend):
     ]
 
 
-@pytest.mark.behaviour("GW-130")
 def test_a_key_that_may_only_ask_models_can_log_in(corral, frontend):
     refusal = {"code": "not_allowed", "message": "shop may only ask models.", "type": "corral_error", "hint": None}
     frontend.on("GET /api/cluster", json_answer({"error": refusal}, 403))
@@ -186,6 +199,6 @@ def test_a_key_that_may_only_ask_models_can_log_in(corral, frontend):
     frontend.on("GET /api/me", json_answer(me))
     outcome = corral("login", frontend.url, "--key-stdin", typed=f"{KEY}\n")
     assert outcome.code == 0
-    assert "as shop, who may infer" in outcome.err
+    assert "as shop, with scope infer" in outcome.err
     frontend.on("GET /api/cluster", json_answer(a_cluster()))
     assert "frontend front-1" in corral("login", frontend.url, "--key-stdin", typed=f"{KEY}\n").err

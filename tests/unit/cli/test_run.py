@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from corral.cli.working import own_tasks
+from corral.cli.command import make_tasks
 from tests.unit.cli.conftest import Corral, bodies
 from tests.unit.client.standin import (
     KEY,
@@ -48,7 +48,7 @@ def says(*words: str, ends: bool = True, error: str = "") -> Answer:
 
 
 def is_loading(**loading: Any) -> Answer:
-    hint = "The load goes on; ask again after the time in Retry-After."
+    hint = "The load continues. Retry after the time in Retry-After."
     details = {"loading": {"model": "smollm2", "state": "staging", "progress": 40.0} | loading}
     error = {
         "code": "model_loading",
@@ -79,8 +79,8 @@ def test_the_question_may_come_from_standard_input_alone_or_beside_words(corral:
     frontend.on(ROUTE, says("yes"))
     assert corral("run", "smollm2", typed="from a pipe\n").code == 0
     assert corral("run", "smollm2", "Summarise this:", "-", typed="a long text\n").code == 0
-    asked = [sent["messages"][-1]["content"] for sent in bodies(frontend, ROUTE)]
-    assert asked == ["from a pipe", "Summarise this:\n\na long text"]
+    questions = [sent["messages"][-1]["content"] for sent in bodies(frontend, ROUTE)]
+    assert questions == ["from a pipe", "Summarise this:\n\na long text"]
     for nothing in (corral("run", "smollm2", is_terminal=True), corral("run", "smollm2", typed=" \n")):
         assert nothing.code == 1
         assert "hint: corral run MODEL" in nothing.err
@@ -99,33 +99,32 @@ def test_as_json_an_answer_is_one_object_with_its_usage(corral: Corral, frontend
     }
 
 
-@pytest.mark.behaviour("CLI-RUN-2")
-def test_a_model_that_is_being_loaded_is_followed_and_then_asked_again(corral: Corral, frontend: StandIn) -> None:
+def test_run_follows_a_loading_model_and_then_repeats_the_request(corral: Corral, frontend: StandIn) -> None:
     frontend.on(ROUTE, is_loading(operation_id=OPERATION), says("at last"))
     done = an_operation(kind="model_load", name="smollm2", state="completed", isBackend=False, nodes=[])
     frontend.on(f"GET /api/operations/{OPERATION}", json_answer(done))
-    told = corral("run", "smollm2", "x", "--json")
-    assert told.code == 0
-    assert json.loads(told.out)["content"] == "at last"
-    assert "smollm2: completed" in told.err
+    outcome = corral("run", "smollm2", "x", "--json")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["content"] == "at last"
+    assert "smollm2: completed" in outcome.err
     assert [seen.headers["Prefer"] for seen in frontend.seen if seen.path == "/v1/chat/completions"] == ["wait=2"] * 2
 
 
-@pytest.mark.behaviour("CLI-RUN-2")
-def test_a_refusal_is_told_once_with_its_hint(corral: Corral, frontend: StandIn) -> None:
-    frontend.on(ROUTE, refusal(404, "model_not_found", "There is no model named 'x'. Was y meant?", "Was y meant?"))
-    told = corral("run", "x", "hello")
-    assert told.code == 1
-    assert told.err == "error: There is no model named 'x'.\n\nhint: Was y meant?\n"
-    assert told.out == ""
+def test_run_prints_a_refusal_once_with_its_hint(corral: Corral, frontend: StandIn) -> None:
+    frontend.on(
+        ROUTE, refusal(404, "model_not_found", "There is no model named 'x'. Did you mean y?", "Did you mean y?")
+    )
+    outcome = corral("run", "x", "hello")
+    assert outcome.code == 1
+    assert outcome.err == "error: There is no model named 'x'.\n\nhint: Did you mean y?\n"
+    assert outcome.out == ""
 
 
-@pytest.mark.behaviour("CLI-RUN-2")
 def test_an_answer_that_breaks_off_is_an_error_after_what_was_said(corral: Corral, frontend: StandIn) -> None:
     frontend.on(ROUTE, says("half", error="The engine went away."))
-    told = corral("run", "smollm2", "x")
-    assert (told.code, told.out) == (1, "half")
-    assert "The engine went away." in told.err
+    outcome = corral("run", "smollm2", "x")
+    assert (outcome.code, outcome.out) == (1, "half")
+    assert "The engine went away." in outcome.err
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal(corral: Corral, frontend: StandIn) -> None:
@@ -133,8 +132,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(corral: Corral,
     assert "\x1b" not in corral("run", "smollm2", "x").out
 
 
-@pytest.mark.behaviour("CLI-RUN-3")
-def test_a_chat_remembers_what_was_said_until_it_begins_anew(corral: Corral, frontend: StandIn) -> None:
+def test_chat_keeps_its_messages_until_it_is_reset(corral: Corral, frontend: StandIn) -> None:
     frontend.on("GET /v1/models/smollm2", json_answer(a_model("smollm2")))
     frontend.on(ROUTE, says("one"), says("two"), says("three"))
     done = corral("chat", "smollm2", "--system", "Be brief.", typed="first\n\nsecond\n/new\nthird\n")
@@ -147,46 +145,42 @@ def test_a_chat_remembers_what_was_said_until_it_begins_anew(corral: Corral, fro
     ]
 
 
-@pytest.mark.behaviour("CLI-RUN-3")
 def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corral: Corral, frontend: StandIn) -> None:
     frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
-    told = corral("chat", "nope", typed="hello\n", is_terminal=True)
-    assert told.code == 1
-    assert "There is no model named 'nope'." in told.err
+    outcome = corral("chat", "nope", typed="hello\n", is_terminal=True)
+    assert outcome.code == 1
+    assert "There is no model named 'nope'." in outcome.err
     assert bodies(frontend, ROUTE) == []
 
 
-@pytest.mark.behaviour("CLI-RUN-3")
 def test_without_a_terminal_a_chat_tells_a_wrong_name_in_a_sentence_and_nothing_else(
     corral: Corral, frontend: StandIn
 ) -> None:
     frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
-    told = corral("chat", "nope", typed="hello\n")
-    assert told.code == 1
-    assert told.err.startswith("error: There is no model named 'nope'.")
-    assert "Traceback" not in told.err + told.out
-    assert KEY not in told.err + told.out
+    outcome = corral("chat", "nope", typed="hello\n")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: There is no model named 'nope'.")
+    assert "Traceback" not in outcome.err + outcome.out
+    assert KEY not in outcome.err + outcome.out
 
 
-@pytest.mark.behaviour("CLI-RUN-3")
 def test_chat_with_unknown_model_and_closed_input_is_refused(corral: Corral, frontend: StandIn) -> None:
     frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
     assert corral("chat", "nope", typed="").code == 1
 
 
-@pytest.mark.behaviour("CLI-RUN-3")
 @pytest.mark.parametrize("words", [("chat", "nope"), ("run", "nope", "hello")])
-def test_unknown_model_is_told_once_with_models_instead_of_a_request(
+def test_run_prints_an_unknown_model_once_with_the_models_that_exist(
     corral: Corral, frontend: StandIn, words: tuple[str, ...]
 ) -> None:
-    hint = "GET /v1/models lists what it may ask for."
+    hint = "GET /v1/models lists the models that it may use."
     wrong = refusal(404, "model_not_found", f"There is no model named 'nope'. {hint}", hint)
     frontend.on("GET /v1/models/nope", wrong)
     frontend.on(ROUTE, wrong)
     frontend.on("GET /v1/models", json_answer({"object": "list", "data": [a_model("smollm2"), a_model("qwen")]}))
-    told = corral(*words)
-    assert told.code == 1
-    assert told.err == "error: There is no model named 'nope'.\n\nhint: There are: smollm2, qwen.\n"
+    outcome = corral(*words)
+    assert outcome.code == 1
+    assert outcome.err == "error: There is no model named 'nope'.\n\nhint: There are: smollm2, qwen.\n"
 
 
 def a_model(name: str) -> dict[str, Any]:
@@ -197,12 +191,12 @@ async def test_a_task_of_a_command_that_crashes_shows_no_key(capsys: pytest.Capt
     async def crash(key: str) -> None:
         raise ArithmeticError(f"a key of {len(key)} letters")
 
-    work = own_tasks("test")
+    work = make_tasks("test")
     work.start(crash(KEY), name="crash")
     await work.join()
-    told = capsys.readouterr()
-    assert "ArithmeticError: a key of" in told.err
-    assert KEY not in told.err + told.out
+    printed = capsys.readouterr()
+    assert "ArithmeticError: a key of" in printed.err
+    assert KEY not in printed.err + printed.out
 
 
 def a_model_plan(**changes: Any) -> dict[str, Any]:
@@ -210,7 +204,7 @@ def a_model_plan(**changes: Any) -> dict[str, Any]:
     return plan | {"exists": False} | changes
 
 
-def asked(operation_id: str) -> dict[str, Any]:
+def make_admission(operation_id: str) -> dict[str, Any]:
     return admitted(id=operation_id, jobID=operation_id, uuid=operation_id) | {"name": "smollm2-135m", "status": "/x"}
 
 
@@ -225,7 +219,7 @@ def empty(frontend: StandIn) -> StandIn:
     """A cluster with one node that has nothing."""
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     frontend.on(HAS, json_answer([]))
-    frontend.on(PLAN, json_answer(a_model_plan()), json_answer(asked(FILES), 202))
+    frontend.on(PLAN, json_answer(a_model_plan()), json_answer(make_admission(FILES), 202))
     frontend.on(INSTALL, json_answer(admitted(id=ENGINE, jobID=ENGINE, uuid=ENGINE), 202))
     for operation_id, kind in ((ENGINE, "backend_install"), (FILES, "model_install")):
         done = an_operation(id=operation_id, jobID=operation_id, kind=kind, state="completed", nodes=[])
@@ -239,8 +233,8 @@ def test_try_installs_the_engine_and_the_model_asks_and_says_what_to_do_next(cor
     done = corral("try")
     assert (done.code, done.out) == (0, "Because of hay.\n")
     for said in (
-        "Installing the engine llama-cpp on gpu-a",
-        "Fetching the model smollm2-135m (93.8 MiB)",
+        "Installing the backend llama-cpp on gpu-a",
+        "Downloading the model smollm2-135m (93.8 MiB)",
         "corral chat",
     ):
         assert said in done.err
@@ -251,7 +245,7 @@ def test_try_installs_the_engine_and_the_model_asks_and_says_what_to_do_next(cor
 
 
 @pytest.mark.behaviour("CLI-RUN-4")
-def test_a_second_try_only_asks(corral: Corral, empty: StandIn) -> None:
+def test_second_corral_try_only_sends_the_request(corral: Corral, empty: StandIn) -> None:
     empty.on(PLAN, json_answer(a_model_plan(exists=True)))
     empty.on(HAS, json_answer([{"name": "cpu-llama-cpp", "meta": "llama-cpp"}]))
     done = corral("try", "And why?", "--json")
@@ -263,9 +257,9 @@ def test_a_second_try_only_asks(corral: Corral, empty: StandIn) -> None:
 def test_a_try_ends_with_the_first_thing_that_fails(corral: Corral, empty: StandIn) -> None:
     failed = an_operation(id=ENGINE, jobID=ENGINE, state="failed", error="The disk is full.", nodes=[])
     empty.on(f"GET /api/operations/{ENGINE}", json_answer(failed))
-    told = corral("try")
-    assert (told.code, told.out) == (1, "")
-    assert "The disk is full." in told.err
-    assert f"hint: corral operations show {ENGINE}" in told.err
+    outcome = corral("try")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "The disk is full." in outcome.err
+    assert f"hint: corral operations show {ENGINE}" in outcome.err
     empty.on("GET /api/nodes", json_answer([a_node(status="pending", schedulable=False)]))
     assert "hint: corral nodes approve gpu-a" in corral("try").err

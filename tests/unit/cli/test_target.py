@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from corral.cli.credentials import Login, credentials_path, read_login, store_login
+from corral.cli.credentials import StoredLogin, get_credentials_path, read_login, store_login
 from corral.cli.target import find_target
 from tests.unit.client.standin import KEY, StandIn, a_cluster, json_answer, served_in_a_thread
 
@@ -22,10 +22,10 @@ def a_home(path, url: str = OURS, key: str | None = "ck_home"):
 
 
 @pytest.mark.behaviour("CLI-5")
-def test_what_was_said_wins_over_the_login_and_that_over_the_local_cluster(tmp_path, monkeypatch):
+def test_flag_wins_over_login_and_login_over_the_local_cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("CORRAL_HOME", str(a_home(tmp_path / "home")))
     assert (find_target({}).url, find_target({}).key) == (OURS, "ck_home")
-    store_login(Login(url="http://login:1", key="ck_login"))
+    store_login(StoredLogin(url="http://login:1", key="ck_login"))
     assert (find_target({}).url, find_target({}).key) == ("http://login:1", "ck_login")
     monkeypatch.setenv("CORRAL_URL", "http://env:1")
     monkeypatch.setenv("CORRAL_KEY", "ck_env")
@@ -37,7 +37,7 @@ def test_what_was_said_wins_over_the_login_and_that_over_the_local_cluster(tmp_p
 @pytest.mark.behaviour("CLI-5")
 def test_a_key_is_not_sent_to_another_address(tmp_path, monkeypatch):
     monkeypatch.setenv("CORRAL_HOME", str(a_home(tmp_path / "home")))
-    store_login(Login(url="http://login:1", key="ck_login"))
+    store_login(StoredLogin(url="http://login:1", key="ck_login"))
     assert find_target({"url": "http://elsewhere:1"}).key is None
     assert find_target({"url": "http://login:1"}).key == "ck_login"
     assert find_target({"url": OURS}).key == "ck_home"
@@ -61,7 +61,7 @@ def test_an_unreadable_state_is_no_cluster(corral, tmp_path, state):
     (tmp_path / ".corral" / "run" / "state.json").write_text(state)
     outcome = corral("nodes", "list")
     assert outcome.code == 1
-    assert outcome.err.startswith("error: No cluster is known.")
+    assert outcome.err.startswith("error: There is no cluster to talk to.")
     assert "`corral up`" in outcome.err
 
 
@@ -73,14 +73,13 @@ def test_an_address_that_does_not_answer_gets_advice_by_how_it_was_found(corral,
     a_home(tmp_path / ".corral", free.url)
     local = corral("cluster")
     assert local.code == 1
-    assert f"{free.url} does not answer" in local.err
+    assert f"{free.url} does not respond" in local.err
     assert "`corral up` starts it" in local.err
     assert "Is the address right" in corral("cluster", "--url", free.url).err
-    store_login(Login(url=free.url, key="k"))
-    assert "`corral logout` forgets it" in corral("cluster").err
+    store_login(StoredLogin(url=free.url, key="k"))
+    assert "`corral logout` deletes the login" in corral("cluster").err
 
 
-@pytest.mark.behaviour("CLI-6")
 def test_login_checks_the_key_and_keeps_it_for_its_owner_only(corral, frontend, monkeypatch):
     monkeypatch.delenv("CORRAL_URL")
     monkeypatch.delenv("CORRAL_KEY")
@@ -88,19 +87,18 @@ def test_login_checks_the_key_and_keeps_it_for_its_owner_only(corral, frontend, 
     outcome = corral("login", frontend.url, "--key-stdin", typed=f"{KEY}\n")
     assert (outcome.code, outcome.out) == (0, "")
     assert KEY not in outcome.err
-    assert credentials_path().stat().st_mode & 0o777 == 0o600
-    assert credentials_path().parent.stat().st_mode & 0o777 == 0o700
-    assert read_login() == Login(url=frontend.url, key=KEY)
+    assert get_credentials_path().stat().st_mode & 0o777 == 0o600
+    assert get_credentials_path().parent.stat().st_mode & 0o777 == 0o700
+    assert read_login() == StoredLogin(url=frontend.url, key=KEY)
     assert corral("cluster").code == 0
     assert corral("logout").code == 0
     assert read_login() is None
     assert corral("logout").code == 0
 
 
-@pytest.mark.behaviour("CLI-6")
 def test_a_wrong_key_is_not_kept_and_an_older_login_stays(corral, frontend, monkeypatch):
     monkeypatch.delenv("CORRAL_KEY")
-    before = Login(url="http://login:1", key="ck_login")
+    before = StoredLogin(url="http://login:1", key="ck_login")
     store_login(before)
     outcome = corral("login", frontend.url, "--key-stdin", typed="ck_wrong\n")
     assert outcome.code == 1
@@ -108,13 +106,12 @@ def test_a_wrong_key_is_not_kept_and_an_older_login_stays(corral, frontend, monk
     assert read_login() == before
 
 
-@pytest.mark.behaviour("CLI-6")
 def test_a_login_over_an_open_file_closes_it(corral):
-    store_login(Login(url="http://login:1", key="a"))
-    credentials_path().chmod(0o644)
-    store_login(Login(url="http://login:1", key="b"))
-    assert credentials_path().stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in credentials_path().parent.iterdir()] == ["credentials.toml"]
+    store_login(StoredLogin(url="http://login:1", key="a"))
+    get_credentials_path().chmod(0o644)
+    store_login(StoredLogin(url="http://login:1", key="b"))
+    assert get_credentials_path().stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in get_credentials_path().parent.iterdir()] == ["credentials.toml"]
 
 
 @pytest.mark.parametrize("typed", ["", "\n"])
@@ -126,8 +123,8 @@ def test_login_without_a_key_says_how_to_give_one(corral, frontend, monkeypatch,
 
 
 def test_a_damaged_login_is_named(corral):
-    store_login(Login(url="http://login:1", key="a"))
-    credentials_path().write_text("url = ")
+    store_login(StoredLogin(url="http://login:1", key="a"))
+    get_credentials_path().write_text("url = ")
     outcome = corral("cluster")
     assert outcome.code == 1
-    assert str(credentials_path()) in outcome.err
+    assert str(get_credentials_path()) in outcome.err

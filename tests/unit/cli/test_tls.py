@@ -69,5 +69,5 @@ def test_address_that_ends_with_v1_is_refused_with_the_right_one(corral, fronten
     url = f"{frontend.url}/v1"
     outcome = corral(*words, *([url] if "login" in words else ["--url", url]), typed=KEY)
     assert outcome.code == 1
-    assert f"leave /v1 out: {frontend.url}" in outcome.err
+    assert f"leave out /v1 here: {frontend.url}" in outcome.err
     assert not frontend.seen

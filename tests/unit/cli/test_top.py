@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
@@ -16,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from corral.cli.top import _number, _seconds, screen
+from corral.cli.top import _format_number, _format_seconds, render_screen
 from corral.wire.live import LiveOut
+from tests.support.children import start_child
 from tests.unit.client.standin import KEY, NOON, json_answer, refusal
 
 
@@ -58,7 +58,6 @@ def a_look(**changes: Any) -> dict[str, Any]:
     return look | changes
 
 
-@pytest.mark.behaviour("GW-187")
 def test_one_look_shows_models_replicas_and_how_fast_they_are(corral, frontend):
     frontend.on("GET /api/live", json_answer(a_look()))
     outcome = corral("top", "--once")
@@ -76,13 +75,12 @@ def test_one_look_shows_models_replicas_and_how_fast_they_are(corral, frontend):
     ]
 
 
-@pytest.mark.behaviour("GW-187")
-def test_json_is_what_the_frontend_told(corral, frontend):
+def test_top_json_is_the_answer_of_the_frontend(corral, frontend):
     frontend.on("GET /api/live", json_answer(a_look()))
     assert json.loads(corral("top", "--once", "--json").out) == LiveOut.model_validate(a_look()).model_dump(mode="json")
 
 
-def test_what_does_not_work_is_said_above_the_table_and_whole():
+def test_top_shows_degradations_above_the_table():
     long = "NATS is away since noon: nodes get no commands; what is loaded is served, and usage is counted."
     lines = drawn(a_look(degraded=[long])).splitlines()
     assert lines[3].startswith("degraded: NATS is away since noon:")
@@ -92,11 +90,11 @@ def test_what_does_not_work_is_said_above_the_table_and_whole():
 
 def test_a_replica_that_is_left_out_is_not_called_loaded():
     model = a_live_model(replicas=[a_replica(breaker="open"), a_replica("gpu-b", breaker="half_open")])
-    assert drawn(a_look(models=[model])).count("failing") == 2
+    assert drawn(a_look(models=[model])).count("excluded") == 2
 
 
 def test_an_idle_cluster_says_so():
-    assert "No model is loaded and nobody asks for one." in drawn(a_look(models=[], idle_models=0))
+    assert "No models are loaded and no requests are in flight." in drawn(a_look(models=[], idle_models=0))
 
 
 def test_a_wider_terminal_shows_more():
@@ -105,7 +103,6 @@ def test_a_wider_terminal_shows_more():
     assert "12ms" in drawn(a_look(), width=120)
 
 
-@pytest.mark.behaviour("GW-187")
 @given(
     names=st.lists(st.text(min_size=1, max_size=60), max_size=12),
     width=st.integers(80, 200),
@@ -124,7 +121,7 @@ def test_every_line_fits_the_terminal_whatever_is_shown(names, width, height, va
 
 
 def test_a_name_cannot_control_the_terminal_not_even_with_colours():
-    text = screen(LiveOut.model_validate(a_look(models=[a_live_model("evil\x1b[2J\n")])), width=80, colour=True)
+    text = render_screen(LiveOut.model_validate(a_look(models=[a_live_model("evil\x1b[2J\n")])), width=80, colour=True)
     assert "\x1b[2J" not in text
 
 
@@ -132,7 +129,7 @@ def test_a_name_cannot_control_the_terminal_not_even_with_colours():
     ("value", "text"), [(0.0, "0.0"), (99.94, "99.9"), (99.96, "100"), (9999.4, "9999"), (9999.6, "10k"), (2e6, "2.0M")]
 )
 def test_numbers_are_short(value, text):
-    assert _number(value) == text
+    assert _format_number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -140,21 +137,20 @@ def test_numbers_are_short(value, text):
     [(None, "-"), (0.0012, "1.2ms"), (0.0999, "100ms"), (0.9994, "999ms"), (0.9996, "1.0s"), (99.96, "100s")],
 )
 def test_times_are_short(value, text):
-    assert _seconds(value) == text
+    assert _format_seconds(value) == text
 
 
 def drawn(look: dict[str, Any], *, width: int = 80, height: int | None = None) -> str:
-    return screen(LiveOut.model_validate(look), width=width, height=height)
+    return render_screen(LiveOut.model_validate(look), width=width, height=height)
 
 
-@pytest.mark.behaviour("GW-187")
 def test_on_a_terminal_it_is_drawn_anew_and_outlives_a_frontend_that_goes(frontend, tmp_path):
     first, last = json_answer(a_look()), json_answer(a_look(models=[a_live_model("another-model")]))
     away = refusal(503, "starting", "This frontend is starting.")
     frontend.on("GET /api/live", first, away, away, away, away, last)
     ours, theirs = pty.openpty()
     environment = {"HOME": str(tmp_path), "CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "COLUMNS": "90", "LINES": "30"}
-    with subprocess.Popen(
+    with start_child(
         [sys.executable, "-m", "corral", "top"],
         stdin=theirs,
         stdout=theirs,
@@ -173,4 +169,4 @@ def test_on_a_terminal_it_is_drawn_anew_and_outlives_a_frontend_that_goes(fronte
     os.close(ours)
     assert process.returncode == 130
     assert "llama-8b" in shown
-    assert "Trying again; this is how it was." in shown
+    assert "Retrying; these are the last known numbers." in shown

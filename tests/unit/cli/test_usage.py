@@ -26,22 +26,20 @@ SMALL = {"model": "a-small-one"} | _sums(100, 1_000, 500, errors=2)
 LARGE = {"model": "large"} | _sums(7, 20_000, 1_000_000, cached_tokens=12_000)
 
 
-@pytest.mark.behaviour("GW-170")
 def test_the_table_has_the_most_first_and_a_total(corral, frontend):
     frontend.on("GET /api/usage", json_answer(_usage(SMALL, LARGE)))
     outcome = corral("usage")
     assert outcome.code == 0
     assert outcome.out.splitlines() == [
-        "MODEL         REQUESTS   ERRORS   PROMPTS   CACHED     ANSWERS      TOKENS   SHARE",
-        "large                7        0    20,000   12,000   1,000,000   1,020,000   ████████████ 100%",
-        "a-small-one        100        2     1,000        0         500       1,500                 <1%",
-        "total              107        2    21,000   12,000   1,000,500   1,021,500   ████████████ 100%",
+        "MODEL         REQUESTS   ERRORS   PROMPT   CACHED   COMPLETION      TOKENS   SHARE",
+        "large                7        0   20,000   12,000    1,000,000   1,020,000   ████████████ 100%",
+        "a-small-one        100        2    1,000        0          500       1,500                 <1%",
+        "total              107        2   21,000   12,000    1,000,500   1,021,500   ████████████ 100%",
     ]
     assert "from 2026-01-02 12:00 until now (UTC)" in outcome.err
 
 
-@pytest.mark.behaviour("GW-170")
-def test_what_is_told_by_time_goes_on_in_time(corral, frontend):
+def test_usage_by_time_is_printed_in_order_of_time(corral, frontend):
     days = [{"at": f"2026-01-0{day}T00:00:00Z", "user": "ada"} | _sums(day) for day in (1, 2)]
     frontend.on("GET /api/usage", json_answer(_usage(*days, by=("day", "user"))))
     lines = corral("usage", "--by", "day,user").out.splitlines()
@@ -50,8 +48,7 @@ def test_what_is_told_by_time_goes_on_in_time(corral, frontend):
     assert lines[2].endswith("67%")
 
 
-@pytest.mark.behaviour("GW-170")
-def test_what_was_asked_goes_to_the_frontend(corral, frontend):
+def test_usage_options_are_sent_to_the_frontend(corral, frontend):
     frontend.on("GET /api/me/usage", json_answer(_usage(SMALL)))
     assert corral("usage", "--mine", "--by", "model, day", "--since", "2026-01-01", "--until", "24h").code == 0
     (seen,) = frontend.seen
@@ -60,7 +57,6 @@ def test_what_was_asked_goes_to_the_frontend(corral, frontend):
     assert seen.query["to"].endswith("+00:00")
 
 
-@pytest.mark.behaviour("GW-170")
 def test_csv_is_printed_as_it_comes(corral, frontend):
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text="model,requests\na,1\n", content_type="text/csv")
@@ -71,31 +67,30 @@ def test_csv_is_printed_as_it_comes(corral, frontend):
     assert frontend.seen[0].query["format"] == "csv"
 
 
-@pytest.mark.behaviour("GW-170")
-def test_json_is_what_the_frontend_told(corral, frontend):
+def test_usage_json_is_the_answer_of_the_frontend(corral, frontend):
     frontend.on("GET /api/usage", json_answer(_usage(SMALL)))
-    told = json.loads(corral("usage", "--json").out)
-    assert told["rows"] == [SMALL]
-    assert told["total"] == {name: SMALL[name] for name in told["total"]}
+    printed = json.loads(corral("usage", "--json").out)
+    assert printed["rows"] == [SMALL]
+    assert printed["total"] == {name: SMALL[name] for name in printed["total"]}
 
 
-def test_estimates_and_missing_rows_are_said(corral, frontend):
+def test_usage_mentions_estimates_and_missing_rows(corral, frontend):
     row = SMALL | {"estimated_tokens": 1234}
     frontend.on("GET /api/usage", json_answer(_usage(row, is_cut=True)))
     said = corral("usage").err
-    assert "1,234 tokens of answers are estimates" in said
+    assert "1,234 output tokens are estimates" in said
     assert "--csv" in said
 
 
-def test_nothing_used_is_said_and_prints_nothing(corral, frontend):
+def test_usage_without_rows_prints_only_a_message(corral, frontend):
     frontend.on("GET /api/usage", json_answer(_usage()))
     outcome = corral("usage", "--until", "2026-02-01")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err.startswith("Nothing was used from 2026-01-02 12:00 until now")
+    assert outcome.err.startswith("There was no usage from 2026-01-02 12:00 until now")
 
 
 @pytest.mark.parametrize("words", [("--since", "soon"), ("--until", "9" * 40 + "d")])
-def test_what_makes_no_sense_is_refused_with_a_hint(words, corral, frontend):
+def test_invalid_usage_options_are_refused_with_a_hint(words, corral, frontend):
     outcome = corral("usage", *words)
     assert outcome.code == 1
     assert outcome.err.startswith("error: ")
@@ -106,5 +101,5 @@ def test_what_makes_no_sense_is_refused_with_a_hint(words, corral, frontend):
 def test_usage_refuses_csv_and_json_together(corral, frontend):
     outcome = corral("usage", "--csv", "--json")
     assert outcome.code == 1
-    assert json.loads(outcome.err)["error"]["hint"] == "Leave one of them out."
+    assert json.loads(outcome.err)["error"]["hint"] == "Give only one of them."
     assert frontend.seen == []

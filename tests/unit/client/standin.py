@@ -147,7 +147,7 @@ async def hang_up(request: web.Request) -> web.Response:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRequest:
     method: str
     path: str
     query: dict[str, str]
@@ -160,12 +160,13 @@ class StandIn:
     """`script["GET /api/nodes"]` is a list of answers; the last one stays."""
 
     script: dict[str, list[Answer]] = field(default_factory=dict)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenRequest] = field(default_factory=list)
     # One entry per connection to the event stream: what is written before it is cut.
     streams: list[bytes] = field(default_factory=list)
     # With this, the last stream stays open until the server ends.
     holds_last_stream: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    keys: set[str] = field(default_factory=lambda: {KEY})
     url: str = ""
 
     def on(self, route: str, *answers: Answer) -> None:
@@ -180,9 +181,11 @@ class StandIn:
         text = await request.text()
         body = await request.json() if text else None
         self.seen.append(
-            Seen(request.method, request.raw_path.split("?")[0], dict(request.query), request.headers.copy(), body)
+            SeenRequest(
+                request.method, request.raw_path.split("?")[0], dict(request.query), request.headers.copy(), body
+            )
         )
-        if request.headers.get("Authorization") != f"Bearer {KEY}":
+        if request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.keys:
             refused = refusal(401, "not_authenticated", "This key is not known.", "`corral login` stores another.")
             return await refused(request)
         if request.path in STREAMS and f"GET {request.path}" not in self.script:

@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 import pytest
 
-from corral.adapters.system import SystemClock, SystemIds
-from corral.client import Connected, CorralClient
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.client import CorralClient, StreamConnectedNotice
 from corral.domain.access import Scope
 from corral.domain.errors import CorralError, InvalidRequest, NotAuthenticated, NotFound
 from corral.wire.access import KeyIn, TokenIn
@@ -23,7 +23,7 @@ LABEL = "rack/row"
 
 @pytest.fixture
 async def client(frontend: RunningFrontend) -> AsyncIterator[CorralClient]:
-    async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIds()) as client:
+    async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
         yield client
 
 
@@ -73,29 +73,28 @@ async def test_probe_and_stop_of_a_node_that_is_off_the_bus_are_refused(frontend
 
 async def test_keys_and_tokens_live_and_die(frontend, client):
     made = await client.keys.create(KeyIn(name="ci", scope=Scope.ADMIN))
-    async with CorralClient(frontend.url, made.key, clock=SystemClock(), ids=SystemIds()) as other:
-        assert (await other.cluster()).version
+    async with CorralClient(frontend.url, made.key, clock=SystemClock(), ids=SystemIdGenerator()) as other:
+        assert (await other.cluster.get()).version
         newer = await client.keys.rotate(made.id)
         assert newer.key != made.key
         await client.keys.revoke(newer.id)
-    async with CorralClient(frontend.url, newer.key, clock=SystemClock(), ids=SystemIds()) as other:
+    async with CorralClient(frontend.url, newer.key, clock=SystemClock(), ids=SystemIdGenerator()) as other:
         with pytest.raises(NotAuthenticated):
-            await other.cluster()
+            await other.cluster.get()
     assert "ci" in {key.name for key in await client.keys.list()}
     token = await client.tokens.create(TokenIn(name="rack 2"))
     assert (await client.tokens.revoke(token.id)).state == "revoked"
     assert [listed.state for listed in await client.tokens.list()] == ["revoked"]
 
 
-@pytest.mark.behaviour("CLI-8")
 async def test_events_are_followed_over_the_restart_of_a_frontend(database_url):
-    clock, ids = SystemClock(), SystemIds()
+    clock, ids = SystemClock(), SystemIdGenerator()
     async with (
         running_frontend(database_url) as first,
         CorralClient(first.url, ADMIN_KEY, clock=clock, ids=ids) as client,
     ):
         async with aclosing(client.watch_events(topics=["token"])) as items:
-            assert isinstance(await anext(items), Connected)
+            assert isinstance(await anext(items), StreamConnectedNotice)
             await client.tokens.create(TokenIn(name="one"))
             event = await anext(items)
             assert isinstance(event, EventOut)
@@ -106,7 +105,7 @@ async def test_events_are_followed_over_the_restart_of_a_frontend(database_url):
         CorralClient(second.url, ADMIN_KEY, clock=clock, ids=ids) as client,
         aclosing(client.watch_events(event.id, topics=["token"])) as items,
     ):
-        assert isinstance(await anext(items), Connected)
+        assert isinstance(await anext(items), StreamConnectedNotice)
         missed = await anext(items)
         assert isinstance(missed, EventOut)
         assert missed.id != event.id

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.client import CorralClient
 from corral.domain.errors import (
     Conflict,
@@ -60,7 +60,7 @@ async def client(frontend: StandIn) -> AsyncIterator[CorralClient]:
 
 
 def a_client(url: str, key: str | None = KEY, **changes) -> CorralClient:
-    return CorralClient(url, key, clock=NoWaiting(), ids=SystemIds(), **changes)
+    return CorralClient(url, key, clock=NoWaiting(), ids=SystemIdGenerator(), **changes)
 
 
 async def test_nodes_are_listed_with_selector_and_status(frontend, client):
@@ -72,8 +72,8 @@ async def test_nodes_are_listed_with_selector_and_status(frontend, client):
 
 async def test_every_request_carries_the_key_and_an_id_of_its_own(frontend, client):
     frontend.on("GET /api/cluster", json_answer(a_cluster()))
-    assert (await client.cluster()).leader.term == 7
-    await client.cluster()
+    assert (await client.cluster.get()).leader.term == 7
+    await client.cluster.get()
     first, second = (seen.headers for seen in frontend.seen)
     assert first["Authorization"] == f"Bearer {KEY}"
     assert first["X-Request-Id"] != second["X-Request-Id"]
@@ -143,7 +143,6 @@ async def test_tokens_and_keys_are_made_listed_revoked_and_rotated(frontend, cli
     assert keyed == ["/api/tokens", "/api/keys", "/api/keys/k1/rotate"]
 
 
-@pytest.mark.behaviour("CLI-9")
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
@@ -154,10 +153,10 @@ async def test_tokens_and_keys_are_made_listed_revoked_and_rotated(frontend, cli
         (404, "node_not_found", NotFound),
     ],
 )
-async def test_a_refusal_comes_back_as_the_same_error(frontend, client, status, code, kind):
+async def test_error_response_raises_the_same_error_class(frontend, client, status, code, kind):
     frontend.on("GET /api/cluster", refusal(status, code, "The sentence.", "The hint."))
     with pytest.raises(kind) as caught:
-        await client.cluster()
+        await client.cluster.get()
     error = caught.value
     assert type(error) is kind
     assert (error.message, error.hint, error.slug) == ("The sentence.", "The hint.", code)
@@ -167,10 +166,9 @@ async def test_a_refusal_comes_back_as_the_same_error(frontend, client, status, 
 async def test_a_wrong_key_is_not_authenticated(frontend):
     async with a_client(frontend.url, "ck_wrong") as client:
         with pytest.raises(NotAuthenticated):
-            await client.cluster()
+            await client.cluster.get()
 
 
-@pytest.mark.behaviour("CLI-10")
 async def test_creating_is_repeated_with_the_same_key_after_a_lost_connection(frontend, client):
     frontend.on("POST /api/tokens", hang_up, json_answer(a_token(token="cj_secret"), 201))
     assert (await client.tokens.create(TokenIn())).token == "cj_secret"
@@ -178,7 +176,6 @@ async def test_creating_is_repeated_with_the_same_key_after_a_lost_connection(fr
     assert first == second
 
 
-@pytest.mark.behaviour("CLI-10")
 async def test_two_creations_have_different_keys(frontend, client):
     frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
     await client.tokens.create(TokenIn())
@@ -187,7 +184,6 @@ async def test_two_creations_have_different_keys(frontend, client):
     assert first != second
 
 
-@pytest.mark.behaviour("CLI-10")
 async def test_an_action_without_such_a_key_is_sent_once(frontend, client):
     frontend.on("POST /api/nodes/gpu-a/approve", hang_up)
     frontend.on("DELETE /api/nodes/gpu-a", hang_up)
@@ -200,18 +196,18 @@ async def test_an_action_without_such_a_key_is_sent_once(frontend, client):
 async def test_reading_is_tried_again_but_not_for_ever(frontend, client):
     frontend.on("GET /api/cluster", hang_up)
     with pytest.raises(Unavailable) as caught:
-        await client.cluster()
+        await client.cluster.get()
     assert caught.value.slug == "unreachable"
     # The HTTP library repeats each of our three attempts once by itself.
     assert 3 <= len(frontend.seen) <= 6
 
 
-async def test_nobody_listening_is_said_with_the_address():
+async def test_refused_connection_error_names_the_address():
     async with TestServer(StandIn().app()) as server:
         url = str(server.make_url(""))
     async with a_client(url) as client:
-        with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:\d+ does not answer"):
-            await client.cluster()
+        with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:\d+ does not respond"):
+            await client.cluster.get()
 
 
 async def test_a_page_instead_of_an_answer_is_recognised(frontend, client):
@@ -227,7 +223,7 @@ async def test_a_page_instead_of_an_answer_is_recognised(frontend, client):
     frontend.on("GET /api/cluster", page, json_answer({"version": 3}), gateway, redirect)
     for expected in (CorralError, CorralError, Unavailable, CorralError):
         with pytest.raises(expected) as caught:
-            await client.cluster()
+            await client.cluster.get()
         assert caught.value.slug == "unexpected_answer"
 
 
@@ -240,7 +236,7 @@ async def test_no_answer_in_time_is_unavailable(frontend):
 
     frontend.on("GET /api/cluster", wait)
     async with a_client(frontend.url, timeout_s=0.05) as client:
-        with pytest.raises(Unavailable, match="did not answer within"):
-            await client.cluster()
+        with pytest.raises(Unavailable, match="did not respond within"):
+            await client.cluster.get()
     never.set()
     assert len(frontend.seen) == 1

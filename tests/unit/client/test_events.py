@@ -11,9 +11,9 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.adapters.system import SystemIds
-from corral.client import Connected, CorralClient, Interrupted, Reset, StreamItem
-from corral.client.sse import LINE_LIMIT_CHARACTERS, FrameTooLarge, SseParser
+from corral.adapters.system import SystemIdGenerator
+from corral.client import CorralClient, StreamConnectedNotice, StreamInterruptedNotice, StreamItem, StreamResetNotice
+from corral.client.events import LINE_LIMIT_CHARACTERS, FrameTooLarge, SseParser
 from corral.domain.errors import CorralError, NotAuthenticated, Unavailable
 from corral.wire.events import EventOut
 from tests.unit.client.standin import KEY, StandIn, an_event, hang_up, json_answer, refusal
@@ -52,15 +52,14 @@ def word(item: StreamItem) -> str:
     match item:
         case EventOut():
             return item.id
-        case Connected():
+        case StreamConnectedNotice():
             return f"connected {item.position}"
-        case Reset():
+        case StreamResetNotice():
             return f"reset {item.position}"
-        case Interrupted():
+        case StreamInterruptedNotice():
             return "interrupted"
 
 
-@pytest.mark.behaviour("CLI-8")
 async def test_a_broken_stream_resumes_at_the_last_event(frontend, client):
     frontend.streams = [b": hello\n\n" + an_event(1) + an_event(2), an_event(3)]
     words = await until_the_script_ends(client, topics=["node", "cluster"])
@@ -69,14 +68,12 @@ async def test_a_broken_stream_resumes_at_the_last_event(frontend, client):
     assert frontend.seen[0].query == {"topics": "cluster,node"}
 
 
-@pytest.mark.behaviour("CLI-8")
 async def test_a_stream_cut_inside_an_event_asks_for_that_event_again(frontend, client):
     frontend.streams = [an_event(1) + an_event(2)[:-2], an_event(2)]
     assert await until_the_script_ends(client) == ["1-1", "interrupted", "1-2", "interrupted"]
     assert frontend.seen[1].headers["Last-Event-ID"] == "1-1"
 
 
-@pytest.mark.behaviour("CLI-8")
 async def test_a_reset_of_the_frontend_is_passed_on_with_its_position(frontend, client):
     frontend.streams = [b"id: 9-9\nevent: reset\ndata: {}\n\n", b"event: reset\n\n"]
     words = await until_the_script_ends(client, "1-1")
@@ -84,24 +81,23 @@ async def test_a_reset_of_the_frontend_is_passed_on_with_its_position(frontend, 
     assert [seen.headers["Last-Event-ID"] for seen in frontend.seen] == ["1-1", "9-9", "9-9"]
 
 
-async def test_the_greeting_says_where_the_stream_stands(frontend, client):
+async def test_hello_sets_the_position_of_the_stream(frontend, client):
     frontend.streams = [b"retry: 1\nid: 7-7\nevent: hello\ndata: {}\n\n", an_event(8)]
     assert await until_the_script_ends(client) == ["connected 7-7", "interrupted", "1-8", "interrupted"]
     assert frontend.seen[1].headers["Last-Event-ID"] == "7-7"
 
 
-@pytest.mark.behaviour("CLI-8")
 async def test_a_gap_without_a_position_is_a_reset(frontend, client):
     frontend.streams = [b": hello\n\n", an_event(5)]
     assert await until_the_script_ends(client) == ["interrupted", "reset None", "1-5", "interrupted"]
 
 
-async def test_an_event_that_cannot_be_read_means_read_anew(frontend, client):
+async def test_unreadable_event_becomes_a_reset(frontend, client):
     frontend.streams = [b"id: 1-4\ndata: what\n\n"]
     assert await until_the_script_ends(client) == ["reset 1-4", "interrupted"]
 
 
-async def test_a_frontend_that_is_starting_is_asked_again_but_a_revoked_key_ends_it(frontend, client):
+async def test_event_watch_retries_while_a_frontend_is_starting_and_ends_with_a_revoked_key(frontend, client):
     async with aclosing(client.watch_events()) as items:
         frontend.streams = [an_event(1)]
         assert isinstance(await anext(items), EventOut)
@@ -111,26 +107,26 @@ async def test_a_frontend_that_is_starting_is_asked_again_but_a_revoked_key_ends
             refusal(500, "internal", "Broken."),
             refusal(401, "not_authenticated", "This key was revoked."),
         )
-        assert [type(await anext(items)) for _ in range(3)] == [Interrupted] * 3
+        assert [type(await anext(items)) for _ in range(3)] == [StreamInterruptedNotice] * 3
         with pytest.raises(NotAuthenticated, match="revoked"):
             await anext(items)
 
 
 async def test_pauses_grow_up_to_a_limit_while_nothing_comes(frontend):
     clock = NoWaiting()
-    client = CorralClient(frontend.url, KEY, clock=clock, ids=SystemIds())
+    client = CorralClient(frontend.url, KEY, clock=clock, ids=SystemIdGenerator())
     async with client, aclosing(client.watch_events()) as items:
         frontend.streams = [an_event(1)]
         await anext(items)
         frontend.on("GET /api/events", refusal(503, "starting", "Starting."))
         for _ in range(9):
-            assert isinstance(await anext(items), Interrupted)
+            assert isinstance(await anext(items), StreamInterruptedNotice)
     assert clock.pauses[0] < 1
     assert clock.pauses[-1] == 10
     assert clock.pauses == sorted(clock.pauses)
 
 
-async def test_a_first_connection_that_fails_is_told_at_once(frontend, client):
+async def test_event_watch_raises_at_once_when_the_first_connection_fails(frontend, client):
     frontend.on("GET /api/events", hang_up)
     with pytest.raises(Unavailable):
         await anext(client.watch_events())

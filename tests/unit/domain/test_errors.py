@@ -16,9 +16,8 @@ def _all_errors(kind: type[CorralError] = CorralError) -> list[type[CorralError]
     return here + [found for below in kind.__subclasses__() for found in _all_errors(below)]
 
 
-@pytest.mark.behaviour("RUN-12")
 @pytest.mark.parametrize("kind", _all_errors())
-def test_an_error_without_words_says_its_own_sentence(kind: type[CorralError]) -> None:
+def test_error_without_a_message_uses_its_docstring(kind: type[CorralError]) -> None:
     error = kind()
     assert str(error) == error.message
     assert re.fullmatch(r"[A-Z].*\.", error.message)
@@ -27,19 +26,16 @@ def test_an_error_without_words_says_its_own_sentence(kind: type[CorralError]) -
     assert error.retryable == isinstance(error, Unavailable)
 
 
-@pytest.mark.behaviour("RUN-12")
 def test_codes_are_not_shared_by_accident() -> None:
     codes = [kind.code for kind in _all_errors()]
     assert len(codes) == len(set(codes))
 
 
-@pytest.mark.behaviour("RUN-12")
 def test_every_error_is_in_the_drawn_tree() -> None:
     drawn = errors_module.__doc__ or ""
     assert [kind.__name__ for kind in _all_errors() if kind.__name__ not in drawn] == []
 
 
-@pytest.mark.behaviour("RUN-12")
 def test_words_hint_code_and_details_are_kept() -> None:
     error = StoreUnavailable("Gone.", hint="Wait.", code="gone", details={"cause": "x"})
     assert (str(error), error.hint, error.slug, error.details) == ("Gone.", "Wait.", "gone", {"cause": "x"})

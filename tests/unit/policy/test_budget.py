@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corral.domain.errors import InvalidRequest
-from corral.policy.budget import NO_CAP, Budget, budget_or_no_cap, parse_budget
+from corral.policy.budget import NO_CAP, VramBudget, parse_budget, parse_stored_budget
 
 GIB = 1024**3
 sizes = st.integers(min_value=0, max_value=2**62)
@@ -21,9 +21,9 @@ budgets = st.one_of(st.text(max_size=20), st.builds("{}{}".format, numbers, unit
 
 @pytest.mark.behaviour("NODE-25")
 def test_a_share_is_taken_of_the_whole_card() -> None:
-    assert parse_budget("80%").ceiling(10 * GIB) == 8 * GIB
-    assert parse_budget("0.8").ceiling(10 * GIB) == 8 * GIB
-    assert parse_budget("1").ceiling(10 * GIB) == 10 * GIB
+    assert parse_budget("80%").compute_ceiling(10 * GIB) == 8 * GIB
+    assert parse_budget("0.8").compute_ceiling(10 * GIB) == 8 * GIB
+    assert parse_budget("1").compute_ceiling(10 * GIB) == 10 * GIB
 
 
 @pytest.mark.behaviour("NODE-25")
@@ -36,9 +36,9 @@ def test_more_than_the_whole_card_is_refused_with_a_hint() -> None:
 
 @pytest.mark.behaviour("NODE-25")
 def test_a_size_above_the_card_is_clamped_to_the_card() -> None:
-    assert parse_budget("64GB").ceiling(24 * 10**9) == 24 * 10**9
-    assert parse_budget("12GB").ceiling(24 * 10**9) == 12 * 10**9
-    assert parse_budget("12GiB").ceiling(24 * GIB) == 12 * GIB
+    assert parse_budget("64GB").compute_ceiling(24 * 10**9) == 24 * 10**9
+    assert parse_budget("12GB").compute_ceiling(24 * 10**9) == 12 * 10**9
+    assert parse_budget("12GiB").compute_ceiling(24 * GIB) == 12 * GIB
 
 
 @pytest.mark.behaviour("NODE-25")
@@ -48,7 +48,7 @@ def test_empty_and_zero_are_no_cap(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1.5", "-1", "80 %%", "12XB", "NaN", "1e9", "٣", "1_000", "0x10"])
-def test_what_is_no_budget_is_refused(text: str) -> None:
+def test_invalid_vram_budget_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_budget(text)
 
@@ -61,9 +61,9 @@ def test_any_text_is_a_budget_or_refused_and_never_grants_more_than_the_card(
     try:
         budget = parse_budget(text)
     except InvalidRequest:
-        assert budget_or_no_cap(text) == NO_CAP
+        assert parse_stored_budget(text) == NO_CAP
         return
-    ceiling = budget.ceiling(total)
+    ceiling = budget.compute_ceiling(total)
     if ceiling is not None:
         assert ceiling >= 0
         assert total is None or ceiling <= total
@@ -77,12 +77,12 @@ def test_any_text_is_a_budget_or_refused_and_never_grants_more_than_the_card(
 @given(total=sizes, low=st.integers(1, 100), high=st.integers(1, 100))
 def test_a_larger_share_never_grants_less(total: int, low: int, high: int) -> None:
     low, high = sorted((low, high))
-    small, large = parse_budget(f"{low}%").ceiling(total), parse_budget(f"{high}%").ceiling(total)
+    small, large = parse_budget(f"{low}%").compute_ceiling(total), parse_budget(f"{high}%").compute_ceiling(total)
     assert small is not None
     assert large is not None
     assert small <= large
 
 
 def test_a_share_of_an_unknown_card_is_no_cap_but_a_size_is() -> None:
-    assert Budget(fraction=0.5).cap(7, None) == 7
-    assert Budget(size_bytes=5).cap(7, None) == 5
+    assert VramBudget(fraction=0.5).cap(7, None) == 7
+    assert VramBudget(size_bytes=5).cap(7, None) == 5

@@ -11,17 +11,22 @@ from hypothesis import strategies as st
 from corral.domain.model import Need
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.placing.demand import Demand
-from corral.policy.placing.fit import DISK_MARGIN_MIN_BYTES, DISK_UNKNOWN_BYTES, disk_need, free_vram
-from corral.policy.placing.fleet import Fleet
-from corral.policy.placing.placement import Placement, place
+from corral.policy.placing.fleet import (
+    DISK_MARGIN_MIN_BYTES,
+    DISK_UNKNOWN_BYTES,
+    PlacementDemand,
+    PlacementFleet,
+    compute_disk_need,
+    compute_free_vram,
+)
+from corral.policy.placing.placement import PlacementResult, place_replicas
 from tests.unit.policy.builders import GIB, a_node, a_replica
 
 sizes = st.none() | st.integers(0, 200 * GIB)
 
 
-def placed(nodes: list[Node], replicas: list[Replica] | None = None, **demand: Any) -> Placement:
-    return place(Fleet.of(nodes, replicas or []), Demand(model="m", **demand))
+def placed(nodes: list[Node], replicas: list[Replica] | None = None, **demand: Any) -> PlacementResult:
+    return place_replicas(PlacementFleet.build(nodes, replicas or []), PlacementDemand(model="m", **demand))
 
 
 def fitting(nodes: list[Node], **demand: Any) -> list[Node]:
@@ -42,7 +47,7 @@ def nodes_with_disks(draw: Any) -> list[Node]:
 @pytest.mark.behaviour("NODE-28")
 def test_a_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
     node = a_node(total_vram=10 * GIB, available_vram=10 * GIB, reserved_vram=6 * GIB)
-    assert free_vram(node) == 4 * GIB
+    assert compute_free_vram(node) == 4 * GIB
     assert fitting([node], need=Need(vram_bytes=4 * GIB)) == [node]
     assert fitting([node], need=Need(vram_bytes=4 * GIB + 1)) == []
 
@@ -50,15 +55,15 @@ def test_a_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
 @pytest.mark.behaviour("NODE-15")
 def test_the_budget_caps_the_free_vram_when_it_is_read() -> None:
     node = a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_reported="80%")
-    assert free_vram(node) == 8 * GIB
+    assert compute_free_vram(node) == 8 * GIB
     assert fitting([node], need=Need(vram_bytes=8 * GIB + 1)) == []
-    assert free_vram(a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_override="")) == 9 * GIB
-    assert free_vram(a_node(total_vram=10 * GIB, available_vram=9 * GIB, reserved_vram=20 * GIB)) == 0
+    assert compute_free_vram(a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_override="")) == 9 * GIB
+    assert compute_free_vram(a_node(total_vram=10 * GIB, available_vram=9 * GIB, reserved_vram=20 * GIB)) == 0
 
 
 def test_unknown_vram_satisfies_no_known_need_and_every_unknown_one() -> None:
     node = a_node()
-    assert free_vram(node) is None
+    assert compute_free_vram(node) is None
     assert fitting([node], need=Need(vram_bytes=1)) == []
     assert fitting([node], need=Need(vram_bytes=0)) == [node]
     assert fitting([node], need=Need()) == [node]
@@ -71,7 +76,7 @@ def test_a_model_that_fits_nowhere_is_refused_by_name_with_the_shortfall() -> No
     assert placement.choices == ()
     assert placement.code == "insufficient_disk"
     assert "full has 0.0 GiB of its 500.0 GiB disk free" in placement.sentence
-    assert f"{disk_need(70 * 10**9) / GIB:.1f} GiB are needed" in placement.sentence
+    assert f"{compute_disk_need(70 * 10**9) / GIB:.1f} GiB are needed" in placement.sentence
 
 
 @pytest.mark.behaviour("NODE-30")
@@ -91,14 +96,14 @@ def test_an_unknown_disk_never_excludes_a_node(disk: dict[str, Any]) -> None:
 
 @pytest.mark.behaviour("NODE-32")
 def test_an_unknown_payload_needs_two_gib() -> None:
-    assert disk_need(None) == DISK_UNKNOWN_BYTES == 2 * GIB
+    assert compute_disk_need(None) == DISK_UNKNOWN_BYTES == 2 * GIB
     tight = a_node("tight", total_disk=9 * GIB, available_disk=2 * GIB - 1)
     enough = a_node("enough", total_disk=9 * GIB, available_disk=2 * GIB)
     assert fitting([tight, enough], need=with_payload(None)) == [enough]
 
 
 @pytest.mark.behaviour("NODE-33")
-def test_a_check_that_is_switched_off_drops_nobody_and_warns() -> None:
+def test_disabled_disk_check_excludes_no_node_and_warns() -> None:
     full = a_node("full", total_disk=500 * GIB, available_disk=0)
     placement = placed([full], need=with_payload(70 * 10**9), is_disk_enforced=False)
     assert [choice.node for choice in placement.choices] == ["full"]
@@ -119,16 +124,16 @@ def test_shared_models_need_no_disk_on_the_node() -> None:
 @pytest.mark.behaviour("NODE-35")
 def test_only_the_bytes_that_are_missing_on_the_node_are_needed() -> None:
     payload = 70 * GIB
-    assert disk_need(payload, staged_bytes=payload) == 0
-    assert disk_need(payload, staged_bytes=payload - GIB) == GIB + DISK_MARGIN_MIN_BYTES
+    assert compute_disk_need(payload, staged_bytes=payload) == 0
+    assert compute_disk_need(payload, staged_bytes=payload - GIB) == GIB + DISK_MARGIN_MIN_BYTES
 
 
 @given(payload=st.none() | st.integers(0, 10**12), staged=st.integers(0, 10**12))
 def test_the_need_for_disk_covers_the_missing_bytes_and_falls_with_what_is_staged(
     payload: int | None, staged: int
 ) -> None:
-    need = disk_need(payload, staged)
-    assert 0 <= need <= disk_need(payload)
+    need = compute_disk_need(payload, staged)
+    assert 0 <= need <= compute_disk_need(payload)
     if payload is not None:
         assert need >= max(0, payload - staged)
 
@@ -182,7 +187,7 @@ def test_a_load_in_progress_holds_its_slot_and_an_unload_does_not() -> None:
         a_replica("a", 3, model="other"),
         a_replica("b", 4),
     ]
-    assert Fleet.of([a_node("a", slots_reported=3)], rows).capacity("m", {}) == 1
+    assert PlacementFleet.build([a_node("a", slots_reported=3)], rows).compute_capacity("m", {}) == 1
     assert placed([a_node("a", slots_reported=2)], rows).code == "no_free_slot"
     assert placed([a_node("a", slots_reported=3)], rows).choices[0].index == 3
 
@@ -190,9 +195,9 @@ def test_a_load_in_progress_holds_its_slot_and_an_unload_does_not() -> None:
 @pytest.mark.behaviour("NODE-37")
 def test_the_capacity_of_the_cluster_is_the_sum_of_free_slots() -> None:
     nodes = [a_node("a", slots_reported=4), a_node("b", slots_reported=2), a_node("c", slots_reported=1)]
-    assert Fleet.of(nodes, [a_replica("a"), a_replica("c")]).capacity("m", {}) == 5
-    crowded = Fleet.of([a_node("c")], [a_replica("c"), a_replica("c", 1)])
-    assert crowded.capacity("m", {}) == 0, "never below zero"
+    assert PlacementFleet.build(nodes, [a_replica("a"), a_replica("c")]).compute_capacity("m", {}) == 5
+    crowded = PlacementFleet.build([a_node("c")], [a_replica("c"), a_replica("c", 1)])
+    assert crowded.compute_capacity("m", {}) == 0, "never below zero"
 
 
 @pytest.mark.behaviour("NODE-40")
@@ -211,7 +216,7 @@ def test_the_capacity_of_the_cluster_is_the_sum_of_free_slots() -> None:
 def test_a_node_that_may_get_no_work_is_no_candidate_though_it_matches(changes: dict[str, Any]) -> None:
     labels = {"zone": "b"}
     nodes = [a_node("away", labels=labels, **changes), a_node("well", labels=labels)]
-    assert [room.node.name for room in Fleet.of(nodes).candidates(labels)] == ["well"]
+    assert [room.node.name for room in PlacementFleet.build(nodes).list_candidates(labels)] == ["well"]
     assert [node.name for node in fitting(nodes, selector=labels)] == ["well"]
 
 
@@ -219,17 +224,21 @@ def test_pending_nodes_do_not_advertise_their_hardware() -> None:
     pending = a_node("p", approved_at=None, capability="cuda-12")
     plain, card = a_node("a"), a_node("b", gpu_vendor="amd", total_vram=16 * GIB)
     small = a_node("c", gpu_vendor="intel", total_vram=2 * GIB)
-    assert Fleet.of([pending, plain, card, small]).capabilities() == {"default", "amd"}
+    assert PlacementFleet.build([pending, plain, card, small]).list_capabilities() == {"default", "amd"}
 
 
 @given(count=st.integers(0, 4), need=st.integers(0, 10**10), payload=st.none() | st.integers(0, 10**10))
 def test_no_candidates_means_none_and_never_any(count: int, need: int, payload: int | None) -> None:
     rows = [a_replica("a", index) for index in range(count)]
-    asked = Need(vram_bytes=need, payload_bytes=payload)
-    assert placed([], rows, need=asked).choices == ()
-    assert placed([a_node("a")], need=asked, only=frozenset()).choices == ()
-    assert placed([a_node("a")], need=asked, engines={}).choices == ()
-    assert placed([a_node("a")], need=asked, selector={"zone": "b"}).choices == ()
-    assert placed([a_node("a")], need=asked, only=frozenset({NodeId("b")})).choices == ()
-    empty = Fleet.of([], rows)
-    assert (empty.candidates({}), empty.capacity("m", {}), empty.capabilities()) == ((), 0, frozenset())
+    needed = Need(vram_bytes=need, payload_bytes=payload)
+    assert placed([], rows, need=needed).choices == ()
+    assert placed([a_node("a")], need=needed, only=frozenset()).choices == ()
+    assert placed([a_node("a")], need=needed, engines={}).choices == ()
+    assert placed([a_node("a")], need=needed, selector={"zone": "b"}).choices == ()
+    assert placed([a_node("a")], need=needed, only=frozenset({NodeId("b")})).choices == ()
+    empty = PlacementFleet.build([], rows)
+    assert (empty.list_candidates({}), empty.compute_capacity("m", {}), empty.list_capabilities()) == (
+        (),
+        0,
+        frozenset(),
+    )

@@ -11,10 +11,10 @@ from corral.policy.labels import (
     KEY_LENGTH_MAX,
     LABELS_MAX,
     VALUE_LENGTH_MAX,
-    automatic_labels,
     check_label,
     check_labels,
-    matches,
+    make_automatic_labels,
+    matches_labels,
     parse_selector,
 )
 
@@ -35,32 +35,32 @@ json_like = st.recursive(
     [(25, "24GB"), (80, "80GB+"), (141, "80GB+"), (48, "48GB"), (24, "24GB"), (16, "16GB"), (8, "8GB"), (6, "6GB")],
 )
 def test_vram_becomes_the_bucket_below_it(gib: int, word: str) -> None:
-    labels = automatic_labels(name="n", slots=2, gpu_vendor="nvidia", total_vram=gib * GIB)
+    labels = make_automatic_labels(name="n", slots=2, gpu_vendor="nvidia", total_vram=gib * GIB)
     assert labels == {"node.name": "n", "node.replica-slots": "2", "gpu.vendor": "nvidia", "gpu.vram": word}
 
 
 @pytest.mark.behaviour("NODE-38")
 @given(slots=st.integers(-5, 5))
 def test_replica_slots_are_always_a_label_and_at_least_one(slots: int) -> None:
-    labels = automatic_labels(name="n", slots=slots, gpu_vendor=None, total_vram=None)
+    labels = make_automatic_labels(name="n", slots=slots, gpu_vendor=None, total_vram=None)
     assert labels == {"node.name": "n", "node.replica-slots": str(max(1, slots))}
 
 
 @pytest.mark.behaviour("NODE-39")
 def test_every_pair_of_a_selector_must_be_there_and_more_labels_do_not_matter() -> None:
     selector = {"gpu.vendor": "nvidia", "zone": "b"}
-    assert not matches(selector, {"gpu.vendor": "nvidia"})
-    assert not matches(selector, {"gpu.vendor": "nvidia", "zone": "c"})
-    assert matches(selector, {"gpu.vendor": "nvidia", "zone": "b", "rack": "7"})
+    assert not matches_labels(selector, {"gpu.vendor": "nvidia"})
+    assert not matches_labels(selector, {"gpu.vendor": "nvidia", "zone": "c"})
+    assert matches_labels(selector, {"gpu.vendor": "nvidia", "zone": "b", "rack": "7"})
 
 
 @given(selector=maps, labels=maps)
 def test_a_selector_matches_exactly_when_its_pairs_are_among_the_labels(
     selector: dict[str, str], labels: dict[str, str]
 ) -> None:
-    assert matches(selector, labels) == (selector.items() <= labels.items())
-    assert matches({}, labels)
-    assert matches(labels, labels)
+    assert matches_labels(selector, labels) == (selector.items() <= labels.items())
+    assert matches_labels({}, labels)
+    assert matches_labels(labels, labels)
 
 
 @pytest.mark.behaviour("NODE-42")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from corral.domain.node import Liveness, Node, NodeStatus
-from corral.policy.status import conditions_of, is_schedulable, reason_of, status_of
+from corral.policy.status import compute_status, describe_status, is_schedulable, list_conditions
 from tests.unit.policy.builders import THEN, a_node
 
 _TIMES: tuple[datetime | None, ...] = (None, THEN)
@@ -47,8 +47,8 @@ def test_work_needs_approval_life_and_no_drain_by_anyone(
         and bus_ok is not False
     )
     assert is_schedulable(node) == expected
-    assert (status_of(node) is NodeStatus.HEALTHY) == expected
-    assert (status_of(node) is NodeStatus.PENDING) == (approved is None)
+    assert (compute_status(node) is NodeStatus.HEALTHY) == expected
+    assert (compute_status(node) is NodeStatus.PENDING) == (approved is None)
 
 
 @pytest.mark.behaviour("NODE-203")
@@ -57,8 +57,8 @@ def test_every_combination_of_facts_has_a_sentence_and_four_conditions(
     facts: tuple[datetime | None, datetime | None, datetime | None, Liveness, bool | None],
 ) -> None:
     node = _node(*facts)
-    assert reason_of(node)
-    conditions = {fact.name: fact for fact in conditions_of(node)}
+    assert describe_status(node)
+    conditions = {fact.name: fact for fact in list_conditions(node)}
     assert set(conditions) == {"approved", "alive", "on_bus", "draining"}
     assert conditions["approved"].holds == (node.approved_at is not None)
     assert conditions["alive"].holds == (node.liveness is Liveness.ALIVE)
@@ -69,7 +69,7 @@ def test_every_combination_of_facts_has_a_sentence_and_four_conditions(
 
 
 def test_conditions_of_a_lost_node_do_not_claim_that_commands_reach_it() -> None:
-    conditions = {fact.name: fact for fact in conditions_of(a_node(liveness=Liveness.LOST, bus_ok=True))}
+    conditions = {fact.name: fact for fact in list_conditions(a_node(liveness=Liveness.LOST, bus_ok=True))}
     assert conditions["on_bus"].holds is None
     assert conditions["on_bus"].reason == "Not known while the node is away"
     assert conditions["draining"].reason == "Takes new work when it is back"
@@ -78,15 +78,15 @@ def test_conditions_of_a_lost_node_do_not_claim_that_commands_reach_it() -> None
 @pytest.mark.behaviour("NODE-22")
 def test_a_drained_node_that_is_away_says_both() -> None:
     node = a_node(drained_at=THEN, drained_by="ada", liveness=Liveness.LOST)
-    assert status_of(node) is NodeStatus.DRAINING
-    assert reason_of(node) == "Drained by ada, and no heartbeat within its lease"
+    assert compute_status(node) is NodeStatus.DRAINING
+    assert describe_status(node) == "Drained by ada, and no heartbeat within its lease"
 
 
 @pytest.mark.behaviour("NODE-203")
 def test_a_node_not_yet_seen_on_the_bus_is_healthy_and_says_so() -> None:
-    assert status_of(a_node(bus_ok=None)) is NodeStatus.HEALTHY
-    assert reason_of(a_node(bus_ok=None)) == "Approved and alive; not seen on the bus yet"
-    assert status_of(a_node(bus_ok=False)) is NodeStatus.UNHEALTHY
+    assert compute_status(a_node(bus_ok=None)) is NodeStatus.HEALTHY
+    assert describe_status(a_node(bus_ok=None)) == "Approved and alive; not seen on the bus yet"
+    assert compute_status(a_node(bus_ok=False)) is NodeStatus.UNHEALTHY
 
 
 @pytest.mark.behaviour("TRUST-5")
@@ -98,4 +98,4 @@ def test_node_that_was_never_on_the_bus_is_joining_for_a_minute_after_its_approv
 ) -> None:
     last = THEN + timedelta(seconds=after_s)
     node = a_node(bus_ok=False, bus_joined_at=None, last_heartbeat_at=last)
-    assert (status_of(node), is_schedulable(node)) == (status, False)
+    assert (compute_status(node), is_schedulable(node)) == (status, False)

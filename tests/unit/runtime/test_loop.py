@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from corral.adapters.system import SystemClock
-from corral.runtime.loop import Loop, LoopPlan
+from corral.runtime.loop import Loop, LoopOptions
 
 # So long that only a wake makes the next pass happen within a test.
 NEVER_S = 3600.0
@@ -37,7 +37,7 @@ async def loops() -> AsyncIterator[Callable[..., Loop]]:
     made: list[Loop] = []
 
     def make(tick: Any, *, interval_s: float = NEVER_S, **options: Any) -> Loop:
-        plan = LoopPlan(name="test", interval_s=interval_s)
+        plan = LoopOptions(name="test", interval_s=interval_s)
         made.append(Loop(plan, tick, SystemClock(), random.Random(1), **options))
         return made[-1]
 
@@ -49,13 +49,13 @@ async def loops() -> AsyncIterator[Callable[..., Loop]]:
 async def _pass(loop: Loop) -> Any:
     """Wake the loop and wait for the pass that follows."""
     async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(loop.ticked.wait())
+        waiting = group.create_task(loop.tick_signal.wait())
         await asyncio.wait([waiting], timeout=0)
         loop.wake()
     return waiting.result()
 
 
-@pytest.mark.behaviour("RUN-5", "NODE-136")
+@pytest.mark.behaviour("NODE-136")
 async def test_a_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop]) -> None:
     tick = Passes(RuntimeError("away"), RuntimeError("away"), "back")
     loop = loops(tick)
@@ -67,7 +67,6 @@ async def test_a_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop
     assert (loop.counts.failures, loop.counts.ticks >= 3) == (2, True)
 
 
-@pytest.mark.behaviour("RUN-5")
 async def test_an_outage_is_logged_once_per_sentence_and_its_end_once(loops: Callable[..., Loop]) -> None:
     away, other = RuntimeError("away"), RuntimeError("other")
     loop = loops(Passes(away, away, away, other, other, "back", "well", away))
@@ -82,7 +81,6 @@ async def test_an_outage_is_logged_once_per_sentence_and_its_end_once(loops: Cal
     ]
 
 
-@pytest.mark.behaviour("RUN-6")
 async def test_a_wake_during_a_pass_makes_another_pass(loops: Callable[..., Loop]) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
     count = 0
@@ -105,17 +103,15 @@ async def test_a_wake_during_a_pass_makes_another_pass(loops: Callable[..., Loop
     assert count == 2, "what changed during the first pass may not have been seen by it"
 
 
-@pytest.mark.behaviour("RUN-6")
 async def test_without_a_wake_the_interval_makes_the_pass(loops: Callable[..., Loop]) -> None:
     tick = Passes()
     loop = loops(tick, interval_s=0.001)
     await loop.start()
     for _ in range(3):
-        await loop.ticked.wait()
+        await loop.tick_signal.wait()
     assert tick.count >= 3
 
 
-@pytest.mark.behaviour("RUN-6")
 async def test_a_pass_behind_a_closed_gate_is_skipped(loops: Callable[..., Loop]) -> None:
     is_open = False
     tick = Passes()
@@ -127,7 +123,6 @@ async def test_a_pass_behind_a_closed_gate_is_skipped(loops: Callable[..., Loop]
     assert (tick.count, loop.counts.skipped) == (1, 1)
 
 
-@pytest.mark.behaviour("RUN-7")
 async def test_stopping_cancels_the_pass_and_can_be_repeated(loops: Callable[..., Loop]) -> None:
     entered = asyncio.Event()
     ended: list[str] = []
@@ -152,7 +147,6 @@ async def test_stopping_cancels_the_pass_and_can_be_repeated(loops: Callable[...
     await entered.wait()
 
 
-@pytest.mark.behaviour("RUN-7")
 async def test_a_loop_cannot_be_started_twice(loops: Callable[..., Loop]) -> None:
     loop = loops(Passes())
     await loop.start()
@@ -160,7 +154,6 @@ async def test_a_loop_cannot_be_started_twice(loops: Callable[..., Loop]) -> Non
         await loop.start()
 
 
-@pytest.mark.behaviour("RUN-8")
 async def test_a_broken_assert_ends_the_loop_and_is_reported(loops: Callable[..., Loop]) -> None:
     crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     loop = loops(Passes(AssertionError("a bug")), on_crash=crashed.set_result)
@@ -172,4 +165,4 @@ async def test_a_broken_assert_ends_the_loop_and_is_reported(loops: Callable[...
 
 def test_an_interval_must_be_positive() -> None:
     with pytest.raises(ValueError, match="positive"):
-        LoopPlan(name="test", interval_s=0)
+        LoopOptions(name="test", interval_s=0)

@@ -9,14 +9,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from corral.runtime import services as services_module
-from corral.runtime.services import Services
+from corral.runtime.services import ServiceGroup
 
 
 async def _nothing() -> None:
     return
 
 
-class Step:
+class RecordedService:
     def __init__(
         self,
         name: str,
@@ -51,37 +51,37 @@ def diary() -> list[str]:
     return []
 
 
-@pytest.mark.behaviour("RUN-1")
 async def test_services_stop_in_the_reverse_order_of_their_start(diary: list[str]) -> None:
-    services = Services([Step("a", diary), Step("b", diary)])
-    services.add(Step("c", diary))
+    services = ServiceGroup([RecordedService("a", diary), RecordedService("b", diary)])
+    services.add(RecordedService("c", diary))
     await services.start()
     await services.stop()
     await services.stop()
     assert diary == ["+a", "+b", "+c", "-c", "-b", "-a"]
 
 
-@pytest.mark.behaviour("RUN-2")
 async def test_a_start_that_fails_stops_what_was_started_and_starts_nothing_more(diary: list[str]) -> None:
-    broken = Step("b", diary, starting=_fail(RuntimeError("no")))
-    services = Services([Step("a", diary), broken, Step("c", diary)])
+    broken = RecordedService("b", diary, starting=_fail(RuntimeError("no")))
+    services = ServiceGroup([RecordedService("a", diary), broken, RecordedService("c", diary)])
     with pytest.raises(RuntimeError, match="no"):
         await services.start()
     assert diary == ["+a", "+b", "-b", "-a"]
 
 
-@pytest.mark.behaviour("RUN-2")
 async def test_run_raises_the_error_of_a_failed_start_itself(diary: list[str]) -> None:
-    services = Services([Step("a", diary), Step("b", diary, starting=_fail(RuntimeError("no")))])
+    services = ServiceGroup(
+        [RecordedService("a", diary), RecordedService("b", diary, starting=_fail(RuntimeError("no")))]
+    )
     with pytest.raises(RuntimeError, match="no"):
         await services.run()
     assert diary == ["+a", "+b", "-b", "-a"]
 
 
-@pytest.mark.behaviour("RUN-3")
 @pytest.mark.parametrize("error", [RuntimeError("stuck"), AssertionError("broken")])
 async def test_a_stop_that_fails_does_not_keep_the_others_from_stopping(diary: list[str], error: Exception) -> None:
-    services = Services([Step("a", diary), Step("b", diary, stopping=_fail(error)), Step("c", diary)])
+    services = ServiceGroup(
+        [RecordedService("a", diary), RecordedService("b", diary, stopping=_fail(error)), RecordedService("c", diary)]
+    )
     await services.start()
     with capture_logs() as logs:
         if isinstance(error, AssertionError):
@@ -93,12 +93,11 @@ async def test_a_stop_that_fails_does_not_keep_the_others_from_stopping(diary: l
     assert diary[3:] == ["-c", "-b", "-a"]
 
 
-@pytest.mark.behaviour("RUN-3")
 async def test_a_stop_that_hangs_is_left_behind_after_its_limit(
     diary: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services_module, "STOP_LIMIT_S", 0.01)
-    services = Services([Step("a", diary), Step("b", diary, stopping=asyncio.Event().wait)])
+    services = ServiceGroup([RecordedService("a", diary), RecordedService("b", diary, stopping=asyncio.Event().wait)])
     await services.start()
     with capture_logs() as logs:
         await services.stop()
@@ -106,32 +105,29 @@ async def test_a_stop_that_hangs_is_left_behind_after_its_limit(
     assert [entry["service"] for entry in logs] == ["b"]
 
 
-@pytest.mark.behaviour("RUN-4")
 async def test_the_first_reason_to_end_wins_and_is_raised(diary: list[str]) -> None:
-    services = Services([Step("a", diary)])
+    services = ServiceGroup([RecordedService("a", diary)])
     running = asyncio.get_running_loop().create_task(services.run())
-    services.end(RuntimeError("first"))
-    services.end(RuntimeError("second"))
+    services.request_stop(RuntimeError("first"))
+    services.request_stop(RuntimeError("second"))
     with pytest.raises(RuntimeError, match="first"):
         await running
 
 
-@pytest.mark.behaviour("RUN-4")
 async def test_an_end_without_an_error_is_a_clean_stop(diary: list[str]) -> None:
     started = asyncio.Event()
 
     async def tell() -> None:
         started.set()
 
-    services = Services([Step("a", diary), Step("b", diary, starting=tell)])
+    services = ServiceGroup([RecordedService("a", diary), RecordedService("b", diary, starting=tell)])
     running = asyncio.get_running_loop().create_task(services.run())
     await started.wait()
-    services.end()
+    services.request_stop()
     await running
     assert diary == ["+a", "+b", "-b", "-a"]
 
 
-@pytest.mark.behaviour("RUN-4")
 async def test_an_end_during_a_long_start_stops_what_has_been_started(diary: list[str]) -> None:
     waiting = asyncio.Event()
 
@@ -139,22 +135,23 @@ async def test_an_end_during_a_long_start_stops_what_has_been_started(diary: lis
         waiting.set()
         await asyncio.Event().wait()
 
-    services = Services([Step("a", diary), Step("b", diary, starting=wait_for_ever), Step("c", diary)])
+    services = ServiceGroup(
+        [RecordedService("a", diary), RecordedService("b", diary, starting=wait_for_ever), RecordedService("c", diary)]
+    )
     running = asyncio.get_running_loop().create_task(services.run())
     await waiting.wait()
-    services.end()
+    services.request_stop()
     await running
     assert diary == ["+a", "+b", "-b", "-a"]
 
 
-@pytest.mark.behaviour("RUN-4")
 async def test_a_cancelled_run_stops_everything_before_it_gives_way(diary: list[str]) -> None:
     started = asyncio.Event()
 
     async def tell() -> None:
         started.set()
 
-    services = Services([Step("a", diary), Step("b", diary, starting=tell)])
+    services = ServiceGroup([RecordedService("a", diary), RecordedService("b", diary, starting=tell)])
     running = asyncio.get_running_loop().create_task(services.run())
     await started.wait()
     running.cancel()
@@ -165,34 +162,34 @@ async def test_a_cancelled_run_stops_everything_before_it_gives_way(diary: list[
 
 @pytest.mark.behaviour("GW-148")
 @pytest.mark.parametrize("is_stuck", [False, True], ids=["started", "in the middle of its start"])
-async def test_what_comes_before_the_stop_has_all_services_however_far_the_start_has_got(
+async def test_before_stop_callback_runs_with_all_services_even_during_the_start(
     diary: list[str], is_stuck: bool
 ) -> None:
     starting = asyncio.Event().wait if is_stuck else _nothing
-    services = Services([Step("a", diary), Step("b", diary, starting=starting)])
+    services = ServiceGroup([RecordedService("a", diary), RecordedService("b", diary, starting=starting)])
 
     async def leave() -> None:
         diary.append("leave")
 
-    services.before_stop(leave)
-    asyncio.get_running_loop().call_later(0.05, services.end)
+    services.set_before_stop(leave)
+    asyncio.get_running_loop().call_later(0.05, services.request_stop)
     await services.run()
     assert diary == ["+a", "+b", "leave", "-b", "-a"]
 
 
 @pytest.mark.behaviour("GW-148")
-async def test_what_comes_before_the_stop_does_not_keep_it_and_is_left_out_after_a_fatal_error(
+async def test_failing_before_stop_callback_does_not_block_the_stop(
     diary: list[str],
 ) -> None:
-    services = Services([Step("a", diary)])
-    services.before_stop(_fail(RuntimeError("cannot leave")))
-    asyncio.get_running_loop().call_soon(services.end)
+    services = ServiceGroup([RecordedService("a", diary)])
+    services.set_before_stop(_fail(RuntimeError("cannot leave")))
+    asyncio.get_running_loop().call_soon(services.request_stop)
     with capture_logs() as logs:
         await services.run()
-    assert [line["event"] for line in logs] == ["could not end in peace"]
-    broken = Services([Step("a", diary)])
-    broken.before_stop(_fail(AssertionError("not asked")))
-    asyncio.get_running_loop().call_soon(broken.end, ValueError("fatal"))
+    assert [line["event"] for line in logs] == ["preparation for the stop failed"]
+    broken = ServiceGroup([RecordedService("a", diary)])
+    broken.set_before_stop(_fail(AssertionError("not called")))
+    asyncio.get_running_loop().call_soon(broken.request_stop, ValueError("fatal"))
     with pytest.raises(ValueError, match="fatal"):
         await broken.run()
     assert diary == ["+a", "-a"] * 2

@@ -8,13 +8,12 @@ import gc
 import pytest
 from structlog.testing import capture_logs
 
-from corral.runtime.tasks import Tasks
+from corral.runtime.tasks import TaskSet
 
 
-@pytest.mark.behaviour("RUN-8")
 async def test_a_crash_is_logged_and_reported_to_the_owner() -> None:
     crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-    tasks = Tasks("owner", crashed.set_result)
+    tasks = TaskSet("owner", crashed.set_result)
 
     async def crash() -> None:
         raise RuntimeError("broken")
@@ -28,9 +27,8 @@ async def test_a_crash_is_logged_and_reported_to_the_owner() -> None:
     await tasks.close()
 
 
-@pytest.mark.behaviour("RUN-9")
 async def test_closing_cancels_every_task_and_waits_for_its_cleanup() -> None:
-    tasks = Tasks("owner", lambda error: pytest.fail(f"a cancelled task is no crash: {error!r}"))
+    tasks = TaskSet("owner", lambda error: pytest.fail(f"a cancelled task is no crash: {error!r}"))
     ended: list[int] = []
     entered = asyncio.Event()
 
@@ -51,9 +49,8 @@ async def test_closing_cancels_every_task_and_waits_for_its_cleanup() -> None:
     await tasks.close()
 
 
-@pytest.mark.behaviour("RUN-9")
-async def test_a_task_that_nobody_else_refers_to_is_not_lost() -> None:
-    tasks = Tasks("owner")
+async def test_task_without_other_references_is_not_collected() -> None:
+    tasks = TaskSet("owner")
     gate = asyncio.Event()
     done: list[str] = []
 
@@ -70,9 +67,8 @@ async def test_a_task_that_nobody_else_refers_to_is_not_lost() -> None:
     await tasks.close()
 
 
-@pytest.mark.behaviour("RUN-9")
 async def test_joining_waits_also_for_tasks_that_start_meanwhile() -> None:
-    tasks = Tasks("owner")
+    tasks = TaskSet("owner")
     done: list[str] = []
 
     async def second() -> None:
@@ -87,9 +83,8 @@ async def test_joining_waits_also_for_tasks_that_start_meanwhile() -> None:
     assert done == ["second"]
 
 
-@pytest.mark.behaviour("RUN-9")
 async def test_a_closed_owner_starts_nothing_more() -> None:
-    tasks = Tasks("owner")
+    tasks = TaskSet("owner")
     await tasks.close()
 
     async def work() -> None:

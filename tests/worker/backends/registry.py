@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.support.waiting import eventually
+from tests.support.polling import eventually
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -168,8 +168,8 @@ class TokenGate:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._tokens.get(token, 0) <= 0:
             scope = "repository:" + request.match_info["rest"].rpartition("/")[0].rpartition("/")[0] + ":pull"
-            asked = f'Bearer realm="{self._own}/token",service="test",scope="{scope}"'
-            return web.Response(status=401, headers={"WWW-Authenticate": asked})
+            challenge = f'Bearer realm="{self._own}/token",service="test",scope="{scope}"'
+            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
         self._tokens[token] -= 1
         headers = {name: request.headers[name] for name in ("Accept", "Range", "If-Range") if name in request.headers}
         address = f"http://{self._host}{request.path}"

@@ -17,14 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from corral.adapters.system import SystemIds
-from corral.domain.backend import Build, InstalledBackend, Manifest, Source, SourceKind
-from corral.domain.operation import Phase
+from corral.adapters.system import SystemIdGenerator
+from corral.domain.backend import BackendSource, Build, InstalledBackend, Manifest, SourceKind
+from corral.domain.operation import JobPhase
 from corral.worker.backends.installer import DiskInstaller
-from corral.worker.backends.options import InstallerOptions, Patience
+from corral.worker.backends.options import InstallerOptions, InstallTimeouts
 
 # Nobody waits for minutes in a test; what is cut short here is only the waiting.
-PATIENCE = Patience(stall_s=30.0, header_s=30.0)
+PATIENCE = InstallTimeouts(stall_s=30.0, header_s=30.0)
 NAME = "cpu-engine"
 
 
@@ -50,18 +50,18 @@ class QuickClock:
 class Recorder:
     """A report that remembers, and can act when bytes have moved."""
 
-    phases: list[Phase] = field(default_factory=list)
+    phases: list[JobPhase] = field(default_factory=list)
     bytes: list[tuple[int, int | None, str]] = field(default_factory=list)
-    on_moved: Callable[[int], None] = lambda _current: None
-    on_phase: Callable[[Phase], None] = lambda _phase: None
+    progress_hook: Callable[[int], None] = lambda _current: None
+    phase_hook: Callable[[JobPhase], None] = lambda _phase: None
 
-    def phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: JobPhase) -> None:
         self.phases.append(phase)
-        self.on_phase(phase)
+        self.phase_hook(phase)
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
         self.bytes.append((current_bytes, total_bytes, file_name))
-        self.on_moved(current_bytes)
+        self.progress_hook(current_bytes)
 
 
 class Swaps:
@@ -77,7 +77,7 @@ class Swaps:
 @dataclass
 class Scene:
     root: Path
-    options: InstallerOptions = field(default_factory=lambda: InstallerOptions(patience=PATIENCE, headroom_bytes=0))
+    options: InstallerOptions = field(default_factory=lambda: InstallerOptions(timeouts=PATIENCE, headroom_bytes=0))
     clock: QuickClock = field(default_factory=QuickClock)
     installer: DiskInstaller = field(init=False)
 
@@ -86,7 +86,7 @@ class Scene:
 
     def restarted(self) -> DiskInstaller:
         """The installer of a worker that has just been started."""
-        return DiskInstaller(self.root, self.clock, SystemIds(), random.Random(1), self.options)
+        return DiskInstaller(self.root, self.clock, SystemIdGenerator(), random.Random(1), self.options)
 
     async def install(
         self,
@@ -102,7 +102,7 @@ class Scene:
             generation=generation,
             replaces=replaces,
             before_swap=swaps or Swaps(),
-            report=report or Recorder(),
+            progress=report or Recorder(),
         )
 
     async def says(self, name: str = NAME) -> str:
@@ -115,7 +115,7 @@ class Scene:
 
 
 async def run_engine(installer: DiskInstaller, name: str = NAME) -> str:
-    found = installer.runnable(name)
+    found = installer.find_runnable(name)
     assert found is not None, f"{name} is not installed"
     values = {"dir": str(found.directory), "python": found.python, "launcher": str(found.directory / "launcher.py")}
     command = [text.format(**values) for text in found.manifest.command]
@@ -214,7 +214,7 @@ def archive_build(url: str, *, version: str = "1.0", name: str = NAME, **source:
     return Build(
         name=name,
         version=version,
-        source=Source(kind=SourceKind.URL, uri=url, **source),
+        source=BackendSource(kind=SourceKind.URL, uri=url, **source),
         manifest=Manifest(),
         meta="engine",
         alias="shared",
@@ -226,7 +226,7 @@ def pypi_build(*requirements: str, module: str, version: str = "1.0", name: str 
     return Build(
         name=name,
         version=version,
-        source=Source(kind=SourceKind.PYPI, requirements=requirements, python=python),
+        source=BackendSource(kind=SourceKind.PYPI, requirements=requirements, python=python),
         manifest=Manifest(
             command=("{python}", "-m", module), check=("{python}", "-c", f"import {module}; print({module})")
         ),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.support.waiting import pause_traffic
+from tests.support.polling import pause_traffic
 
 Fault = Callable[[web.Request, "File"], Awaitable[web.StreamResponse]]
 PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
@@ -75,10 +75,10 @@ def _begin(request: web.Request, file: File) -> tuple[web.StreamResponse, bytes]
     headers = {"Content-Type": file.content_type}
     if file.etag:
         headers["ETag"] = file.etag
-    asked = request.headers.get("Range", "")
+    requested_range = request.headers.get("Range", "")
     fits = not request.headers.get("If-Range") or request.headers["If-Range"] == file.etag
-    if asked and file.has_ranges and fits:
-        first, _, last = asked.removeprefix("bytes=").partition("-")
+    if requested_range and file.has_ranges and fits:
+        first, _, last = requested_range.removeprefix("bytes=").partition("-")
         start = int(first) if first else max(0, len(file.body) - int(last))
         if start >= len(file.body):
             return web.Response(status=416, headers={"Content-Range": f"bytes */{len(file.body)}"}), b""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import pytest
 
 from corral.domain.errors import CorralError
 from corral.transfer.faults import SourceFailed, TransferFailed
-from corral.worker.backends.faults import InstallFailed
-from corral.worker.backends.options import Patience
+from corral.worker.backends.layout import InstallFailed
+from corral.worker.backends.options import InstallTimeouts
+from tests.support.ports import find_free_port
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     NAME,
@@ -35,12 +35,11 @@ async def fails(scene: Scene, build: object, code: str) -> CorralError:
     with pytest.raises((TransferFailed, SourceFailed)) as caught:
         await scene.install(build)  # type: ignore[arg-type]
     assert caught.value.slug == code
-    assert scene.installer.installed() == ()
+    assert scene.installer.list_installed() == ()
     assert_nothing_is_left_over(scene.root, scene.installer)
     return caught.value
 
 
-@pytest.mark.behaviour("INS-1")
 async def test_bytes_are_reported_as_they_arrive(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY)
     report = Recorder()
@@ -57,12 +56,11 @@ async def test_a_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, 
     file = files.put("/engine.tar.gz", BODY, etag='"a"', faults=[faulty.cut_after(MIB), faulty.cut_after(1000)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
-    assert [bool(asked) for asked in file.ranges] == [False, True, True]
+    assert [bool(requested_range) for requested_range in file.ranges] == [False, True, True]
     # Two pauses, the second attempt counts anew because the first had brought something.
     assert len(scene.clock.pauses) == 2
 
 
-@pytest.mark.behaviour("INS-3")
 async def test_a_connection_that_breaks_again_and_again_gets_there_as_long_as_it_brings_something(
     scene: Scene, files: FileServer
 ) -> None:
@@ -74,7 +72,9 @@ async def test_a_connection_that_breaks_again_and_again_gets_there_as_long_as_it
 
 
 @pytest.mark.behaviour("INS-2")
-async def test_a_server_without_ranges_is_asked_for_the_whole_file_again(scene: Scene, files: FileServer) -> None:
+async def test_download_fetches_the_whole_file_again_when_the_server_has_no_ranges(
+    scene: Scene, files: FileServer
+) -> None:
     files.put("/engine.tar.gz", BODY, has_ranges=False, faults=[faulty.cut_after(MIB)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
@@ -90,12 +90,12 @@ async def test_without_a_promised_digest_a_changed_file_is_not_put_together_from
     def change(current: int) -> None:
         file.body, file.etag = other, '"b"'
 
-    await scene.install(archive_build(f"{files.url}/engine.tar.gz"), report=Recorder(on_moved=change))
+    await scene.install(archive_build(f"{files.url}/engine.tar.gz"), report=Recorder(progress_hook=change))
     assert await scene.says() == "two"
 
 
 @pytest.mark.behaviour("INS-2")
-async def test_a_changed_file_under_a_promised_digest_is_fetched_anew_and_told(scene: Scene, files: FileServer) -> None:
+async def test_changed_file_with_a_promised_digest_is_fetched_anew(scene: Scene, files: FileServer) -> None:
     """No ETag tells that the file has changed; the digest does."""
     file = files.put("/engine.tar.gz", BODY, faults=[faulty.cut_after(MIB)])
     good, file.body = file.body, bytes(MIB) + BODY[MIB:]
@@ -104,13 +104,12 @@ async def test_a_changed_file_under_a_promised_digest_is_fetched_anew_and_told(s
         file.body = good
 
     await scene.install(
-        archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), report=Recorder(on_moved=mend)
+        archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), report=Recorder(progress_hook=mend)
     )
     assert await scene.says() == "one"
 
 
-@pytest.mark.behaviour("INS-3")
-async def test_a_server_in_trouble_is_asked_three_times_with_growing_pauses(scene: Scene, files: FileServer) -> None:
+async def test_failing_server_is_tried_three_times_with_growing_pauses(scene: Scene, files: FileServer) -> None:
     file = files.put("/engine.tar.gz", BODY, faults=[faulty.status(503)], is_always_faulty=True)
     error = await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), "source_unavailable")
     assert "503" in error.message
@@ -120,24 +119,19 @@ async def test_a_server_in_trouble_is_asked_three_times_with_growing_pauses(scen
     assert 1.5 <= first <= 2.5 < 3.0 <= second <= 5.0
 
 
-@pytest.mark.behaviour("INS-3")
 @pytest.mark.parametrize("fault", [faulty.status(503), faulty.cut_after(0)], ids=["refused", "cut at once"])
-async def test_a_download_of_which_nothing_came_leaves_nothing_behind(
-    scene: Scene, files: FileServer, fault: faulty.Fault
-) -> None:
+async def test_download_without_a_byte_leaves_no_file(scene: Scene, files: FileServer, fault: faulty.Fault) -> None:
     files.put("/engine.tar.gz", BODY, etag='"a"', faults=[fault], is_always_faulty=True)
     await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), "source_unavailable")
     assert list((scene.root / "downloads").iterdir()) == []
 
 
-@pytest.mark.behaviour("INS-3")
 async def test_an_error_of_the_moment_costs_nothing_but_a_pause(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY, faults=[faulty.status(500), faulty.status(429)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
 
 
-@pytest.mark.behaviour("INS-3")
 async def test_a_file_that_always_ends_at_the_same_place_is_given_up(scene: Scene, files: FileServer) -> None:
     file = files.put("/engine.tar.gz", BODY, has_ranges=False, faults=[faulty.cut_after(MIB)], is_always_faulty=True)
     error = await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), "source_unavailable")
@@ -145,20 +139,17 @@ async def test_a_file_that_always_ends_at_the_same_place_is_given_up(scene: Scen
     assert 3 <= len(file.ranges) <= 4
 
 
-@pytest.mark.behaviour("INS-3")
-async def test_a_server_that_is_not_there_is_trouble_of_the_moment(scene: Scene, free_port: int) -> None:
-    url = f"http://127.0.0.1:{free_port}/engine.tar.gz"
+async def test_unreachable_server_is_a_retryable_fault(scene: Scene) -> None:
+    url = f"http://127.0.0.1:{find_free_port()}/engine.tar.gz"
     assert (await fails(scene, archive_build(url, sha256=sha256(BODY)), "source_unavailable")).retryable
 
 
-@pytest.mark.behaviour("INS-3")
-async def test_what_is_not_there_is_told_at_once(scene: Scene, files: FileServer) -> None:
+async def test_missing_file_fails_the_download_at_once(scene: Scene, files: FileServer) -> None:
     error = await fails(scene, archive_build(f"{files.url}/missing.tar.gz"), "not_found")
     assert not error.retryable
     assert files.gets("/missing.tar.gz") == 1
 
 
-@pytest.mark.behaviour("INS-4")
 @pytest.mark.parametrize("content_type", ["text/html", "application/octet-stream"])
 async def test_a_web_page_is_never_taken_for_a_package(scene: Scene, files: FileServer, content_type: str) -> None:
     files.put("/engine.tar.gz", BODY, faults=[faulty.page(content_type)], is_always_faulty=True)
@@ -174,10 +165,9 @@ async def test_a_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, fi
     assert list((scene.root / "downloads").iterdir()) == []
 
 
-@pytest.mark.behaviour("INS-6")
 async def test_a_slow_download_lives_as_long_as_bytes_move(scene: Scene, files: FileServer) -> None:
     """It takes longer than the silence that would end it."""
-    scene.options = replace(scene.options, patience=Patience(stall_s=3.0, header_s=30.0))
+    scene.options = replace(scene.options, timeouts=InstallTimeouts(stall_s=3.0, header_s=30.0))
     scene.installer = scene.restarted()
     file = files.put("/engine.tar.gz", BODY, faults=[faulty.trickle(12, 0.35)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
@@ -185,10 +175,9 @@ async def test_a_slow_download_lives_as_long_as_bytes_move(scene: Scene, files: 
     assert len(file.ranges) == 1
 
 
-@pytest.mark.behaviour("INS-6")
 @pytest.mark.parametrize("count", [None, 1000], ids=["before its answer", "in the middle"])
 async def test_a_server_that_falls_silent_is_left(scene: Scene, files: FileServer, count: int | None) -> None:
-    scene.options = replace(scene.options, patience=Patience(stall_s=0.2, header_s=0.2))
+    scene.options = replace(scene.options, timeouts=InstallTimeouts(stall_s=0.2, header_s=0.2))
     scene.installer = scene.restarted()
     never = asyncio.Event()
     file = files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(count, never)], is_always_faulty=True)
@@ -198,7 +187,6 @@ async def test_a_server_that_falls_silent_is_left(scene: Scene, files: FileServe
     assert len(file.ranges) == 3
 
 
-@pytest.mark.behaviour("INS-7")
 async def test_redirects_are_followed_and_limited(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY)
     files.put("/moved.tar.gz", b"", faults=[faulty.redirect("/engine.tar.gz")])
@@ -208,7 +196,7 @@ async def test_redirects_are_followed_and_limited(scene: Scene, files: FileServe
     assert await scene.says() == "one"
 
 
-@pytest.mark.behaviour("OPS-29", "INS-8")
+@pytest.mark.behaviour("OPS-29")
 async def test_a_cancelled_download_goes_on_where_it_stopped(scene: Scene, files: FileServer) -> None:
     never = asyncio.Event()
     file = files.put("/engine.tar.gz", BODY, etag='"a"', faults=[faulty.silent_after(MIB, never)])
@@ -229,7 +217,7 @@ async def test_a_cancelled_download_goes_on_where_it_stopped(scene: Scene, files
     assert scene.partials == []
 
 
-@pytest.mark.behaviour("OPS-28", "INS-8")
+@pytest.mark.behaviour("OPS-28")
 async def test_a_discarded_download_leaves_no_file(scene: Scene, files: FileServer) -> None:
     never = asyncio.Event()
     files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(MIB, never)])
@@ -245,7 +233,6 @@ async def test_a_discarded_download_leaves_no_file(scene: Scene, files: FileServ
     assert json.loads(kept.with_suffix(".json").read_text())["owner"] == "other-engine"
 
 
-@pytest.mark.behaviour("INS-8")
 async def test_a_whole_file_of_an_interrupted_installation_is_not_fetched_again(
     scene: Scene, files: FileServer
 ) -> None:
@@ -256,7 +243,7 @@ async def test_a_whole_file_of_an_interrupted_installation_is_not_fetched_again(
         raise InstallFailed("A process survives.", code="stop_failed")
 
     with pytest.raises(TransferFailed):
-        await scene.installer.install(build, generation=1, replaces=False, before_swap=refuses, report=Recorder())
+        await scene.installer.install(build, generation=1, replaces=False, before_swap=refuses, progress=Recorder())
     assert len(file.ranges) == 1
     await scene.install(build)
     assert len(file.ranges) == 1
@@ -265,7 +252,7 @@ async def test_a_whole_file_of_an_interrupted_installation_is_not_fetched_again(
 
 async def _cancel_after(scene: Scene, build: object, count: int) -> None:
     there = asyncio.Event()
-    report = Recorder(on_moved=lambda current: there.set() if current >= count else None)
+    report = Recorder(progress_hook=lambda current: there.set() if current >= count else None)
     task = asyncio.get_running_loop().create_task(scene.install(build, report=report))  # type: ignore[arg-type]
     await asyncio.wait({task, asyncio.ensure_future(there.wait())}, return_when=asyncio.FIRST_COMPLETED)
     task.cancel()
@@ -274,12 +261,6 @@ async def _cancel_after(scene: Scene, build: object, count: int) -> None:
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_the_folder_is_closed_to_others(tmp_path: Path) -> None:
     scene = Scene(root=tmp_path / "backends")
     asyncio.run(scene.installer.tidy())

@@ -9,7 +9,7 @@ import pytest
 from tools import fetch_registry
 
 
-def test_where_packages_cannot_be_had_it_says_so_and_goes_on(
+def test_registry_without_packages_is_reported_and_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fetch_registry, "FOLDER", tmp_path / "registry")
@@ -19,7 +19,7 @@ def test_where_packages_cannot_be_had_it_says_so_and_goes_on(
     assert "will be skipped" in capsys.readouterr().err
 
 
-def test_a_package_manager_in_trouble_is_told_in_one_line(
+def test_package_manager_failure_is_printed_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("apt-get", "dpkg"):
@@ -33,7 +33,7 @@ def test_a_package_manager_in_trouble_is_told_in_one_line(
     assert not (tmp_path / "registry").exists()
 
 
-def test_what_is_there_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_registry_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_registry, "FOLDER", tmp_path / "registry")
     program = tmp_path / "registry" / "usr" / "bin" / fetch_registry.PACKAGE
     program.parent.mkdir(parents=True)

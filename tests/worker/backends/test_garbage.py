@@ -6,8 +6,6 @@ import asyncio
 import os
 from datetime import timedelta
 
-import pytest
-
 from corral.worker.backends.options import InstallerOptions
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
@@ -23,7 +21,6 @@ from tests.worker.backends.server import FileServer
 BODY = tar_of(engine_files("one", padding=200_000))
 
 
-@pytest.mark.behaviour("INS-37")
 async def test_only_what_nothing_points_to_is_collected_and_a_dry_run_tells_first(
     scene: Scene, files: FileServer
 ) -> None:
@@ -35,18 +32,17 @@ async def test_only_what_nothing_points_to_is_collected_and_a_dry_run_tells_firs
     (orphan / "file").write_bytes(bytes(1000))
     left = scene.root / "staging" / "left"
     left.mkdir()
-    told = await scene.installer.collect(dry_run=True)
-    assert {item.path for item in told.items} == {orphan, left}
-    assert {item.name for item in told.items} == {"store/sha256-orphan", "staging/left"}
-    assert told.size_bytes == 1000
+    listed = await scene.installer.collect_garbage(dry_run=True)
+    assert {item.path for item in listed.items} == {orphan, left}
+    assert {item.name for item in listed.items} == {"store/sha256-orphan", "staging/left"}
+    assert listed.size_bytes == 1000
     assert orphan.exists()
-    assert await scene.installer.collect() == told
+    assert await scene.installer.collect_garbage() == listed
     assert_nothing_is_left_over(scene.root, scene.installer)
-    assert scene.installer.installed()[0].previous_version == "1.0"
-    assert (await scene.installer.collect()).items == ()
+    assert scene.installer.list_installed()[0].previous_version == "1.0"
+    assert (await scene.installer.collect_garbage()).items == ()
 
 
-@pytest.mark.behaviour("INS-37")
 async def test_downloads_that_nobody_continues_are_collected_when_they_are_old(scene: Scene, files: FileServer) -> None:
     never = asyncio.Event()
     files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(100_000, never)])
@@ -55,16 +51,15 @@ async def test_downloads_that_nobody_continues_are_collected_when_they_are_old(s
     task.cancel()
     await asyncio.wait({task})
     never.set()
-    assert (await scene.installer.collect()).items == ()
+    assert (await scene.installer.collect_garbage()).items == ()
     assert len(scene.partials) == 1
     scene.clock.now += timedelta(seconds=InstallerOptions().download_age_s + 60)
-    collected = await scene.installer.collect()
+    collected = await scene.installer.collect_garbage()
     assert collected.size_bytes >= 100_000
     assert list((scene.root / "downloads").iterdir()) == []
 
 
-@pytest.mark.behaviour("INS-37")
-async def test_what_a_job_works_on_is_never_collected(scene: Scene, files: FileServer) -> None:
+async def test_files_of_a_running_job_are_never_collected(scene: Scene, files: FileServer) -> None:
     go_on = asyncio.Event()
     files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(100_000, go_on)], etag='"a"')
     task, moved = _begin(scene, files)
@@ -72,22 +67,21 @@ async def test_what_a_job_works_on_is_never_collected(scene: Scene, files: FileS
     (partial,) = scene.partials
     long_ago = scene.clock.now - timedelta(days=30)
     os.utime(partial, (long_ago.timestamp(), long_ago.timestamp()))
-    assert (await scene.installer.collect()).items == ()
+    assert (await scene.installer.collect_garbage()).items == ()
     await scene.installer.tidy()
     go_on.set()
     await task
     assert await scene.says() == "one"
 
 
-@pytest.mark.behaviour("INS-37")
-async def test_two_that_collect_at_once_get_in_nobody_s_way(scene: Scene) -> None:
-    await scene.installer.collect()
+async def test_concurrent_collections_do_not_interfere(scene: Scene) -> None:
+    await scene.installer.collect_garbage()
     for number in range(20):
         orphan = scene.root / "store" / f"sha256-{number}"
         orphan.mkdir()
         (orphan / "file").write_bytes(bytes(10))
     async with asyncio.TaskGroup() as group:
-        at_once = [group.create_task(scene.installer.collect()) for _ in range(3)]
+        at_once = [group.create_task(scene.installer.collect_garbage()) for _ in range(3)]
         tidying = group.create_task(scene.installer.tidy())
     # Which of the four removes which folder is open; none of them fails, and all of it goes.
     assert [task.exception() for task in (*at_once, tidying)] == [None] * 4
@@ -97,6 +91,6 @@ async def test_two_that_collect_at_once_get_in_nobody_s_way(scene: Scene) -> Non
 
 def _begin(scene: Scene, files: FileServer) -> tuple[asyncio.Task[object], asyncio.Event]:
     moved = asyncio.Event()
-    report = Recorder(on_moved=lambda current: moved.set() if current >= 100_000 else None)
+    report = Recorder(progress_hook=lambda current: moved.set() if current >= 100_000 else None)
     build = archive_build(f"{files.url}/engine.tar.gz")
     return asyncio.get_running_loop().create_task(scene.install(build, report=report)), moved

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.domain.errors import CorralError
-from corral.domain.operation import Phase
-from corral.worker.backends.faults import InstallFailed
-from corral.worker.backends.layout import identity_of
+from corral.domain.operation import JobPhase
+from corral.worker.backends.layout import InstallFailed, read_folder_identity
 from corral.worker.backends.records import REMOVED_MAX
 from tests.worker.backends.scene import (
     NAME,
@@ -35,7 +34,7 @@ def folder_build(folder: Path, says: str, *, version: str = "1.0", name: str = N
     return Build(
         name=name,
         version=version,
-        source=Source(kind=SourceKind.DIRECTORY, uri=str(folder)),
+        source=BackendSource(kind=SourceKind.DIRECTORY, uri=str(folder)),
         manifest=Manifest(),
         meta="engine",
         alias="shared",
@@ -43,7 +42,6 @@ def folder_build(folder: Path, says: str, *, version: str = "1.0", name: str = N
     )
 
 
-@pytest.mark.behaviour("INS-9")
 async def test_an_installed_backend_is_described_runs_and_survives_a_restart(scene: Scene, tmp_path: Path) -> None:
     report = Recorder()
     build = folder_build(tmp_path / "one", "one", version="1.2")
@@ -58,30 +56,29 @@ async def test_an_installed_backend_is_described_runs_and_survives_a_restart(sce
     assert installed.digest.startswith("sha256:")
     assert installed.size_bytes
     assert report.phases == [
-        Phase.RESOLVING,
-        Phase.DOWNLOADING,
-        Phase.CHECKING,
-        Phase.STOPPING,
-        Phase.COMMITTING,
+        JobPhase.RESOLVING,
+        JobPhase.DOWNLOADING,
+        JobPhase.CHECKING,
+        JobPhase.STOPPING,
+        JobPhase.COMMITTING,
     ]
     again = scene.restarted()
     await again.tidy()
-    assert again.installed() == (installed,)
+    assert again.list_installed() == (installed,)
     assert await run_engine(again) == "one"
-    assert again.runnable(NAME).manifest.environment == {"SAYS": "one"}  # type: ignore[union-attr]
+    assert again.find_runnable(NAME).manifest.environment == {"SAYS": "one"}  # type: ignore[union-attr]
 
 
-@pytest.mark.behaviour("INS-10")
 async def test_having_it_already_is_enough_and_its_generation_is_written_down(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one"), generation=1)
-    before = identity_of(scene.installer.runnable(NAME).directory)  # type: ignore[union-attr]
+    before = read_folder_identity(scene.installer.find_runnable(NAME).directory)  # type: ignore[union-attr]
     swaps, report = Swaps(), Recorder()
     again = await scene.install(
         folder_build(tmp_path / "two", "two", version="2.0"), generation=5, swaps=swaps, report=report
     )
     assert (again.version, again.generation, swaps.count, report.phases) == ("1.0", 5, 0, [])
-    assert identity_of(scene.installer.runnable(NAME).directory) == before  # type: ignore[union-attr]
-    assert scene.restarted().installed()[0].generation == 5
+    assert read_folder_identity(scene.installer.find_runnable(NAME).directory) == before  # type: ignore[union-attr]
+    assert scene.restarted().list_installed()[0].generation == 5
     assert (await scene.install(folder_build(tmp_path / "one", "one"), generation=3)).generation == 5
 
 
@@ -89,16 +86,16 @@ async def test_having_it_already_is_enough_and_its_generation_is_written_down(sc
 async def test_a_reinstall_of_the_same_content_replaces_every_file(scene: Scene, tmp_path: Path) -> None:
     build = folder_build(tmp_path / "one", "one")
     await scene.install(build)
-    first = scene.installer.runnable(NAME)
+    first = scene.installer.find_runnable(NAME)
     assert first is not None
     (first.directory / "engine.py").write_text("print('spoiled')\n")
-    before = {path.name: identity_of(path) for path in first.directory.iterdir()}
+    before = {path.name: read_folder_identity(path) for path in first.directory.iterdir()}
     swaps = Swaps()
     installed = await scene.install(build, generation=2, replaces=True, swaps=swaps)
-    second = scene.installer.runnable(NAME)
+    second = scene.installer.find_runnable(NAME)
     assert second is not None
-    assert identity_of(second.directory) != identity_of(first.directory)
-    assert all(identity_of(second.directory / name) != identity for name, identity in before.items())
+    assert read_folder_identity(second.directory) != read_folder_identity(first.directory)
+    assert all(read_folder_identity(second.directory / name) != identity for name, identity in before.items())
     assert await scene.says() == "one"
     assert (swaps.count, installed.generation, installed.previous_version) == (1, 2, "")
     assert not first.directory.exists()
@@ -111,10 +108,10 @@ async def test_an_upgrade_can_be_rolled_back_and_forth(scene: Scene, tmp_path: P
     upgraded = await scene.install(folder_build(tmp_path / "two", "two", version="2.0"), generation=2, replaces=True)
     assert (upgraded.version, upgraded.previous_version, await scene.says()) == ("2.0", "1.0", "two")
     swaps = Swaps()
-    back = await scene.installer.roll_back("shared", generation=3, before_swap=swaps, report=Recorder())
+    back = await scene.installer.roll_back("shared", generation=3, before_swap=swaps, progress=Recorder())
     assert (back.version, back.previous_version, back.generation) == ("1.0", "2.0", 3)
     assert (await scene.says(), swaps.count) == ("one", 1)
-    forth = await scene.restarted().roll_back(NAME, generation=4, before_swap=Swaps(), report=Recorder())
+    forth = await scene.restarted().roll_back(NAME, generation=4, before_swap=Swaps(), progress=Recorder())
     assert forth.version == "2.0"
 
 
@@ -124,19 +121,19 @@ async def test_the_present_and_the_previous_version_are_kept_and_no_more(scene: 
         build = folder_build(tmp_path / str(number), f"v{number}", version=f"{number}.0")
         await scene.install(build, generation=number, replaces=True)
     assert len(list((scene.root / "store").iterdir())) == 2
-    await scene.installer.roll_back(NAME, generation=9, before_swap=Swaps(), report=Recorder())
+    await scene.installer.roll_back(NAME, generation=9, before_swap=Swaps(), progress=Recorder())
     assert await scene.says() == "v3"
 
 
 @pytest.mark.behaviour("INS-11")
 async def test_with_nothing_before_it_there_is_nothing_to_roll_back(scene: Scene, tmp_path: Path) -> None:
     with pytest.raises(InstallFailed, match="not installed") as absent:
-        await scene.installer.roll_back(NAME, generation=1, before_swap=Swaps(), report=Recorder())
+        await scene.installer.roll_back(NAME, generation=1, before_swap=Swaps(), progress=Recorder())
     assert absent.value.slug == "not_installed"
     await scene.install(folder_build(tmp_path / "one", "one"))
     swaps = Swaps()
     with pytest.raises(InstallFailed) as caught:
-        await scene.installer.roll_back(NAME, generation=1, before_swap=swaps, report=Recorder())
+        await scene.installer.roll_back(NAME, generation=1, before_swap=swaps, progress=Recorder())
     assert (caught.value.slug, swaps.count) == ("nothing_to_roll_back", 0)
 
 
@@ -151,13 +148,13 @@ async def test_a_failed_check_stops_nothing_and_shows_what_the_engine_said(scene
         await scene.install(bad, generation=2, replaces=True, swaps=swaps)
     assert caught.value.slug == "check_failed"
     assert "libcuda is missing" in caught.value.message
-    assert (swaps.count, scene.installer.installed()[0].version, await scene.says()) == (0, "1.0", "one")
+    assert (swaps.count, scene.installer.list_installed()[0].version, await scene.says()) == (0, "1.0", "one")
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
 @pytest.mark.behaviour("INS-12")
 async def test_a_check_that_does_not_end_is_ended_with_everything_it_started(scene: Scene, tmp_path: Path) -> None:
-    scene.options = replace(scene.options, patience=replace(scene.options.patience, check_s=0.5))
+    scene.options = replace(scene.options, timeouts=replace(scene.options.timeouts, check_s=0.5))
     scene.installer = scene.restarted()
     pid_file = tmp_path / "pid"
     check = (
@@ -204,19 +201,23 @@ async def test_a_process_that_cannot_be_ended_keeps_its_backend(scene: Scene, tm
 
     with pytest.raises(InstallFailed):
         await scene.installer.install(
-            folder_build(tmp_path / "two", "two"), generation=2, replaces=True, before_swap=survives, report=Recorder()
+            folder_build(tmp_path / "two", "two"),
+            generation=2,
+            replaces=True,
+            before_swap=survives,
+            progress=Recorder(),
         )
     assert await scene.says() == "one"
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
 @pytest.mark.behaviour("OPS-96")
-@pytest.mark.parametrize("at", [Phase.DOWNLOADING, Phase.CHECKING, Phase.STOPPING, Phase.COMMITTING])
-async def test_cancelled_in_any_phase_the_old_or_the_new_one_runs(scene: Scene, tmp_path: Path, at: Phase) -> None:
+@pytest.mark.parametrize("at", [JobPhase.DOWNLOADING, JobPhase.CHECKING, JobPhase.STOPPING, JobPhase.COMMITTING])
+async def test_cancelled_in_any_phase_the_old_or_the_new_one_runs(scene: Scene, tmp_path: Path, at: JobPhase) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", version="1.0"))
     new = folder_build(tmp_path / "two", "two", version="2.0", padding=3_000_000)
     there = asyncio.Event()
-    report = Recorder(on_phase=lambda phase: there.set() if phase is at else None)
+    report = Recorder(phase_hook=lambda phase: there.set() if phase is at else None)
     task = asyncio.get_running_loop().create_task(scene.install(new, replaces=True, report=report, generation=2))
     await there.wait()
     task.cancel()
@@ -224,14 +225,13 @@ async def test_cancelled_in_any_phase_the_old_or_the_new_one_runs(scene: Scene, 
         await task
     again = scene.restarted()
     await again.tidy()
-    version = again.installed()[0].version
+    version = again.list_installed()[0].version
     assert await run_engine(again) == {"1.0": "one", "2.0": "two"}[version]
-    assert version == "1.0" or at in (Phase.STOPPING, Phase.COMMITTING)
+    assert version == "1.0" or at in (JobPhase.STOPPING, JobPhase.COMMITTING)
     assert_nothing_is_left_over(scene.root, again)
 
 
-@pytest.mark.behaviour("INS-13")
-async def test_a_package_that_nobody_can_run_is_refused(scene: Scene, tmp_path: Path) -> None:
+async def test_package_without_a_command_is_refused(scene: Scene, tmp_path: Path) -> None:
     build = folder_build(tmp_path / "one", "one")
     (tmp_path / "one" / "backend.yaml").unlink()
     with pytest.raises(InstallFailed, match="how to run it") as caught:
@@ -242,10 +242,9 @@ async def test_a_package_that_nobody_can_run_is_refused(scene: Scene, tmp_path: 
         with pytest.raises(InstallFailed) as caught:
             await scene.install(build)
         assert caught.value.slug == "bad_manifest"
-    assert scene.installer.installed() == ()
+    assert scene.installer.list_installed() == ()
 
 
-@pytest.mark.behaviour("INS-13")
 async def test_a_launcher_is_put_beside_the_engine(scene: Scene, launchers: Path, tmp_path: Path) -> None:
     (launchers / "hello.py").write_text("print('launched')\n")
     build = replace(
@@ -258,26 +257,24 @@ async def test_a_launcher_is_put_beside_the_engine(scene: Scene, launchers: Path
         await scene.install(replace(build, manifest=Manifest(launcher="missing")), replaces=True)
 
 
-@pytest.mark.behaviour("INS-13")
 async def test_a_bundled_engine_needs_nothing_and_each_version_is_its_own(scene: Scene, launchers: Path) -> None:
     (launchers / "fake.py").write_text("print('fake')\n")
     build = Build(
         name="fake",
         version="1.0.0",
-        source=Source(kind=SourceKind.BUNDLED, uri="fake"),
+        source=BackendSource(kind=SourceKind.BUNDLED, uri="fake"),
         manifest=Manifest(launcher="fake", command=("{python}", "{launcher}")),
     )
     first = await scene.install(build)
     second = await scene.install(replace(build, version="2.0.0"), replaces=True)
     assert (second.previous_version, second.uri, await scene.says("fake")) == ("1.0.0", "bundled:fake", "fake")
     assert first.digest != second.digest
-    missing = replace(build, source=Source(kind=SourceKind.BUNDLED, uri="nothing"))
+    missing = replace(build, source=BackendSource(kind=SourceKind.BUNDLED, uri="nothing"))
     with pytest.raises(InstallFailed) as caught:
         await scene.install(missing, replaces=True)
     assert caught.value.slug == "bad_manifest"
 
 
-@pytest.mark.behaviour("INS-14")
 async def test_the_same_content_under_two_names_is_one_folder_until_both_are_gone(
     scene: Scene, launchers: Path
 ) -> None:
@@ -286,7 +283,7 @@ async def test_the_same_content_under_two_names_is_one_folder_until_both_are_gon
         Build(
             name=name,
             version="1.0.0",
-            source=Source(kind=SourceKind.BUNDLED, uri="fake"),
+            source=BackendSource(kind=SourceKind.BUNDLED, uri="fake"),
             manifest=Manifest(launcher="fake", command=("{python}", "{launcher}")),
         )
         for name in ("first", "second")
@@ -296,59 +293,55 @@ async def test_the_same_content_under_two_names_is_one_folder_until_both_are_gon
         await scene.install(build, swaps=swaps)
     assert swaps.count == 2
     assert len(list((scene.root / "store").iterdir())) == 1
-    await scene.installer.remove("first", generation=2, report=Recorder())
+    await scene.installer.remove("first", generation=2, progress=Recorder())
     assert await scene.says("second") == "fake"
-    await scene.installer.remove("second", generation=3, report=Recorder())
+    await scene.installer.remove("second", generation=3, progress=Recorder())
     assert list((scene.root / "store").iterdir()) == []
 
 
-@pytest.mark.behaviour("INS-14")
 async def test_a_reinstall_of_one_name_leaves_the_folder_of_another_alone(scene: Scene, launchers: Path) -> None:
     (launchers / "fake.py").write_text("print('fake')\n")
     builds = [
         Build(
             name=name,
             version="1.0.0",
-            source=Source(kind=SourceKind.BUNDLED, uri="fake"),
+            source=BackendSource(kind=SourceKind.BUNDLED, uri="fake"),
             manifest=Manifest(launcher="fake", command=("{python}", "{launcher}")),
         )
         for name in ("first", "second")
     ]
     for build in builds:
         await scene.install(build)
-    before = identity_of(scene.installer.runnable("second").directory)  # type: ignore[union-attr]
+    before = read_folder_identity(scene.installer.find_runnable("second").directory)  # type: ignore[union-attr]
     await scene.install(builds[0], replaces=True)
-    assert identity_of(scene.installer.runnable("second").directory) == before  # type: ignore[union-attr]
-    assert identity_of(scene.installer.runnable("first").directory) != before  # type: ignore[union-attr]
+    assert read_folder_identity(scene.installer.find_runnable("second").directory) == before  # type: ignore[union-attr]
+    assert read_folder_identity(scene.installer.find_runnable("first").directory) != before  # type: ignore[union-attr]
 
 
-@pytest.mark.behaviour("INS-15")
 async def test_removing_is_idempotent_and_remembered(scene: Scene, tmp_path: Path) -> None:
     build = folder_build(tmp_path / "one", "one")
     await scene.install(build, generation=1)
     for generation in (2, 3):
-        await scene.installer.remove(NAME, generation=generation, report=Recorder())
-    assert (scene.installer.installed(), scene.installer.removed()) == ((), {NAME: 3})
+        await scene.installer.remove(NAME, generation=generation, progress=Recorder())
+    assert (scene.installer.list_installed(), scene.installer.list_removed()) == ((), {NAME: 3})
     assert list((scene.root / "store").iterdir()) == []
     again = scene.restarted()
-    assert (again.removed(), again.resolve(NAME), again.runnable(NAME)) == ({NAME: 3}, None, None)
+    assert (again.list_removed(), again.resolve(NAME), again.find_runnable(NAME)) == ({NAME: 3}, None, None)
     await scene.install(build, generation=4)
-    assert (scene.installer.removed(), scene.restarted().removed()) == ({}, {})
+    assert (scene.installer.list_removed(), scene.restarted().list_removed()) == ({}, {})
 
 
-@pytest.mark.behaviour("INS-15")
 async def test_only_the_newest_removals_are_remembered(scene: Scene) -> None:
     await scene.installer.tidy()
     for number in range(REMOVED_MAX + 5):
         scene.installer._records._removed[f"engine-{number}"] = number
-    await scene.installer.remove("last", generation=9, report=Recorder())
-    removed = scene.restarted().removed()
+    await scene.installer.remove("last", generation=9, progress=Recorder())
+    removed = scene.restarted().list_removed()
     assert len(removed) == REMOVED_MAX
     assert "last" in removed
     assert "engine-0" not in removed
 
 
-@pytest.mark.behaviour("INS-16")
 async def test_a_name_that_several_share_means_none_of_them(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", name="cpu-engine"))
     assert scene.installer.resolve("engine") == "cpu-engine"
@@ -359,22 +352,26 @@ async def test_a_name_that_several_share_means_none_of_them(scene: Scene, tmp_pa
     assert scene.installer.resolve("cuda-engine") == "cuda-engine"
     assert scene.installer.resolve("") is None
     with pytest.raises(InstallFailed, match="cpu-engine, cuda-engine"):
-        await scene.installer.remove("shared", generation=9, report=Recorder())
-    assert len(scene.installer.installed()) == 2
+        await scene.installer.remove("shared", generation=9, progress=Recorder())
+    assert len(scene.installer.list_installed()) == 2
 
 
-@pytest.mark.behaviour("INS-16")
 async def test_any_name_is_a_file_of_its_own_inside_the_folder(scene: Scene, tmp_path: Path) -> None:
     for name in ("../escape", "a/b", "..", "ünï", "a%2Fb"):
         await scene.install(folder_build(tmp_path / "one", "one", name=name))
-    assert {backend.name for backend in scene.restarted().installed()} == {"../escape", "a/b", "..", "ünï", "a%2Fb"}
+    assert {backend.name for backend in scene.restarted().list_installed()} == {
+        "../escape",
+        "a/b",
+        "..",
+        "ünï",
+        "a%2Fb",
+    }
     assert {path.parent for path in tmp_path.rglob("*.json") if "names" in path.parts} == {scene.root / "names"}
     for name in ("", "x" * 300):
         with pytest.raises(InstallFailed, match="cannot be a backend"):
             await scene.install(folder_build(tmp_path / "one", "one", name=name))
 
 
-@pytest.mark.behaviour("INS-17")
 async def test_a_damaged_record_takes_nothing_else_with_it(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", name="first"))
     await scene.install(folder_build(tmp_path / "two", "two", name="second"))
@@ -382,38 +379,37 @@ async def test_a_damaged_record_takes_nothing_else_with_it(scene: Scene, tmp_pat
     (scene.root / "removed.json").write_text("[")
     again = scene.restarted()
     await again.tidy()
-    assert [backend.name for backend in again.installed()] == ["second"]
-    assert again.removed() == {}
+    assert [backend.name for backend in again.list_installed()] == ["second"]
+    assert again.list_removed() == {}
     assert (scene.root / "names" / "first.json.damaged").exists()
     assert_nothing_is_left_over(scene.root, again)
 
 
-@pytest.mark.behaviour("INS-17")
 async def test_a_folder_that_somebody_deleted_is_not_reported_and_the_one_before_is_used(
     scene: Scene, tmp_path: Path
 ) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", version="1.0"))
     await scene.install(folder_build(tmp_path / "two", "two", version="2.0"), replaces=True)
-    current = scene.installer.runnable(NAME)
+    current = scene.installer.find_runnable(NAME)
     assert current is not None
     (current.directory / "backend.json").unlink()
-    assert scene.installer.installed() == ()
+    assert scene.installer.list_installed() == ()
     again = scene.restarted()
     await again.tidy()
-    assert [backend.version for backend in again.installed()] == ["1.0"]
+    assert [backend.version for backend in again.list_installed()] == ["1.0"]
     assert await run_engine(again) == "one"
     for folder in (scene.root / "store").iterdir():
         (folder / "backend.json").unlink()
     last = scene.restarted()
     await last.tidy()
-    assert last.installed() == ()
+    assert last.list_installed() == ()
     assert_nothing_is_left_over(scene.root, last)
 
 
 @pytest.mark.behaviour("OPS-97")
 async def test_the_record_in_the_store_says_what_it_is(scene: Scene, tmp_path: Path) -> None:
     installed = await scene.install(folder_build(tmp_path / "one", "one"))
-    found = scene.installer.runnable(NAME)
+    found = scene.installer.find_runnable(NAME)
     assert found is not None
     record = json.loads((found.directory / "backend.json").read_text())
     assert (record["digest"], record["uri"]) == (installed.digest, str(tmp_path / "one"))
@@ -421,7 +417,6 @@ async def test_the_record_in_the_store_says_what_it_is(scene: Scene, tmp_path: P
     assert record["size_bytes"] == installed.size_bytes
 
 
-@pytest.mark.behaviour("INS-18")
 async def test_the_digest_of_a_folder_is_that_of_its_content(scene: Scene, tmp_path: Path) -> None:
     first = await scene.install(folder_build(tmp_path / "one", "one"))
     same = await scene.install(folder_build(tmp_path / "copy", "one"), replaces=True)
@@ -433,12 +428,13 @@ async def test_the_digest_of_a_folder_is_that_of_its_content(scene: Scene, tmp_p
     for uri in (str(tmp_path / "missing"), "relative", str(tmp_path)):
         with pytest.raises(InstallFailed):
             await scene.install(
-                replace(folder_build(tmp_path / "one", "one"), source=Source(kind=SourceKind.DIRECTORY, uri=uri)),
+                replace(
+                    folder_build(tmp_path / "one", "one"), source=BackendSource(kind=SourceKind.DIRECTORY, uri=uri)
+                ),
                 replaces=True,
             )
 
 
-@pytest.mark.behaviour("INS-38")
 @pytest.mark.parametrize(
     ("manifest", "sentence"),
     [
@@ -455,24 +451,22 @@ async def test_install_refuses_a_folder_whose_program_is_not_there(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "plain.txt").write_text("Nothing to run.")
-    source = Source(kind=SourceKind.DIRECTORY, uri=str(tmp_path / "folder"))
+    source = BackendSource(kind=SourceKind.DIRECTORY, uri=str(tmp_path / "folder"))
     with pytest.raises(InstallFailed) as refused:
         await scene.install(Build(name=NAME, version="1", source=source, manifest=manifest))
     assert sentence in refused.value.message
     assert refused.value.slug == "bad_manifest"
-    assert scene.installer.installed() == ()
+    assert scene.installer.list_installed() == ()
 
 
-@pytest.mark.behaviour("INS-38")
 async def test_install_refuses_an_empty_folder(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "folder" / "bin").mkdir(parents=True)
-    source = Source(kind=SourceKind.DIRECTORY, uri=str(tmp_path / "folder"))
+    source = BackendSource(kind=SourceKind.DIRECTORY, uri=str(tmp_path / "folder"))
     manifest = Manifest(command=("true", "{options}"))
     with pytest.raises(InstallFailed, match="holds no file"):
         await scene.install(Build(name=NAME, version="1", source=source, manifest=manifest))
 
 
-@pytest.mark.behaviour("INS-19")
 async def test_a_system_backend_is_listed_runs_and_is_neither_removed_nor_rolled_back(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -486,14 +480,14 @@ async def test_a_system_backend_is_listed_runs_and_is_neither_removed_nor_rolled
     (system / "broken" / "backend.yaml").write_text("- no")
     scene.options = replace(scene.options, system_root=system)
     scene.installer = scene.restarted()
-    (listed,) = scene.installer.installed()
+    (listed,) = scene.installer.list_installed()
     assert (listed.name, listed.version, listed.is_system) == (NAME, "3.0", True)
     assert scene.installer.resolve("engine") == NAME
     assert await scene.says() == "system"
     assert (await scene.install(folder_build(tmp_path / "one", "one"), generation=2)).is_system
     for act in (
-        scene.installer.remove(NAME, generation=3, report=Recorder()),
-        scene.installer.roll_back(NAME, generation=3, before_swap=Swaps(), report=Recorder()),
+        scene.installer.remove(NAME, generation=3, progress=Recorder()),
+        scene.installer.roll_back(NAME, generation=3, before_swap=Swaps(), progress=Recorder()),
     ):
         with pytest.raises(InstallFailed) as caught:
             await act
@@ -501,11 +495,10 @@ async def test_a_system_backend_is_listed_runs_and_is_neither_removed_nor_rolled
 
     own = await scene.install(folder_build(tmp_path / "one", "one"), generation=4, replaces=True)
     assert (own.is_system, await scene.says()) == (False, "one")
-    await scene.installer.remove(NAME, generation=5, report=Recorder())
+    await scene.installer.remove(NAME, generation=5, progress=Recorder())
     assert await scene.says() == "system"
 
 
-@pytest.mark.behaviour("INS-20")
 async def test_backends_are_installed_beside_one_another(scene: Scene, tmp_path: Path) -> None:
     builds = [folder_build(tmp_path / str(n), f"says {n}", name=f"engine-{n}", padding=200_000) for n in range(6)]
     async with asyncio.TaskGroup() as group:
@@ -514,7 +507,7 @@ async def test_backends_are_installed_beside_one_another(scene: Scene, tmp_path:
     for number in range(6):
         assert await scene.says(f"engine-{number}") == f"says {number}"
     assert_nothing_is_left_over(scene.root, scene.installer)
-    assert len(scene.restarted().installed()) == 6
+    assert len(scene.restarted().list_installed()) == 6
 
 
 @pytest.fixture

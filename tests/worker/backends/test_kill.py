@@ -57,7 +57,7 @@ async def test_killed_before_the_swap_the_old_one_runs_and_the_next_attempt_succ
     again = scene.restarted()
     await again.tidy()
     assert_nothing_is_left_over(scene.root, again)
-    (installed,) = again.installed()
+    (installed,) = again.list_installed()
     assert (installed.version, installed.generation) == ("1.0", 1)
     assert await run_engine(again) == "one"
 
@@ -79,10 +79,10 @@ async def test_killed_after_the_swap_the_new_one_runs_and_can_be_rolled_back(
     again = scene.restarted()
     await again.tidy()
     assert_nothing_is_left_over(scene.root, again)
-    (installed,) = again.installed()
+    (installed,) = again.list_installed()
     assert (installed.version, installed.previous_version, installed.generation) == ("2.0", "1.0", 2)
     assert await run_engine(again) == "two"
-    await again.roll_back(NAME, generation=3, before_swap=_nothing, report=_Silent())
+    await again.roll_back(NAME, generation=3, before_swap=_nothing, progress=_NullReport())
     assert await run_engine(again) == "one"
 
 
@@ -91,17 +91,17 @@ async def test_killed_while_removing_the_removal_can_be_repeated(scene: Scene, f
     await killed_at("removing", scene, files)
     again = scene.restarted()
     await again.tidy()
-    assert (again.installed(), again.removed()) == ((), {})
+    assert (again.list_installed(), again.list_removed()) == ((), {})
     assert_nothing_is_left_over(scene.root, again)
-    await again.remove(NAME, generation=3, report=_Silent())
-    assert again.removed() == {NAME: 3}
+    await again.remove(NAME, generation=3, progress=_NullReport())
+    assert again.list_removed() == {NAME: 3}
 
 
 async def _nothing() -> None:
     return
 
 
-class _Silent:
-    def phase(self, phase: object) -> None: ...
+class _NullReport:
+    def on_phase(self, phase: object) -> None: ...
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None: ...
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None: ...

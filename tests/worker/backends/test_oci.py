@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.transfer.faults import SourceFailed, TransferFailed
-from corral.transfer.registry import Reference, parse_reference
-from corral.worker.backends.faults import InstallFailed
+from corral.transfer.oci_registry import OciReference, parse_reference
+from corral.worker.backends.layout import InstallFailed
 from tests.worker.backends.registry import MACHINE, PLAIN_LAYER, USER, ZSTD_LAYER, Registry, TokenGate
 from tests.worker.backends.scene import (
     NAME,
@@ -44,19 +44,18 @@ def oci_build(uri: str, *mirrors: str, **source: str) -> Build:
     return Build(
         name=NAME,
         version="1.0",
-        source=Source(kind=SourceKind.OCI, uri=uri, mirrors=mirrors, **source),  # type: ignore[arg-type]
+        source=BackendSource(kind=SourceKind.OCI, uri=uri, mirrors=mirrors, **source),  # type: ignore[arg-type]
         manifest=Manifest(),
     )
 
 
-@pytest.mark.behaviour("INS-27")
 async def test_an_image_is_unpacked_layer_by_layer(scene: Scene, registry: Registry) -> None:
     layers = [tar_of(engine_files("old") | {"gone": b"x"}), tar_of({"engine.py": b"print('new')\n", ".wh.gone": b""})]
     pushed = await registry.push_image("engines/one", "v1", layers)
     report = Recorder()
     installed = await scene.install(oci_build(f"oci://{registry.host}/engines/one:v1"), report=report)
     assert await scene.says() == "new"
-    folder = scene.installer.runnable(NAME).directory  # type: ignore[union-attr]
+    folder = scene.installer.find_runnable(NAME).directory  # type: ignore[union-attr]
     assert files_below(folder) == {"engine.py", "backend.yaml", "backend.json"}
     assert installed.digest == pushed["digest"]
     total = sum(len(layer) for layer in layers)
@@ -64,7 +63,7 @@ async def test_an_image_is_unpacked_layer_by_layer(scene: Scene, registry: Regis
 
 
 @pytest.mark.behaviour("OPS-97")
-async def test_what_is_recorded_is_what_the_tag_meant_when_it_was_asked(scene: Scene, registry: Registry) -> None:
+async def test_installed_digest_is_that_of_the_tag_when_it_was_resolved(scene: Scene, registry: Registry) -> None:
     """The tag moves in the middle of the installation."""
     first = await registry.push_image("engines/one", "latest", [tar_of(engine_files("first"))])
     second = await registry.push_image("engines/one", "next", [tar_of(engine_files("second"))])
@@ -74,7 +73,7 @@ async def test_what_is_recorded_is_what_the_tag_meant_when_it_was_asked(scene: S
         await registry.push_image("engines/one", "latest", [tar_of(engine_files("second"))])
 
     installed = await scene.installer.install(
-        build, generation=1, replaces=False, before_swap=move_the_tag, report=Recorder()
+        build, generation=1, replaces=False, before_swap=move_the_tag, progress=Recorder()
     )
     assert (installed.digest, await scene.says()) == (first["digest"], "first")
     assert installed.uri == f"oci+http://{registry.host}/engines/one@{first['digest']}"
@@ -82,7 +81,6 @@ async def test_what_is_recorded_is_what_the_tag_meant_when_it_was_asked(scene: S
     assert (upgraded.digest, await scene.says()) == (second["digest"], "second")
 
 
-@pytest.mark.behaviour("INS-27")
 async def test_an_index_gives_the_image_for_this_machine(scene: Scene, registry: Registry) -> None:
     mine = await registry.push_image("engines/one", "", [tar_of(engine_files("mine"))])
     other = await registry.push_image("engines/one", "", [tar_of(engine_files("other"))])
@@ -96,7 +94,6 @@ async def test_an_index_gives_the_image_for_this_machine(scene: Scene, registry:
     assert caught.value.slug == "unsupported"
 
 
-@pytest.mark.behaviour("INS-28")
 async def test_a_mirror_delivers_what_the_first_has_promised(scene: Scene, registry: Registry, tmp_path: Path) -> None:
     async with Registry(program(), tmp_path / "mirror").running() as mirror:
         layer = tar_of(engine_files("one"))
@@ -112,7 +109,7 @@ async def test_a_mirror_delivers_what_the_first_has_promised(scene: Scene, regis
         assert installed.uri == f"oci+http://{mirror.host}/copies/one@{pushed['digest']}"
 
 
-@pytest.mark.behaviour("OPS-97", "INS-28")
+@pytest.mark.behaviour("OPS-97")
 async def test_with_the_first_registry_away_the_mirror_is_recorded(
     scene: Scene, registry: Registry, tmp_path: Path
 ) -> None:
@@ -128,7 +125,6 @@ async def test_with_the_first_registry_away_the_mirror_is_recorded(
     assert await scene.says() == "one"
 
 
-@pytest.mark.behaviour("INS-27")
 async def test_a_digest_in_the_reference_is_what_is_installed(scene: Scene, registry: Registry) -> None:
     old = await registry.push_image("engines/one", "v1", [tar_of(engine_files("old"))])
     await registry.push_image("engines/one", "v1", [tar_of(engine_files("new"))])
@@ -139,7 +135,6 @@ async def test_a_digest_in_the_reference_is_what_is_installed(scene: Scene, regi
     assert caught.value.slug == "not_found"
 
 
-@pytest.mark.behaviour("INS-27")
 async def test_artifacts_of_one_file_and_plain_layers_are_understood(scene: Scene, registry: Registry) -> None:
     await registry.push_image("engines/zip", "v1", [zip_of(engine_files("zip"))], media_type="application/zip")
     await scene.install(oci_build(f"oci://{registry.host}/engines/zip:v1"))
@@ -161,12 +156,11 @@ async def test_artifacts_of_one_file_and_plain_layers_are_understood(scene: Scen
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-29")
 async def test_a_registry_with_a_password_is_read_with_the_worker_s_setting(scene: Scene, tmp_path: Path) -> None:
     async with Registry(program(), tmp_path / "closed", needs_password=True).running() as closed:
         await closed.push_image("engines/one", "v1", [tar_of(engine_files("one"))])
         build = oci_build(f"oci://{closed.host}/engines/one:v1")
-        with pytest.raises(TransferFailed, match="may not have it"):
+        with pytest.raises(TransferFailed, match="is not allowed to fetch it"):
             await scene.install(build)
         scene.options = replace(scene.options, registry_credentials={closed.host: USER})
         scene.installer = scene.restarted()
@@ -175,8 +169,7 @@ async def test_a_registry_with_a_password_is_read_with_the_worker_s_setting(scen
         assert USER not in repr(scene.options)
 
 
-@pytest.mark.behaviour("INS-29")
-async def test_a_token_is_asked_for_and_renewed_when_it_runs_out(scene: Scene, registry: Registry) -> None:
+async def test_registry_token_is_requested_and_renewed_when_it_expires(scene: Scene, registry: Registry) -> None:
     layers = [tar_of({f"file-{number}": bytes(1000)}) for number in range(3)]
     await registry.push_image("engines/one", "v1", [*layers, tar_of(engine_files("one"))])
     gate = TokenGate(registry.host, uses=2)
@@ -190,27 +183,25 @@ async def test_a_token_is_asked_for_and_renewed_when_it_runs_out(scene: Scene, r
     assert set(gate.basic) == {"Basic cmVhZGVyOnNlY3JldA=="}
 
 
-@pytest.mark.behaviour("INS-27")
 @pytest.mark.parametrize(
-    ("uri", "wanted"),
+    ("uri", "expected"),
     [
-        ("oci://r.example/a/b:v1", Reference(host="r.example", repository="a/b", tag="v1")),
-        ("r.example/a", Reference(host="r.example", repository="a", tag="latest")),
-        ("oci://r.example:5000/a/b", Reference(host="r.example:5000", repository="a/b", tag="latest")),
-        ("oci://localhost/a", Reference(host="localhost", repository="a", tag="latest", is_plain=True)),
-        ("oci://[::1]:5000/a", Reference(host="[::1]:5000", repository="a", tag="latest", is_plain=True)),
-        ("oci+http://r.example/a", Reference(host="r.example", repository="a", tag="latest", is_plain=True)),
+        ("oci://r.example/a/b:v1", OciReference(host="r.example", repository="a/b", tag="v1")),
+        ("r.example/a", OciReference(host="r.example", repository="a", tag="latest")),
+        ("oci://r.example:5000/a/b", OciReference(host="r.example:5000", repository="a/b", tag="latest")),
+        ("oci://localhost/a", OciReference(host="localhost", repository="a", tag="latest", is_plain=True)),
+        ("oci://[::1]:5000/a", OciReference(host="[::1]:5000", repository="a", tag="latest", is_plain=True)),
+        ("oci+http://r.example/a", OciReference(host="r.example", repository="a", tag="latest", is_plain=True)),
         (
             f"r.example/a:v1@sha256:{'a' * 64}",
-            Reference(host="r.example", repository="a", tag="v1", digest=f"sha256:{'a' * 64}"),
+            OciReference(host="r.example", repository="a", tag="v1", digest=f"sha256:{'a' * 64}"),
         ),
     ],
 )
-def test_a_reference_names_its_registry(uri: str, wanted: Reference) -> None:
-    assert parse_reference(uri) == wanted
+def test_a_reference_names_its_registry(uri: str, expected: OciReference) -> None:
+    assert parse_reference(uri) == expected
 
 
-@pytest.mark.behaviour("INS-27")
 @pytest.mark.parametrize(
     "uri", ["alpine", "library/alpine:3", "https://r.example/a", "oci://r.example/a@sha256:12", ""]
 )

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from packaging.tags import sys_tags
 
-from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.domain.errors import CorralError
 from corral.transfer.faults import SourceFailed, TransferFailed
-from corral.transfer.index import uv_environment
+from corral.transfer.package_index import make_uv_environment
 from corral.worker.backends.options import InstallerOptions
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
@@ -80,7 +80,6 @@ def use(scene: Scene, environment: dict[str, str]) -> None:
     scene.installer = scene.restarted()
 
 
-@pytest.mark.behaviour("INS-32")
 async def test_requirements_and_what_they_need_go_into_one_environment(scene: Scene, index: Index) -> None:
     index.add("engine", "1.0", "one", needs=("helper>=2",))
     index.add("helper", "2.1", "help")
@@ -97,7 +96,6 @@ async def test_requirements_and_what_they_need_go_into_one_environment(scene: Sc
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-32")
 async def test_a_download_in_the_middle_of_many_goes_on_where_it_stopped(scene: Scene, index: Index) -> None:
     """The first package is whole, the second is cut off; the next attempt fetches the rest of the second only."""
     index.add("engine", "1.0", "one" * 20_000, needs=("helper",))
@@ -115,14 +113,13 @@ async def test_a_download_in_the_middle_of_many_goes_on_where_it_stopped(scene: 
     assert len(await scene.says()) == 60_000
 
 
-@pytest.mark.behaviour("INS-14")
 async def test_the_same_set_is_recognised_before_anything_is_fetched(scene: Scene, index: Index) -> None:
     index.add("engine", "1.0", "one")
     await scene.install(pypi_build("engine==1.0", module="engine", name="first"))
-    asked = len(index.wheel("engine-1.0-py3-none-any.whl").ranges)
+    requests_before = len(index.wheel("engine-1.0-py3-none-any.whl").ranges)
     swaps = Swaps()
     await scene.install(pypi_build("engine==1.0", module="engine", name="second"), swaps=swaps)
-    assert len(index.wheel("engine-1.0-py3-none-any.whl").ranges) == asked
+    assert len(index.wheel("engine-1.0-py3-none-any.whl").ranges) == requests_before
     assert (swaps.count, await scene.says("second")) == (1, "one")
     assert len(list((scene.root / "store").iterdir())) == 1
 
@@ -163,8 +160,7 @@ async def test_a_file_that_the_index_describes_wrongly_is_refused(scene: Scene, 
     assert scene.partials == []
 
 
-@pytest.mark.behaviour("INS-34")
-async def test_what_cannot_be_resolved_says_why(scene: Scene, index: Index, files: FileServer) -> None:
+async def test_unresolvable_requirements_error_gives_the_reason(scene: Scene, index: Index, files: FileServer) -> None:
     index.add("engine", "1.0", "one")
     index.add("foreign", "1.0", "x", tag="cp39-cp39-win_amd64")
     index.put("source", "source-1.0.tar.gz", b"not looked at")
@@ -184,7 +180,6 @@ async def test_what_cannot_be_resolved_says_why(scene: Scene, index: Index, file
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-34")
 async def test_the_wheel_for_this_machine_is_chosen(scene: Scene, index: Index) -> None:
     mine = str(next(iter(sys_tags())))
     index.add("engine", "1.0", "anybody's")
@@ -205,14 +200,13 @@ async def test_a_broken_package_leaves_the_old_one_and_no_environment(scene: Sce
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-32")
 async def test_a_wheel_by_address_with_requirements_gets_both(scene: Scene, index: Index, files: FileServer) -> None:
     index.add("helper", "2.1", "with help")
     files.put("/other/engine-1.0-py3-none-any.whl", wheel_of("engine", "1.0", "one"))
     build = Build(
         name=NAME,
         version="1.0",
-        source=Source(
+        source=BackendSource(
             kind=SourceKind.URL,
             uri=f"{files.url}/other/engine-1.0-py3-none-any.whl",
             requirements=("helper==2.1",),
@@ -227,7 +221,7 @@ async def test_a_wheel_by_address_with_requirements_gets_both(scene: Scene, inde
 
 
 @pytest.mark.behaviour("INS-35")
-async def test_an_index_that_only_pip_was_told_of_is_used(scene: Scene, index: Index, tmp_path: Path) -> None:
+async def test_index_configured_only_for_pip_is_used(scene: Scene, index: Index, tmp_path: Path) -> None:
     index.add("engine", "1.0", "one")
     use(scene, plain_environment() | {"PIP_INDEX_URL": index.url})
     await scene.install(pypi_build("engine==1.0", module="engine"))
@@ -240,21 +234,23 @@ async def test_an_index_that_only_pip_was_told_of_is_used(scene: Scene, index: I
 
 
 @pytest.mark.behaviour("INS-35")
-def test_what_uv_was_told_wins_over_pip(tmp_path: Path) -> None:
+def test_index_configured_for_uv_wins_over_pip(tmp_path: Path) -> None:
     pip = {"HOME": str(tmp_path), "PIP_INDEX_URL": "http://pip.example/simple"}
-    assert uv_environment(pip)["UV_DEFAULT_INDEX"] == "http://pip.example/simple"
+    assert make_uv_environment(pip)["UV_DEFAULT_INDEX"] == "http://pip.example/simple"
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX"):
-        told = uv_environment(pip | {name: "http://uv.example/simple"})
-        assert "http://pip.example/simple" not in told.values()
-        assert told[name] == "http://uv.example/simple"
+        environment = make_uv_environment(pip | {name: "http://uv.example/simple"})
+        assert "http://pip.example/simple" not in environment.values()
+        assert environment[name] == "http://uv.example/simple"
     (tmp_path / ".config" / "uv").mkdir(parents=True)
     (tmp_path / ".config" / "uv" / "uv.toml").write_text('index-url = "http://file.example/simple"\n')
-    assert "UV_DEFAULT_INDEX" not in uv_environment(pip)
+    assert "UV_DEFAULT_INDEX" not in make_uv_environment(pip)
 
 
 @pytest.mark.behaviour("INS-35")
 def test_the_secrets_of_the_worker_are_not_given_to_programs() -> None:
-    given = uv_environment({"PATH": "/bin", "CORRAL_TOKEN": "secret", "AWS_SECRET": "x", "https_proxy": "http://p"})
+    given = make_uv_environment(
+        {"PATH": "/bin", "CORRAL_TOKEN": "secret", "AWS_SECRET": "x", "https_proxy": "http://p"}
+    )
     assert given == {"PATH": "/bin", "https_proxy": "http://p"} | {
         name: value for name, value in given.items() if name == "UV_DEFAULT_INDEX"
     }
@@ -265,16 +261,15 @@ def test_the_secrets_of_the_worker_are_not_given_to_programs() -> None:
 
 @pytest.fixture
 def real(tmp_path: Path) -> Scene:
-    options = InstallerOptions(patience=replace(PATIENCE, stall_s=60.0, header_s=60.0), environment=dict(os.environ))
+    options = InstallerOptions(timeouts=replace(PATIENCE, stall_s=60.0, header_s=60.0), environment=dict(os.environ))
     return Scene(root=tmp_path / "real", options=replace(options, headroom_bytes=0))
 
 
-@pytest.mark.behaviour("INS-36")
 async def test_a_small_package_of_the_real_index(real: Scene) -> None:
     build = Build(
         name="six",
         version="1.16.0",
-        source=Source(kind=SourceKind.PYPI, requirements=(f"{SMALL} --hash=sha256:{SMALL_HASH}",)),
+        source=BackendSource(kind=SourceKind.PYPI, requirements=(f"{SMALL} --hash=sha256:{SMALL_HASH}",)),
         manifest=Manifest(
             command=("{python}", "-c", "import six; print(six.__version__)"), check=("{python}", "-c", "import six")
         ),
@@ -285,19 +280,18 @@ async def test_a_small_package_of_the_real_index(real: Scene) -> None:
     assert report.bytes[-1][0] == report.bytes[-1][1] == 11053
 
 
-@pytest.mark.behaviour("INS-36")
 async def test_a_real_engine_is_stopped_in_the_middle_and_goes_on(real: Scene) -> None:
     build = Build(
         name="cpu-llama-cpp",
         version="2026.10.11549",
-        source=Source(kind=SourceKind.PYPI, requirements=(REAL_ENGINE,)),
+        source=BackendSource(kind=SourceKind.PYPI, requirements=(REAL_ENGINE,)),
         manifest=Manifest(
             command=("{python}", "-c", "import xllamacpp; print(hasattr(xllamacpp, 'Server'))"),
             check=("{python}", "-c", "import xllamacpp"),
         ),
     )
     there = asyncio.Event()
-    report = Recorder(on_moved=lambda current: there.set() if current > 4_000_000 else None)
+    report = Recorder(progress_hook=lambda current: there.set() if current > 4_000_000 else None)
     task = asyncio.get_running_loop().create_task(real.install(build, report=report))
     await asyncio.wait({task, asyncio.get_running_loop().create_task(there.wait())}, return_when="FIRST_COMPLETED")
     task.cancel()

@@ -33,8 +33,7 @@ def with_room(scene: Scene, free: int | None, *, headroom: int = 0) -> None:
     scene.installer = scene.restarted()
 
 
-@pytest.mark.behaviour("INS-24")
-async def test_without_room_not_a_byte_is_fetched_and_the_numbers_are_told(scene: Scene, files: FileServer) -> None:
+async def test_install_without_room_fetches_nothing_and_states_the_numbers(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY)
     with_room(scene, 100 * MIB, headroom=95 * MIB)
     with pytest.raises(TransferFailed) as caught:
@@ -46,8 +45,7 @@ async def test_without_room_not_a_byte_is_fetched_and_the_numbers_are_told(scene
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-24")
-async def test_what_is_here_already_need_not_fit_again(scene: Scene, files: FileServer) -> None:
+async def test_downloaded_bytes_need_no_further_disk_space(scene: Scene, files: FileServer) -> None:
     build = archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY))
     file = files.put("/engine.tar.gz", BODY, faults=[cut_after(2 * MIB)] * 3, has_ranges=True)
     # Room for what it becomes and for the last third of it.
@@ -68,9 +66,8 @@ async def test_what_is_here_already_need_not_fit_again(scene: Scene, files: File
     assert await scene.says() == "one"
 
 
-@pytest.mark.behaviour("INS-25")
 @pytest.mark.parametrize("limit", [MIB, len(BODY) + 1000], ids=["while fetching", "while unpacking"])
-async def test_a_disk_that_fills_up_is_told_and_left_as_it_was(
+async def test_disk_that_fills_up_fails_the_install_and_keeps_the_previous_version(
     scene: Scene, files: FileServer, tmp_path: Path, limit: int
 ) -> None:
     """A limit of the system on the size of files stands in for the disk: writing really fails in the middle."""
@@ -84,10 +81,9 @@ async def test_a_disk_that_fills_up_is_told_and_left_as_it_was(
     again = scene.restarted()
     assert_nothing_is_left_over(scene.root, again)
     assert scene.partials == []
-    assert [backend.version for backend in again.installed()] == ["1.0"]
+    assert [backend.version for backend in again.list_installed()] == ["1.0"]
 
 
-@pytest.mark.behaviour("INS-25")
 async def test_a_really_full_disk_gets_its_room_back(files: FileServer, tmp_path: Path) -> None:
     """A disk of two megabytes in memory, where the system lets an ordinary user have one."""
     disk = tmp_path / "disk"

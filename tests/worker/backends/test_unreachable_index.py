@@ -1,4 +1,4 @@
-"""A package index that cannot be reached is told in one sentence, and what uv said about it in the lines after."""
+"""A package index that cannot be reached is reported in one sentence, and the output of uv in the lines after."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from corral.transfer.faults import SourceFailed
-from tests.support.proxies import free_port, refusing_proxy
+from tests.support.ports import find_free_port
+from tests.support.proxies import refusing_proxy
 from tests.worker.backends.scene import Scene, plain_environment, pypi_build, sha256, wheel_of
 
 pytestmark = pytest.mark.behaviour("INS-39")
@@ -27,7 +28,7 @@ async def failure_of(scene: Scene, **environment: str) -> tuple[str, str]:
 
 
 async def test_install_says_that_the_index_refuses_the_connection(scene: Scene) -> None:
-    sentence, more = await failure_of(scene, UV_DEFAULT_INDEX=f"http://127.0.0.1:{free_port()}/simple")
+    sentence, more = await failure_of(scene, UV_DEFAULT_INDEX=f"http://127.0.0.1:{find_free_port()}/simple")
     assert sentence == "This machine cannot reach 127.0.0.1: the connection was refused."
     assert "tcp connect error" in more, "what uv said stays with the operation"
 
@@ -41,7 +42,7 @@ async def test_install_says_that_the_name_of_the_index_cannot_be_resolved(scene:
     ("status", "cause"),
     [
         ("403 Forbidden", "the proxy refuses"),
-        ("407 Proxy Authentication Required", "the proxy wants a user and a password (407)"),
+        ("407 Proxy Authentication Required", "the proxy requires a user and a password (407)"),
     ],
 )
 async def test_install_says_that_a_proxy_refuses(scene: Scene, status: str, cause: str) -> None:
@@ -53,7 +54,7 @@ async def test_install_says_that_a_proxy_refuses(scene: Scene, status: str, caus
 
 
 async def test_install_says_that_nobody_is_at_the_address_of_the_proxy(scene: Scene) -> None:
-    proxy = f"127.0.0.1:{free_port()}"
+    proxy = f"127.0.0.1:{find_free_port()}"
     sentence, _ = await failure_of(
         scene, UV_DEFAULT_INDEX="https://index.invalid/simple", HTTPS_PROXY=f"http://{proxy}"
     )

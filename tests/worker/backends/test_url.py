@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.transfer.faults import SourceFailed, TransferFailed
-from corral.worker.backends.faults import InstallFailed
+from corral.worker.backends.layout import InstallFailed
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     NAME,
@@ -27,7 +27,7 @@ from tests.worker.backends.server import FileServer
 BODY = tar_of(engine_files("one"))
 
 
-@pytest.mark.behaviour("OPS-97", "INS-28")
+@pytest.mark.behaviour("OPS-97")
 async def test_the_mirror_that_delivered_is_what_is_recorded(scene: Scene, files: FileServer) -> None:
     files.put("/broken.tar.gz", b"", faults=[faulty.status(500)], is_always_faulty=True)
     files.put("/wrong.tar.gz", b"something else")
@@ -38,12 +38,11 @@ async def test_the_mirror_that_delivered_is_what_is_recorded(scene: Scene, files
     installed = await scene.install(build)
     assert installed.uri == f"{files.url}/good.tar.gz"
     assert installed.digest == f"sha256:{sha256(BODY)}"
-    assert scene.restarted().installed() == (installed,)
+    assert scene.restarted().list_installed() == (installed,)
     assert await scene.says() == "one"
     assert scene.partials == []
 
 
-@pytest.mark.behaviour("INS-28")
 async def test_without_a_mirror_that_delivers_it_is_tried_again_if_any_may_come_back(
     scene: Scene, files: FileServer
 ) -> None:
@@ -56,7 +55,6 @@ async def test_without_a_mirror_that_delivers_it_is_tried_again_if_any_may_come_
     assert caught.value.slug == "not_found"
 
 
-@pytest.mark.behaviour("INS-22")
 @pytest.mark.parametrize("archive", ["tar", "zip"])
 async def test_an_archive_is_known_by_its_content_and_not_by_its_name(
     scene: Scene, files: FileServer, archive: str
@@ -67,7 +65,6 @@ async def test_an_archive_is_known_by_its_content_and_not_by_its_name(
     assert await scene.says() == archive
 
 
-@pytest.mark.behaviour("INS-30")
 async def test_a_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, files: FileServer) -> None:
     wheel = wheel_of("engine", "1.0", "from a wheel")
     files.put("/engine-1.0-py3-none-any.whl", wheel)
@@ -76,30 +73,29 @@ async def test_a_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, 
     build = Build(
         name=NAME,
         version="1.0",
-        source=Source(kind=SourceKind.URL, uri=f"{files.url}/engine-1.0-py3-none-any.whl", sha256=sha256(wheel)),
+        source=BackendSource(kind=SourceKind.URL, uri=f"{files.url}/engine-1.0-py3-none-any.whl", sha256=sha256(wheel)),
         manifest=Manifest(command=("{python}", "-m", "engine"), check=("{python}", "-m", "engine")),
     )
     installed = await scene.install(build)
     assert await scene.says() == "from a wheel"
     assert installed.digest == f"sha256:{sha256(wheel)}"
-    found = scene.installer.runnable(NAME)
+    found = scene.installer.find_runnable(NAME)
     assert found is not None
     assert found.python == str(found.directory / "venv/bin/python")
 
     # The machine's Python is replaced by another one.
     (found.directory / "venv/bin/python").unlink()
     (found.directory / "venv/bin/python").symlink_to("/nowhere/python3")
-    assert scene.installer.installed() == ()
+    assert scene.installer.list_installed() == ()
     again = scene.restarted()
     await again.tidy()
-    assert again.installed() == ()
+    assert again.list_installed() == ()
     scene.installer = again
     await scene.install(build)
     assert await scene.says() == "from a wheel"
     assert_nothing_is_left_over(scene.root, again)
 
 
-@pytest.mark.behaviour("INS-30")
 async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene, files: FileServer) -> None:
     files.put("/engine-1.0-py3-none-any.whl", wheel_of("engine", "1.0", "never"))
     scene.options = replace(scene.options, environment=plain_environment())
@@ -112,7 +108,6 @@ async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene,
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-31")
 @pytest.mark.parametrize("scheme", ["file", "ftp", ""])
 async def test_only_web_addresses_are_addresses(scene: Scene, scheme: str) -> None:
     with pytest.raises(TransferFailed) as caught:
@@ -120,14 +115,13 @@ async def test_only_web_addresses_are_addresses(scene: Scene, scheme: str) -> No
     assert caught.value.slug == "bad_manifest"
 
 
-@pytest.mark.behaviour("INS-31")
 @pytest.mark.parametrize(
     "source",
     [
-        Source(kind=SourceKind.URL, uri="http://127.0.0.1:1/engine.tar.gz"),
-        Source(kind=SourceKind.OCI, uri="oci://127.0.0.1:1/engine:v1"),
-        Source(kind=SourceKind.PYPI, requirements=("engine==1.0", f"other==1.0 --hash=sha256:{'0' * 64}")),
-        Source(
+        BackendSource(kind=SourceKind.URL, uri="http://127.0.0.1:1/engine.tar.gz"),
+        BackendSource(kind=SourceKind.OCI, uri="oci://127.0.0.1:1/engine:v1"),
+        BackendSource(kind=SourceKind.PYPI, requirements=("engine==1.0", f"other==1.0 --hash=sha256:{'0' * 64}")),
+        BackendSource(
             kind=SourceKind.URL,
             uri="http://127.0.0.1:1/engine-1.0-py3-none-any.whl",
             sha256="0" * 64,
@@ -136,7 +130,7 @@ async def test_only_web_addresses_are_addresses(scene: Scene, scheme: str) -> No
     ],
     ids=["url", "oci", "pypi", "url with requirements"],
 )
-async def test_a_strict_worker_refuses_what_nobody_has_promised(scene: Scene, source: Source) -> None:
+async def test_strict_worker_refuses_a_source_without_a_sha256(scene: Scene, source: BackendSource) -> None:
     scene.options = replace(scene.options, require_integrity=True)
     scene.installer = scene.restarted()
     with pytest.raises(InstallFailed, match="only what can be verified") as caught:
@@ -145,7 +139,6 @@ async def test_a_strict_worker_refuses_what_nobody_has_promised(scene: Scene, so
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-@pytest.mark.behaviour("INS-31")
 async def test_a_strict_worker_takes_what_is_promised(scene: Scene, files: FileServer) -> None:
     scene.options = replace(scene.options, require_integrity=True)
     scene.installer = scene.restarted()

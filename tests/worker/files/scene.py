@@ -15,25 +15,24 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from corral.adapters.nats.keys import KeyKind, new_key
+from corral.adapters.nats.keys import NatsKeyKind, new_key
 from corral.adapters.system import SystemClock
-from corral.bus.messages import BlobPlace, FileItem
+from corral.bus.messages import BlobSource, ModelFileItem
 from corral.domain.model import CHUNK_BYTES, Blob
-from corral.domain.operation import Phase
-from corral.ports.credentials import READS_BLOBS
+from corral.domain.operation import JobPhase
+from corral.ports.credentials import BLOB_READ_SCOPE
 from corral.transfer.chunks import ChunkHasher
 from corral.transfer.inbox import Inbox
 from corral.transfer.tickets import Ticket, sign_ticket
-from corral.worker.files.node import NodeFiles
-from corral.worker.files.places import Library
-from corral.worker.files.pulling import Puller, PullOptions
-from corral.worker.files.server import FileRoutes, Gate, ServeOptions
-from corral.worker.files.store import BlobStore
-from corral.worker.files.throttle import Throttle
-from corral.worker.health import HealthServer, listen
+from corral.worker.files.blob_store import BlobStore
+from corral.worker.files.chunk_client import LibraryAccess
+from corral.worker.files.content_puller import BandwidthThrottle, ContentPuller, PullOptions
+from corral.worker.files.file_routes import FileRoutes, FileRoutesOptions, TicketContext
+from corral.worker.files.node_files import NodeFiles
+from corral.worker.http_server import WorkerHttpServer, open_listener
 
 MIB = 1024 * 1024
-ACCOUNT = new_key(KeyKind.ACCOUNT)
+ACCOUNT = new_key(NatsKeyKind.ACCOUNT)
 CREDENTIAL = "cn_of-the-tests"
 # What a wrong, silent or dying server does instead of answering with a range.
 Fault = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
@@ -49,11 +48,11 @@ def blob_of(body: bytes) -> Blob:
     return hasher.finish()
 
 
-def item(body: bytes, path: str = "model.gguf") -> FileItem:
-    return FileItem(path=path, sha256=hashlib.sha256(body).hexdigest(), size_bytes=len(body))
+def item(body: bytes, path: str = "model.gguf") -> ModelFileItem:
+    return ModelFileItem(path=path, sha256=hashlib.sha256(body).hexdigest(), size_bytes=len(body))
 
 
-def ticket(*, reader: str = "reader", scope: str = READS_BLOBS, audience: str = "*", life_s: float = 600) -> str:
+def ticket(*, reader: str = "reader", scope: str = BLOB_READ_SCOPE, audience: str = "*", life_s: float = 600) -> str:
     expires_at = int(SystemClock().wall().timestamp() + life_s)
     return sign_ticket(Ticket(reader=reader, scope=scope, expires_at=expires_at, audience=audience), ACCOUNT.sign)
 
@@ -61,31 +60,31 @@ def ticket(*, reader: str = "reader", scope: str = READS_BLOBS, audience: str = 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every count of bytes that a limit lets through from now on."""
     taken: list[int] = []
-    take = Throttle.take
+    take = BandwidthThrottle.take
 
-    async def counting(self: Throttle, count: int) -> None:
-        if not self.is_open:
+    async def counting(self: BandwidthThrottle, count: int) -> None:
+        if not self.is_unlimited:
             taken.append(count)
         await take(self, count)
 
-    monkeypatch.setattr(Throttle, "take", counting)
+    monkeypatch.setattr(BandwidthThrottle, "take", counting)
     return taken
 
 
-class Told:
+class RecordingReport:
     """A report that remembers."""
 
     def __init__(self) -> None:
         self.moves: list[tuple[int, int | None]] = []
 
-    def phase(self, phase: Phase) -> None: ...
+    def on_phase(self, phase: JobPhase) -> None: ...
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
         self.moves.append((current_bytes, total_bytes))
 
 
 @dataclass
-class Served:
+class ServedChunk:
     """One request for bytes of a content."""
 
     sha256: str
@@ -100,7 +99,7 @@ class PretendLibrary:
     contents: dict[str, bytes] = field(default_factory=dict)
     # By chunk; one for each request, in order.
     faults: dict[int, list[Fault]] = field(default_factory=dict)
-    requests: list[Served] = field(default_factory=list)
+    requests: list[ServedChunk] = field(default_factory=list)
     lists: int = 0
     # Bytes are refused, lists of chunks are told.
     has_no_bytes: bool = False
@@ -162,7 +161,7 @@ class PretendLibrary:
             return web.Response(status=503 if self.is_away else 404)
         first, _, last = request.headers["Range"].removeprefix("bytes=").partition("-")
         start, end = int(first), int(last) + 1
-        served = Served(sha256, start // CHUNK_BYTES)
+        served = ServedChunk(sha256, start // CHUNK_BYTES)
         self.requests.append(served)
         if self.gate is not None and served.chunk >= self.open_until:
             await self.gate.wait()
@@ -244,7 +243,7 @@ async def broken(request: web.Request, piece: bytes) -> web.StreamResponse:
 class Node:
     name: str
     store: BlobStore
-    puller: Puller
+    puller: ContentPuller
     files: NodeFiles
     inbox: Inbox
     port: int
@@ -255,14 +254,14 @@ class Node:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def place(self, **more: object) -> BlobPlace:
-        return BlobPlace(kind="node", url=self.url, ticket=ticket(audience=self.name), node=self.name, **more)  # type: ignore[arg-type]
+    def place(self, **more: object) -> BlobSource:
+        return BlobSource(kind="node", url=self.url, ticket=ticket(audience=self.name), node=self.name, **more)  # type: ignore[arg-type]
 
-    async def have(self, *items: FileItem, places: tuple[BlobPlace, ...] = (), model: str = "m") -> Path:
-        return await self.files.have(model, "r1", items, places, Told())
+    async def have(self, *items: ModelFileItem, places: tuple[BlobSource, ...] = (), model: str = "m") -> Path:
+        return await self.files.ensure_files(model, "r1", items, places, RecordingReport())
 
 
-LIBRARY = BlobPlace(kind="library")
+LIBRARY = BlobSource(kind="library")
 QUICK = PullOptions(stall_s=5.0, header_s=10.0, patience_s=30.0, headroom_bytes=0)
 
 
@@ -278,9 +277,9 @@ class Scene:
             await self._stack.enter_async_context(self.library.running())
             yield self
 
-    def peer_place(self, library: PretendLibrary | None = None) -> BlobPlace:
+    def peer_place(self, library: PretendLibrary | None = None) -> BlobSource:
         """A pretend library that passes for another node."""
-        return BlobPlace(kind="node", url=f"{(library or self.library).url}/peer", ticket="t")
+        return BlobSource(kind="node", url=f"{(library or self.library).url}/peer", ticket="t")
 
     async def another_library(self) -> PretendLibrary:
         return await self._stack.enter_async_context(PretendLibrary().running())
@@ -290,7 +289,7 @@ class Scene:
         name: str = "node-1",
         options: PullOptions = QUICK,
         *,
-        serve: ServeOptions | None = None,
+        serve: FileRoutesOptions | None = None,
         shared_dir: Path | None = None,
         is_registered: bool = True,
     ) -> Node:
@@ -303,19 +302,19 @@ class Scene:
         self,
         name: str = "node-1",
         options: PullOptions = QUICK,
-        serve: ServeOptions | None = None,
+        serve: FileRoutesOptions | None = None,
         shared_dir: Path | None = None,
     ) -> AsyncIterator[Node]:
         clock = SystemClock()
         store = BlobStore(self.root / name, clock, shared_dir=shared_dir)
-        library = Library(
-            urls=(self.library.url,), credential=CREDENTIAL, node_id=lambda: name if node.is_registered else None
+        library = LibraryAccess(
+            urls=(self.library.url,), credential=CREDENTIAL, get_node_id=lambda: name if node.is_registered else None
         )
-        puller = Puller(store, library, clock, options)
+        puller = ContentPuller(store, library, clock, options)
         inbox = Inbox(self.root / name / "inbox", shows_paths=True)
-        gate = Gate(ticket_key=lambda: ACCOUNT.public, node_id=lambda: name)
+        gate = TicketContext(get_ticket_key=lambda: ACCOUNT.public, get_node_id=lambda: name)
         routes = FileRoutes(store, inbox, gate, clock, serve)
-        server = HealthServer(listen("127.0.0.1", 0), lambda: None, (routes,))
+        server = WorkerHttpServer(open_listener("127.0.0.1", 0), lambda: None, (routes,))
         files = NodeFiles(store, puller, inbox, clock)
         await files.start()
         await server.start()

@@ -9,19 +9,19 @@ import aiohttp
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.app.worker import Worker
-from corral.bus.messages import BlobPlace
+from corral.app.worker import ComposedWorker
+from corral.bus.messages import BlobSource
 from corral.domain.model import CHUNK_BYTES, Model, ModelConfig, StoredFile
 from corral.domain.node import NodeId
-from corral.loading.kinds.commands import Places
-from corral.ports.credentials import READS_BLOBS
-from corral.transfer.sending import Receiver, Sender
+from corral.loading.kinds.commands import BlobSourceResolver
+from corral.ports.credentials import BLOB_READ_SCOPE
+from corral.transfer.inbox_sender import InboxSender, InboxTarget
 from tests.bus.nats_server import NatsServer
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
-from tests.support.nodes import join_token
-from tests.support.waiting import eventually
+from tests.support.nodes import create_join_token
+from tests.support.polling import eventually
 from tests.worker.conftest import QUICK, StartWorker
-from tests.worker.files.scene import LIBRARY, Told, item, some_bytes
+from tests.worker.files.scene import LIBRARY, RecordingReport, item, some_bytes
 
 BODY = some_bytes(2 * CHUNK_BYTES + 5)
 
@@ -36,18 +36,18 @@ async def cluster(nats: NatsServer, database_url: str, tmp_path: Path) -> AsyncI
         yield running
 
 
-async def ready(worker: Worker) -> Worker:
+async def ready(worker: ComposedWorker) -> ComposedWorker:
     async def is_ready() -> bool:
-        return worker.agent.not_ready() is None
+        return worker.membership.find_not_ready_reason() is None
 
     await eventually(is_ready)
     return worker
 
 
-async def fetched(worker: Worker, *places: BlobPlace) -> bytes:
+async def fetched(worker: ComposedWorker, *places: BlobSource) -> bytes:
     assert worker.runner is not None
-    files = worker.runner._parts.files
-    folder = await files.have("m", "r1", (item(BODY),), places, Told())
+    files = worker.runner._deps.files
+    folder = await files.ensure_files("m", "r1", (item(BODY),), places, RecordingReport())
     return (folder / "model.gguf").read_bytes()
 
 
@@ -57,31 +57,30 @@ async def test_a_file_enters_the_cluster_once_and_goes_from_node_to_node(
 ) -> None:
     source = tmp_path / "weights.gguf"
     source.write_bytes(BODY)
-    receiver = Receiver(url=f"{cluster.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
+    receiver = InboxTarget(url=f"{cluster.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
     async with aiohttp.ClientSession() as session:
         for _ in range(2):
-            sent = await Sender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
+            sent = await InboxSender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
             assert sent == item(BODY).sha256
     workers = []
     for name in ("gpu-a", "gpu-b"):
         home = tmp_path / name
         home.mkdir()
-        token = await join_token(cluster, approves=True)
+        token = await create_join_token(cluster, approves=True)
         workers.append(await ready(await start_worker(token=token, name=name, worker_home=home)))
     first, second = workers
     assert await fetched(first, LIBRARY) == BODY
     # From here on only the first node has the bytes; the frontend tells their hashes.
     for path in (tmp_path / "library" / "blobs").rglob(item(BODY).sha256):
         path.unlink()
-    reader, audience = second.agent.node_id, first.agent.node_id
+    reader, audience = second.membership.node_id, first.membership.node_id
     assert reader is not None
     assert audience is not None
-    ticket = cluster.core.parts.credentials.ticket(reader, READS_BLOBS, audience=audience, ttl_s=60)
-    place = BlobPlace(kind="node", url=f"127.0.0.1:{first.health.port}", ticket=ticket)
+    ticket = cluster.core.api_deps.credentials.issue_ticket(reader, BLOB_READ_SCOPE, audience=audience, ttl_s=60)
+    place = BlobSource(kind="node", url=f"127.0.0.1:{first.health.port}", ticket=ticket)
     assert await fetched(second, place, LIBRARY) == BODY
 
 
-@pytest.mark.behaviour("FILE-2b")
 async def test_a_node_that_knows_one_frontend_gets_what_only_another_ones_library_holds(
     cluster: RunningFrontend, nats: NatsServer, database_url: str, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -95,14 +94,16 @@ async def test_a_node_that_knows_one_frontend_gets_what_only_another_ones_librar
         frontend_id="other",
         **QUICK,
     ) as other:
-        receiver = Receiver(url=f"{other.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
+        receiver = InboxTarget(url=f"{other.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
         async with aiohttp.ClientSession() as session:
-            await Sender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
-        worker = await ready(await start_worker(token=await join_token(cluster, approves=True)))
+            await InboxSender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
+        worker = await ready(await start_worker(token=await create_join_token(cluster, approves=True)))
         stored = (StoredFile(path="model.gguf", sha256=item(BODY).sha256, size_bytes=len(BODY)),)
         now, config = SystemClock().wall(), ModelConfig(name="m", backend="fake")
         model = Model(config=config, revision=1, run_hash="r1", files=stored, created_at=now, updated_at=now)
         # As the frontend that the worker knows, and which does not hold it, tells a node.
-        places = await Places(library=cluster.core.library).of(NodeId(worker.agent.node_id or ""), (), {}, model)
+        places = await BlobSourceResolver(library=cluster.core.library).resolve(
+            NodeId(worker.membership.node_id or ""), (), {}, model
+        )
         assert [(place.kind, place.url) for place in places] == [("library", ""), ("library", other.url)]
         assert await fetched(worker, *places) == BODY

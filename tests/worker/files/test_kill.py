@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from corral.domain.model import CHUNK_BYTES
-from tests.support.waiting import eventually
-from tests.worker.files.scene import Node, Scene, Told, item, some_bytes
+from tests.support.polling import eventually
+from tests.worker.files.scene import Node, RecordingReport, Scene, item, some_bytes
 
 PROGRAM = "tests.worker.files.programs.pull"
 BODY = some_bytes(5 * CHUNK_BYTES + 999)
@@ -78,7 +78,7 @@ async def stopped_with_three_chunks(scene: Scene) -> Path:
         await pause_with_three_chunks(node)
     scene.library.gate.set()
     scene.library.gate = None
-    return node.store.part_path(SHA)
+    return node.store.get_part_path(SHA)
 
 
 async def pause_with_three_chunks(node: Node) -> None:
@@ -92,7 +92,7 @@ async def pause_with_three_chunks(node: Node) -> None:
 async def until_three_chunks(node: Node) -> None:
     async def has_three() -> bool:
         found = node.store.find(SHA)
-        return found is not None and found.partial is not None and found.partial.have_chunks == 3
+        return found is not None and found.partial is not None and found.partial.verified_chunks == 3
 
     await eventually(has_three)
 
@@ -164,8 +164,8 @@ async def test_half_fetched_file_that_rests_is_verified_by_hash_if_it_was_change
     await pause_with_three_chunks(node)
     scene.library.gate.set()
     scene.library.gate = None
-    await until_time_moves(node.store.part_path(SHA))
-    harm(node.store.part_path(SHA))
+    await until_time_moves(node.store.get_part_path(SHA))
+    harm(node.store.get_part_path(SHA))
     before = len(scene.library.requests)
     folder = await node.have(item(BODY))
     assert (folder / "model.gguf").read_bytes() == BODY
@@ -182,8 +182,8 @@ async def test_half_fetched_file_that_is_changed_while_it_is_fetched_is_not_put_
     node = await scene.node("node-1")
     job = asyncio.create_task(node.have(item(BODY)))
     await until_three_chunks(node)
-    await until_time_moves(node.store.part_path(SHA))
-    harm(node.store.part_path(SHA))
+    await until_time_moves(node.store.get_part_path(SHA))
+    harm(node.store.get_part_path(SHA))
     scene.library.gate.set()
     folder = await job
     assert (folder / "model.gguf").read_bytes() == BODY
@@ -216,14 +216,14 @@ async def test_bytes_that_this_process_has_verified_are_not_read_again(
 async def test_progress_moves_while_a_half_fetched_file_is_verified(scene: Scene) -> None:
     await stopped_with_three_chunks(scene)
     scene.library.is_away = True
-    told = Told()
+    progress = RecordingReport()
     node = await scene.node("node-1")
-    job = asyncio.create_task(node.files.have("m", "r1", (item(BODY),), (), told))
+    job = asyncio.create_task(node.files.ensure_files("m", "r1", (item(BODY),), (), progress))
 
-    async def has_told_three() -> bool:
-        return [current for current, _ in told.moves][:3] == [1 * CHUNK_BYTES, 2 * CHUNK_BYTES, 3 * CHUNK_BYTES]
+    async def has_reported_three() -> bool:
+        return [current for current, _ in progress.moves][:3] == [1 * CHUNK_BYTES, 2 * CHUNK_BYTES, 3 * CHUNK_BYTES]
 
-    await eventually(has_told_three)
+    await eventually(has_reported_three)
     scene.library.is_away = False
     await job
 
@@ -233,7 +233,7 @@ async def test_note_without_its_half_fetched_file_is_removed_at_the_start(scene:
     part = await stopped_with_three_chunks(scene)
     part.unlink()
     node = await scene.node("node-1")
-    assert [path.name for path in node.store.path("x").parent.iterdir()] == []
+    assert [path.name for path in node.store.get_path("x").parent.iterdir()] == []
 
 
 @pytest.mark.behaviour("FILE-5")
@@ -247,8 +247,7 @@ async def test_a_note_that_makes_no_sense_costs_hashing_and_nothing_else(scene: 
     assert sorted(each.chunk for each in scene.library.requests[before:]) == [2, 3, 4, 5]
 
 
-@pytest.mark.behaviour("FILE-7")
-async def test_a_disk_that_fills_up_is_told_and_what_is_here_stays(scene: Scene) -> None:
+async def test_disk_that_fills_up_fails_the_pull_and_keeps_what_was_fetched(scene: Scene) -> None:
     """A limit of the system on the size of files stands in for the disk: writing really fails in the middle."""
     scene.library.put(BODY)
     process = await started(scene, "--limit", str(len(BODY) - 1))

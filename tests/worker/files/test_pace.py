@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-import pytest
-
-from corral.bus.messages import BlobPlace
-from corral.worker.files.places import Library, Standing, Standings, addresses
-from corral.worker.files.throttle import Throttle
-from corral.worker.files.window import Window
+from corral.bus.messages import BlobSource
+from corral.worker.files.chunk_client import ChunkSource, ChunkSources, LibraryAccess, list_addresses
+from corral.worker.files.content_puller import BandwidthThrottle, FetchWindow
 
 
 class HandClock:
@@ -29,20 +26,18 @@ class HandClock:
         self.now += seconds
 
 
-@pytest.mark.behaviour("FILE-13")
 async def test_a_limit_is_held_over_time() -> None:
     clock = HandClock()
-    throttle = Throttle(1000, clock)
+    throttle = BandwidthThrottle(1000, clock)
     for _ in range(100):
         await throttle.take(100)
     # Ten thousand bytes at a thousand in a second, less what may go at once.
     assert 9.7 <= clock.now - 100.0 <= 10.0
 
 
-@pytest.mark.behaviour("FILE-13")
-async def test_what_was_not_used_is_not_saved_up() -> None:
+async def test_unused_bandwidth_is_not_accumulated() -> None:
     clock = HandClock()
-    throttle = Throttle(1000, clock)
+    throttle = BandwidthThrottle(1000, clock)
     await throttle.take(10)
     clock.now += 3600
     began = clock.now
@@ -50,53 +45,52 @@ async def test_what_was_not_used_is_not_saved_up() -> None:
     assert clock.now - began >= 1.7
 
 
-@pytest.mark.behaviour("FILE-13")
-async def test_without_a_limit_nobody_waits() -> None:
+async def test_transfer_without_a_limit_is_not_delayed() -> None:
     clock = HandClock()
-    throttle = Throttle(None, clock)
+    throttle = BandwidthThrottle(None, clock)
     await throttle.take(10**12)
-    assert (throttle.is_open, clock.now) == (True, 100.0)
+    assert (throttle.is_unlimited, clock.now) == (True, 100.0)
 
 
 async def test_a_fast_line_carries_many_chunks_and_a_slow_one_a_single_one() -> None:
-    window = Window(4)
+    window = FetchWindow(4)
     assert window.width == 1
-    window.took(0.01)
+    window.record_duration(0.01)
     assert window.width == 4
     # Four at a time took as long as four in a row.
-    window.took(4 * 0.1)
+    window.record_duration(4 * 0.1)
     assert window.width == 2
-    window.took(2 * 1.0)
+    window.record_duration(2 * 1.0)
     assert window.width == 1
-    narrow = Window(1)
-    narrow.took(0.1)
+    narrow = FetchWindow(1)
+    narrow.record_duration(0.1)
     assert narrow.width == 1
 
 
 async def test_fetchers_beyond_the_window_wait_and_are_let_go_at_the_end() -> None:
-    window = Window(2)
-    second = asyncio.create_task(window.lets(1))
-    assert await window.lets(0)
+    window = FetchWindow(2)
+    second = asyncio.create_task(window.wait_for_turn(1))
+    assert await window.wait_for_turn(0)
     await asyncio.sleep(0)
     assert not second.done()
-    window.took(0.01)
+    window.record_duration(0.01)
     assert await second
     window.close()
-    assert not await window.lets(0)
-    assert not await window.lets(1)
+    assert not await window.wait_for_turn(0)
+    assert not await window.wait_for_turn(1)
 
 
-def made() -> tuple[Standings, list[Standing]]:
-    library = Library(urls=("http://f1/", "http://f2"), credential="c", node_id=lambda: "n 1")
+def made() -> tuple[ChunkSources, list[ChunkSource]]:
+    library = LibraryAccess(urls=("http://f1/", "http://f2"), credential="c", get_node_id=lambda: "n 1")
     places = (
-        BlobPlace(kind="node", url="10.0.0.1:5", ticket="t"),
-        BlobPlace(kind="node", url="http://10.0.0.2:5", ticket="t", sha256="other"),
-        BlobPlace(kind="storage", url="http://s/x"),
-        BlobPlace(kind="from the future", url="http://s/x"),
+        BlobSource(kind="node", url="10.0.0.1:5", ticket="t"),
+        BlobSource(kind="node", url="http://10.0.0.2:5", ticket="t", sha256="other"),
+        BlobSource(kind="storage", url="http://s/x"),
+        BlobSource(kind="from the future", url="http://s/x"),
     )
-    standings = Standings()
-    standings.add(addresses(places, "ab", library))
-    return standings, list(standings._all.values())
+    standings = ChunkSources()
+    standings.add(list_addresses(places, "ab", library))
+    return standings, list(standings._sources.values())
 
 
 def test_places_become_addresses_with_the_library_at_the_end() -> None:
@@ -108,44 +102,44 @@ def test_places_become_addresses_with_the_library_at_the_end() -> None:
         "http://f2/api/node/n%201/blobs/ab",
     ]
     # A node's word about hashes does not count.
-    assert places[0] not in standings.tellers()
-    assert len(standings.tellers()) == 3
+    assert places[0] not in standings.list_chunk_list_sources()
+    assert len(standings.list_chunk_list_sources()) == 3
 
 
 def test_a_place_that_fails_rests_longer_each_time_and_recovers() -> None:
     standings, (first, second, *_) = made()
-    assert standings.best(0.0) is first
-    first.failed("broke", 0.0)
+    assert standings.find_best(0.0) is first
+    first.record_failure("broke", 0.0)
     # Another request that failed with it is the same failure.
-    first.failed("broke", 0.5)
-    assert standings.best(0.9) is second
-    assert standings.best(1.0) is first
-    first.failed("broke", 1.0)
-    assert standings.best(2.9) is second
-    assert standings.best(3.0) is first
-    first.good()
-    first.failed("broke", 3.0)
-    assert standings.best(4.0) is first
-    first.strike("lied")
-    assert standings.best(1e9) is second
-    assert "lied" in standings.troubles()
+    first.record_failure("broke", 0.5)
+    assert standings.find_best(0.9) is second
+    assert standings.find_best(1.0) is first
+    first.record_failure("broke", 1.0)
+    assert standings.find_best(2.9) is second
+    assert standings.find_best(3.0) is first
+    first.record_success()
+    first.record_failure("broke", 3.0)
+    assert standings.find_best(4.0) is first
+    first.exclude("lied")
+    assert standings.find_best(1e9) is second
+    assert "lied" in standings.describe_failures()
 
 
 def test_a_node_is_waited_for_as_long_as_it_moves() -> None:
     standings, (first, second, *_) = made()
     for now in range(100):
-        first.not_yet(now, float(now), patience_s=5.0)
-    assert standings.best(99.0) is first
-    first.not_yet(99, 104.0, patience_s=5.0)
-    assert standings.best(104.0) is first
-    first.not_yet(99, 104.1, patience_s=5.0)
-    assert standings.best(104.1) is second
+        first.record_not_yet(now, float(now), limit_s=5.0)
+    assert standings.find_best(99.0) is first
+    first.record_not_yet(99, 104.0, limit_s=5.0)
+    assert standings.find_best(104.0) is first
+    first.record_not_yet(99, 104.1, limit_s=5.0)
+    assert standings.find_best(104.1) is second
 
 
 def test_a_fresh_ticket_is_used_and_a_struck_place_stays_so() -> None:
     standings, (first, *_) = made()
-    first.strike("lied")
-    library = Library(urls=(), credential="c", node_id=lambda: None)
-    standings.add(addresses((BlobPlace(kind="node", url="10.0.0.1:5", ticket="new"),), "ab", library))
+    first.exclude("lied")
+    library = LibraryAccess(urls=(), credential="c", get_node_id=lambda: None)
+    standings.add(list_addresses((BlobSource(kind="node", url="10.0.0.1:5", ticket="new"),), "ab", library))
     assert first.address.headers == {"Authorization": "Bearer new"}
-    assert standings.best(0.0) is not first
+    assert standings.find_best(0.0) is not first

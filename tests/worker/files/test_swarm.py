@@ -8,14 +8,14 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from corral.adapters.nats.keys import KeyKind, new_key
-from corral.bus.messages import BlobPlace
+from corral.adapters.nats.keys import NatsKeyKind, new_key
+from corral.bus.messages import BlobSource
 from corral.domain.model import CHUNK_BYTES
-from corral.ports.credentials import writes_file
+from corral.ports.credentials import make_file_write_scope
 from corral.transfer.tickets import Ticket, sign_ticket
-from corral.worker.files.pulling import HAVE_HEADER
-from corral.worker.files.server import ServeOptions
-from tests.support.waiting import eventually
+from corral.worker.files.content_puller import HAVE_HEADER
+from corral.worker.files.file_routes import FileRoutesOptions
+from tests.support.polling import eventually
 from tests.worker.files.scene import LIBRARY, QUICK, Node, Scene, counted, item, some_bytes, ticket
 
 BODY = some_bytes(5 * CHUNK_BYTES + 999)
@@ -39,7 +39,7 @@ async def test_nodes_form_a_chain_while_the_first_is_still_fetching(scene: Scene
 
     async def has_two(node: Node) -> bool:
         found = node.store.find(SHA)
-        return found is not None and found.partial is not None and found.partial.have_chunks == 2
+        return found is not None and found.partial is not None and found.partial.verified_chunks == 2
 
     await eventually(lambda: has_two(first))
     jobs.append(asyncio.create_task(second.have(item(BODY), places=(first.place(), LIBRARY))))
@@ -61,7 +61,7 @@ async def test_a_node_that_is_about_to_begin_is_waited_for(scene: Scene) -> None
     later = asyncio.create_task(second.have(item(BODY), places=(first.place(), LIBRARY)))
 
     async def has_begun() -> bool:
-        return bool(second.store.partial())
+        return bool(second.store.list_partial())
 
     await eventually(has_begun)
     await asyncio.gather(first.have(item(BODY)), later)
@@ -80,12 +80,12 @@ async def test_a_node_that_has_nothing_is_passed_over(scene: Scene) -> None:
 async def test_a_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1
-    stuck = await scene.node("node-1", serve=ServeOptions(wait_s=0.05))
+    stuck = await scene.node("node-1", serve=FileRoutesOptions(wait_s=0.05))
     job = asyncio.create_task(stuck.have(item(BODY)))
 
     async def is_stuck() -> bool:
         found = stuck.store.find(SHA)
-        return found is not None and found.partial is not None and found.partial.have_chunks == 1
+        return found is not None and found.partial is not None and found.partial.verified_chunks == 1
 
     await eventually(is_stuck)
     elsewhere = await scene.another_library()
@@ -97,7 +97,6 @@ async def test_a_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
     await job
 
 
-@pytest.mark.behaviour("FILE-4")
 async def test_a_node_that_stops_in_the_middle_costs_nothing_but_time(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 2
@@ -108,7 +107,7 @@ async def test_a_node_that_stops_in_the_middle_costs_nothing_but_time(scene: Sce
 
         async def has_two() -> bool:
             found = node.store.find(SHA)
-            return found is not None and found.partial is not None and found.partial.have_chunks >= 2
+            return found is not None and found.partial is not None and found.partial.verified_chunks >= 2
 
         await eventually(has_two)
         job.cancel()
@@ -138,21 +137,21 @@ async def test_ranges_of_a_whole_content_are_served(scene: Scene) -> None:
 
 
 @pytest.mark.behaviour("FILE-2")
-async def test_of_a_partial_content_only_verified_chunks_are_served(scene: Scene) -> None:
+async def test_only_verified_chunks_of_a_partial_content_are_served(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1
-    node = await scene.node(serve=ServeOptions(wait_s=0.05))
+    node = await scene.node(serve=FileRoutesOptions(wait_s=0.05))
     job = asyncio.create_task(node.have(item(BODY)))
 
     async def has_one() -> bool:
         found = node.store.find(SHA)
-        return found is not None and found.partial is not None and found.partial.have_chunks == 1
+        return found is not None and found.partial is not None and found.partial.verified_chunks == 1
 
     await eventually(has_one)
     shown = ticket()
     assert (await get(node, shown, Range="bytes=100-199"))[:2] == (206, BODY[100:200])
-    for asked in (f"bytes=0-{CHUNK_BYTES}", f"bytes={CHUNK_BYTES}-", "bytes=-1"):
-        status, body, headers = await get(node, shown, Range=asked)
+    for requested_range in (f"bytes=0-{CHUNK_BYTES}", f"bytes={CHUNK_BYTES}-", "bytes=-1"):
+        status, body, headers = await get(node, shown, Range=requested_range)
         assert (status, body, headers[HAVE_HEADER], headers["Retry-After"]) == (425, b"", "1", "1")
     assert (await get(node, shown))[0] == 425
     async with (
@@ -166,17 +165,17 @@ async def test_of_a_partial_content_only_verified_chunks_are_served(scene: Scene
 
 
 @pytest.mark.behaviour("FILE-10")
-async def test_without_a_good_ticket_nothing_is_told(scene: Scene) -> None:
+async def test_blob_is_not_served_without_a_valid_ticket(scene: Scene) -> None:
     scene.library.put(BODY)
     node = await scene.node("node-1")
     await node.have(item(BODY))
-    foreign = sign_ticket(Ticket(reader="x", scope="blobs:read", expires_at=2**40), new_key(KeyKind.ACCOUNT).sign)
+    foreign = sign_ticket(Ticket(reader="x", scope="blobs:read", expires_at=2**40), new_key(NatsKeyKind.ACCOUNT).sign)
     for shown, status, code in (
         ("", 401, b"ticket_needed"),
         (foreign, 401, b"ticket_forged"),
         (ticket(life_s=-3600), 401, b"ticket_expired"),
         (ticket(audience="node-2"), 403, b"ticket_elsewhere"),
-        (ticket(scope=writes_file(SHA)), 403, b"ticket_scope"),
+        (ticket(scope=make_file_write_scope(SHA)), 403, b"ticket_scope"),
     ):
         found, body, _ = await get(node, shown)
         assert (found, code in body) == (status, True), (shown, body)
@@ -188,20 +187,20 @@ async def test_a_node_whose_ticket_is_refused_asks_elsewhere(scene: Scene) -> No
     first = await scene.node("node-1")
     await first.have(item(BODY))
     second = await scene.node("node-2")
-    refused = BlobPlace(kind="node", url=first.url, ticket=ticket(audience="node-9"))
+    refused = BlobSource(kind="node", url=first.url, ticket=ticket(audience="node-9"))
     await second.have(item(BODY), places=(refused, LIBRARY))
     assert scene.library.sent == 2 * len(BODY)
 
 
-async def test_so_many_are_served_at_a_time_and_the_others_ask_again_or_elsewhere(scene: Scene) -> None:
+async def test_requests_above_the_parallel_limit_are_retried_or_moved(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1
-    node = await scene.node(serve=ServeOptions(parallel=1, wait_s=20))
+    node = await scene.node(serve=FileRoutesOptions(parallel=1, wait_s=20))
     job = asyncio.create_task(node.have(item(BODY)))
 
     async def has_one() -> bool:
         found = node.store.find(SHA)
-        return found is not None and found.partial is not None and found.partial.have_chunks == 1
+        return found is not None and found.partial is not None and found.partial.verified_chunks == 1
 
     await eventually(has_one)
     shown = ticket()
@@ -231,10 +230,9 @@ async def test_contents_that_are_not_here_and_names_that_are_none(scene: Scene) 
                 assert answer.status == status
 
 
-@pytest.mark.behaviour("FILE-13")
 async def test_a_limit_on_the_bandwidth_holds_for_what_is_served(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.library.put(BODY)
-    first = await scene.node("node-1", serve=ServeOptions(bandwidth_bytes_per_s=10**9))
+    first = await scene.node("node-1", serve=FileRoutesOptions(bandwidth_bytes_per_s=10**9))
     await first.have(item(BODY))
     second = await scene.node("node-2")
     taken = counted(monkeypatch)
@@ -243,9 +241,9 @@ async def test_a_limit_on_the_bandwidth_holds_for_what_is_served(scene: Scene, m
     assert sum(taken) == len(BODY)
 
 
-async def test_whoever_leaves_in_the_middle_holds_up_nobody(scene: Scene) -> None:
+async def test_reader_that_disconnects_does_not_block_others(scene: Scene) -> None:
     scene.library.put(BODY)
-    node = await scene.node(serve=ServeOptions(parallel=1))
+    node = await scene.node(serve=FileRoutesOptions(parallel=1))
     await node.have(item(BODY))
     reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
     writer.write(f"GET /v1/blobs/{SHA} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ticket()}\r\n\r\n".encode())

@@ -16,9 +16,9 @@ from yarl import URL
 
 from corral.adapters.system import SystemClock
 from corral.domain.errors import CorralError, Unavailable
-from corral.ports.credentials import READS_BLOBS, writes_file
-from corral.transfer.inbox import CONTENT, TARGET
-from corral.transfer.sending import Receiver, Sender, real_files
+from corral.ports.credentials import BLOB_READ_SCOPE, make_file_write_scope
+from corral.transfer.inbox import CONTENT_HEADER, TARGET_HEADER
+from corral.transfer.inbox_sender import InboxSender, InboxTarget, list_real_files
 from tests.worker.files.scene import MIB, Node, Scene, some_bytes, ticket
 
 BODY = some_bytes(6 * MIB + 77)
@@ -33,8 +33,8 @@ class EagerClock(SystemClock):
         await super().sleep(min(seconds, 0.01))
 
 
-class Line:
-    """Between a sender and a node: passes everything on, counts, and breaks when told to."""
+class FaultyProxy:
+    """Between a sender and a node: passes everything on, counts, and breaks when the test says so."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -76,14 +76,14 @@ class Line:
 
         try:
             async with aiohttp.ClientSession(auto_decompress=False) as session:
-                asked = session.request(
+                forwarded = session.request(
                     request.method,
                     f"{self._node.url}{request.raw_path}",
                     headers=headers,
                     data=body() if request.method == "PUT" else None,
                     allow_redirects=False,
                 )
-                async with asked as answer:
+                async with forwarded as answer:
                     got = await answer.read()
         except (aiohttp.ClientError, OSError):
             got = None
@@ -92,8 +92,8 @@ class Line:
             assert request.transport is not None
             request.transport.abort()
             raise ConnectionResetError("lost")
-        told = {name: answer.headers[name] for name in answer.headers if name.startswith("X-")}
-        return web.Response(status=answer.status, body=got, headers=told)
+        passed_headers = {name: answer.headers[name] for name in answer.headers if name.startswith("X-")}
+        return web.Response(status=answer.status, body=got, headers=passed_headers)
 
 
 @pytest.fixture
@@ -102,16 +102,16 @@ async def node(scene: Scene) -> Node:
 
 
 @pytest.fixture
-async def line(node: Node) -> AsyncIterator[Line]:
-    line = Line(node)
+async def line(node: Node) -> AsyncIterator[FaultyProxy]:
+    line = FaultyProxy(node)
     async with line.server:
         yield line
 
 
 @pytest.fixture
-async def sender() -> AsyncIterator[Sender]:
+async def sender() -> AsyncIterator[InboxSender]:
     async with aiohttp.ClientSession() as session:
-        yield Sender(session, EagerClock(), patience_s=5.0)
+        yield InboxSender(session, EagerClock(), patience_s=5.0)
 
 
 @pytest.fixture
@@ -121,18 +121,18 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def receiver(line: Line, key: str = KEY) -> Receiver:
+def receiver(line: FaultyProxy, key: str = KEY) -> InboxTarget:
     url = f"http://{line.server.host}:{line.server.port}/v1/files"
-    return Receiver(url=url, headers={"Authorization": f"Bearer {ticket(scope=writes_file(key))}"})
+    return InboxTarget(url=url, headers={"Authorization": f"Bearer {ticket(scope=make_file_write_scope(key))}"})
 
 
 @pytest.mark.behaviour("NODE-129")
 async def test_a_file_arrives_under_its_key_and_is_not_sent_twice(
-    node: Node, line: Line, sender: Sender, file: Path
+    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
 ) -> None:
     moves: list[tuple[int, int]] = []
     assert await sender.send(file, receiver(line), KEY, lambda now, total: moves.append((now, total))) == SHA
-    assert node.inbox.path(KEY).read_bytes() == BODY
+    assert node.inbox.find_file(KEY).read_bytes() == BODY
     assert (moves[0], moves[-1]) == ((0, len(BODY)), (len(BODY), len(BODY)))
     assert line.bytes == len(BODY)
     await sender.send(file, receiver(line), KEY)
@@ -141,11 +141,13 @@ async def test_a_file_arrives_under_its_key_and_is_not_sent_twice(
 
 
 @pytest.mark.behaviour("NODE-129", "OPS-101")
-async def test_a_broken_upload_goes_on_where_it_stopped(node: Node, line: Line, sender: Sender, file: Path) -> None:
+async def test_a_broken_upload_goes_on_where_it_stopped(
+    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+) -> None:
     line.cuts = [MIB, 2 * MIB]
     moves: list[int] = []
     await sender.send(file, receiver(line), KEY, lambda now, _total: moves.append(now))
-    assert node.inbox.path(KEY).read_bytes() == BODY
+    assert node.inbox.find_file(KEY).read_bytes() == BODY
     # What was on the way when it broke may be sent again, and no more.
     assert line.bytes <= len(BODY) + 2 * MIB
     assert line.calls == ["HEAD", "PUT"] * 3
@@ -153,64 +155,70 @@ async def test_a_broken_upload_goes_on_where_it_stopped(node: Node, line: Line, 
 
 
 @pytest.mark.behaviour("NODE-129")
-async def test_of_a_part_only_the_rest_is_sent(node: Node, line: Line, sender: Sender, file: Path) -> None:
-    headers = {**receiver(line).headers, CONTENT: SHA, "Content-Range": f"bytes 0-{5 * MIB - 1}/{len(BODY)}"}
+async def test_resumed_upload_sends_only_the_rest(
+    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+) -> None:
+    headers = {**receiver(line).headers, CONTENT_HEADER: SHA, "Content-Range": f"bytes 0-{5 * MIB - 1}/{len(BODY)}"}
     async with aiohttp.ClientSession() as session:
-        url = receiver(line).address(KEY)
+        url = receiver(line).make_url(KEY)
         async with session.put(url, data=io.BytesIO(BODY[: 5 * MIB]), headers=headers, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["X-File-Size"]) == (308, str(5 * MIB))
         async with session.head(url, headers=receiver(line).headers) as answer:
-            assert (answer.headers[TARGET], CONTENT in answer.headers) == (SHA, False)
+            assert (answer.headers[TARGET_HEADER], CONTENT_HEADER in answer.headers) == (SHA, False)
         async with session.get(url, headers=receiver(line).headers) as answer:
             assert answer.status == 404
     line.bytes = 0
     await sender.send(file, receiver(line), KEY)
     assert line.bytes == len(BODY) - 5 * MIB
-    assert node.inbox.path(KEY).read_bytes() == BODY
+    assert node.inbox.find_file(KEY).read_bytes() == BODY
 
 
 @pytest.mark.behaviour("NODE-130")
-async def test_when_the_last_answer_is_lost_the_sender_finds_out(line: Line, sender: Sender, file: Path) -> None:
+async def test_when_the_last_answer_is_lost_the_sender_finds_out(
+    line: FaultyProxy, sender: InboxSender, file: Path
+) -> None:
     line.answers_to_lose = 1
     assert await sender.send(file, receiver(line), KEY) == SHA
     assert line.bytes == len(BODY)
     assert line.calls == ["HEAD", "PUT", "HEAD"]
 
 
-async def test_trouble_of_the_moment_is_tried_again(node: Node, line: Line, sender: Sender, file: Path) -> None:
+async def test_transient_upload_failure_is_retried(
+    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+) -> None:
     line.instead = {"HEAD": [503, 500], "PUT": [502, 409, 416, 429]}
     await sender.send(file, receiver(line), KEY)
-    assert node.inbox.path(KEY).read_bytes() == BODY
+    assert node.inbox.find_file(KEY).read_bytes() == BODY
 
 
-async def test_a_receiver_that_cannot_be_asked_gets_everything(
-    node: Node, line: Line, sender: Sender, file: Path
+async def test_receiver_that_cannot_be_probed_is_sent_everything(
+    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
 ) -> None:
     line.instead = {"HEAD": [405]}
     await sender.send(file, receiver(line), KEY)
-    assert node.inbox.path(KEY).read_bytes() == BODY
+    assert node.inbox.find_file(KEY).read_bytes() == BODY
 
 
-async def test_without_progress_it_is_given_up(line: Line, file: Path) -> None:
+async def test_without_progress_it_is_given_up(line: FaultyProxy, file: Path) -> None:
     line.instead = {"HEAD": [503] * 1000}
     async with aiohttp.ClientSession() as session:
         with pytest.raises(Unavailable) as caught:
-            await Sender(session, EagerClock(), patience_s=0.1).send(file, receiver(line), KEY)
-    assert "answers 503" in caught.value.message
+            await InboxSender(session, EagerClock(), patience_s=0.1).send(file, receiver(line), KEY)
+    assert "returned 503" in caught.value.message
 
 
-async def test_an_empty_file_is_a_file(node: Node, line: Line, sender: Sender, tmp_path: Path) -> None:
+async def test_an_empty_file_is_a_file(node: Node, line: FaultyProxy, sender: InboxSender, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     await sender.send(tmp_path / "empty", receiver(line), KEY)
-    assert node.inbox.path(KEY).read_bytes() == b""
+    assert node.inbox.find_file(KEY).read_bytes() == b""
 
 
 @pytest.mark.behaviour("FILE-10")
-async def test_a_ticket_is_for_one_key(node: Node, line: Line, sender: Sender, file: Path) -> None:
+async def test_a_ticket_is_for_one_key(node: Node, line: FaultyProxy, sender: InboxSender, file: Path) -> None:
     with pytest.raises(CorralError) as caught:
         await sender.send(file, receiver(line, "data/other"), KEY)
     assert caught.value.slug == "upload_refused"
-    shown = {"Authorization": f"Bearer {ticket(scope=READS_BLOBS)}"}
+    shown = {"Authorization": f"Bearer {ticket(scope=BLOB_READ_SCOPE)}"}
     async with aiohttp.ClientSession(headers=shown) as session:
         for method in ("GET", "PUT", "HEAD"):
             async with session.request(method, f"{node.url}/v1/files/x") as answer:
@@ -223,7 +231,7 @@ async def test_a_ticket_is_for_one_key(node: Node, line: Line, sender: Sender, f
 @pytest.mark.parametrize("key", ["..%2f..%2fescaped", "a%2f..%2f..%2f..%2fescaped", "%2fetc%2fpasswd", ".inbox%2fx"])
 async def test_keys_that_lead_out_are_refused_also_with_a_ticket_for_them(node: Node, scene: Scene, key: str) -> None:
     plain = key.replace("%2f", "/")
-    shown = {"Authorization": f"Bearer {ticket(scope=writes_file(plain))}"}
+    shown = {"Authorization": f"Bearer {ticket(scope=make_file_write_scope(plain))}"}
     async with aiohttp.ClientSession(headers=shown) as session:
         for method in ("GET", "PUT", "HEAD"):
             url = f"{node.url}/v1/files/{key}"
@@ -233,11 +241,13 @@ async def test_keys_that_lead_out_are_refused_also_with_a_ticket_for_them(node: 
 
 
 @pytest.mark.behaviour("OPS-101")
-async def test_a_file_can_be_read_again_in_ranges(node: Node, line: Line, sender: Sender, file: Path) -> None:
+async def test_a_file_can_be_read_again_in_ranges(
+    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+) -> None:
     await sender.send(file, receiver(line), KEY)
     async with aiohttp.ClientSession(headers=receiver(line).headers) as session:
         url = f"{node.url}/v1/files"
-        address = Receiver(url=url).address(KEY)
+        address = InboxTarget(url=url).make_url(KEY)
         async with session.get(URL(address, encoded=True)) as answer:
             assert await answer.read() == BODY
         async with session.get(URL(address, encoded=True), headers={"Range": "bytes=5-9"}) as answer:
@@ -245,8 +255,8 @@ async def test_a_file_can_be_read_again_in_ranges(node: Node, line: Line, sender
 
 
 @pytest.mark.behaviour("NODE-133")
-async def test_of_a_folder_the_real_files_are_sent_and_counted(
-    node: Node, line: Line, sender: Sender, tmp_path: Path
+async def test_folder_upload_sends_and_counts_its_real_files(
+    node: Node, line: FaultyProxy, sender: InboxSender, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model"
     (folder / "deep").mkdir(parents=True)
@@ -259,7 +269,7 @@ async def test_of_a_folder_the_real_files_are_sent_and_counted(
         ("lonely.sha256", "1234567"),
     ):
         (folder / name).write_text(text)
-    names = [path.relative_to(folder).as_posix() for path in real_files(folder)]
+    names = [path.relative_to(folder).as_posix() for path in list_real_files(folder)]
     assert names == ["deep/config.json", "lonely.sha256", "weights.bin"]
     moves: list[tuple[int, int]] = []
     sent = await sender.send_folder(
@@ -267,6 +277,6 @@ async def test_of_a_folder_the_real_files_are_sent_and_counted(
     )
     assert sorted(sent) == names
     assert (line.bytes, moves[-1]) == (15, (15, 15))
-    assert node.inbox.path("models/m/deep/config.json").read_text() == "123"
+    assert node.inbox.find_file("models/m/deep/config.json").read_text() == "123"
     with pytest.raises(CorralError):
         await sender.send(folder / "weights.bin", receiver(line, "models/m/"), "models/mm")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.worker.processes.system import SystemMachine
+from corral.worker.processes.system_process_control import SystemProcessControl
 from tests.worker.processes.scene import Scene
 
 
@@ -19,7 +19,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     for supervisor in made.supervisors:
         await supervisor.stop()
     left = await made.leftovers()
-    machine = SystemMachine(SystemClock())
+    machine = SystemProcessControl(SystemClock())
     for marker in left:
         await machine.kill(None, marker)
     assert left == frozenset()

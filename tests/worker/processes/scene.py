@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,14 +12,15 @@ from typing import Any
 
 import aiohttp
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.bus.messages import RunningProcess, StartBackend
-from corral.domain.backend import Manifest, Probe
-from corral.domain.operation import Phase
-from corral.worker.processes.options import SupervisorOptions
-from corral.worker.processes.supervisor import Parts, Supervisor
-from corral.worker.processes.system import SystemMachine
-from corral.worker.work import Runnable
+from corral.domain.backend import Manifest, ReadyProbe
+from corral.domain.operation import JobPhase
+from corral.worker.job_ports import RunnableBackend
+from corral.worker.processes.options import EngineSupervisorOptions
+from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
+from corral.worker.processes.system_process_control import SystemProcessControl
+from tests.support.ports import find_free_port
 
 ENGINE = Path(__file__).parent / "programs" / "engine.py"
 COMMAND = ("{python}", "-I", str(ENGINE), "--host", "{host}", "--port", "{port}", "{options}")
@@ -43,22 +43,22 @@ class NoReport:
     """Nobody listens; the last phase can be looked at."""
 
     def __init__(self) -> None:
-        self.last: Phase | None = None
+        self.last: JobPhase | None = None
 
-    def phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: JobPhase) -> None:
         self.last = phase
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
         raise AssertionError("starting a process moves no bytes")
 
 
 @dataclass(slots=True)
 class Scene:
     root: Path
-    installed: dict[str, Runnable] = field(default_factory=dict)
-    supervisors: list[Supervisor] = field(default_factory=list)
+    installed: dict[str, RunnableBackend] = field(default_factory=dict)
+    supervisors: list[EngineSupervisor] = field(default_factory=list)
 
-    def install(self, name: str = "cpu-fake", version: str = "1.0", **changes: Any) -> Runnable:
+    def install(self, name: str = "cpu-fake", version: str = "1.0", **changes: Any) -> RunnableBackend:
         """Put a backend in place; one that is there is replaced by a new folder at the same path."""
         directory = self.root / "backends" / name
         staged = directory.with_suffix(".staged")
@@ -67,8 +67,8 @@ class Scene:
             directory.rename(directory.with_suffix(".old"))
         staged.rename(directory)
         shutil.rmtree(directory.with_suffix(".old"), ignore_errors=True)
-        values: dict[str, Any] = {"command": COMMAND, "options": OPTIONS, "ready": Probe(timeout_s=30)} | changes
-        made = Runnable(
+        values: dict[str, Any] = {"command": COMMAND, "options": OPTIONS, "ready": ReadyProbe(timeout_s=30)} | changes
+        made = RunnableBackend(
             name=name, version=version, directory=directory, manifest=Manifest(**values), python=sys.executable
         )
         self.installed[name] = made
@@ -77,39 +77,33 @@ class Scene:
     def remove(self, name: str = "cpu-fake") -> None:
         shutil.rmtree(self.installed.pop(name).directory)
 
-    def make(self, **changes: Any) -> Supervisor:
+    def make(self, **changes: Any) -> EngineSupervisor:
         values: dict[str, Any] = {
             "root": self.root / "processes",
             "environment": {"PATH": "/usr/bin:/bin"},
-            "port_base": free_port(),
+            "port_base": find_free_port(),
             "threads": 4,
         }
-        parts = Parts(find=self.installed.get, clock=SystemClock(), ids=SystemIds(), rng=random.Random(1))
-        made = Supervisor(SupervisorOptions(**(values | changes)), parts)
+        parts = EngineSupervisorDeps(
+            find_runnable=self.installed.get, clock=SystemClock(), ids=SystemIdGenerator(), rng=random.Random(1)
+        )
+        made = EngineSupervisor(EngineSupervisorOptions(**(values | changes)), parts)
         self.supervisors.append(made)
         return made
 
-    async def start(self, **changes: Any) -> Supervisor:
+    async def start(self, **changes: Any) -> EngineSupervisor:
         made = self.make(**changes)
         await made.start()
         return made
 
     async def leftovers(self) -> frozenset[str]:
-        return await SystemMachine(SystemClock()).markers(str(self.root / "processes"))
+        return await SystemProcessControl(SystemClock()).list_markers(str(self.root / "processes"))
 
 
-def wish(
+def make_command(
     model: str = "llama", *, backend: str = "cpu-fake", replica: int = 0, threads: int | None = None, **options: str
 ) -> StartBackend:
     return StartBackend(job_id="j1", backend=backend, model=model, replica=replica, threads=threads, options=options)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    # Room for a few more above it.
-    return min(port, 65_000)
 
 
 async def ask(process: RunningProcess, path: str = "/") -> dict[str, Any]:

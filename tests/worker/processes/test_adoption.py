@@ -15,9 +15,9 @@ import pytest
 
 from corral.bus.messages import ReadLog
 from corral.worker.processes.journal import ProcessJournal
-from corral.worker.processes.supervisor import Supervisor
-from tests.support.waiting import eventually
-from tests.worker.processes.scene import NoReport, Scene, ask, crash, wish
+from corral.worker.processes.supervisor import EngineSupervisor
+from tests.support.polling import eventually
+from tests.worker.processes.scene import NoReport, Scene, ask, crash, make_command
 
 OWNER = Path(__file__).parent / "programs" / "owner.py"
 REPOSITORY = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ async def killed_owner(root: Path, *models: str) -> AsyncIterator[dict[str, int]
     yield pids
 
 
-def adopting(scene: Scene, *, is_reinstalled: bool = False) -> Supervisor:
+def adopting(scene: Scene, *, is_reinstalled: bool = False) -> EngineSupervisor:
     """The backend as the killed worker had it, and a new supervisor on the same folder."""
     directory = scene.root / "backends" / "cpu-fake"
     kept = directory.rename(directory.with_suffix(".kept"))
@@ -63,18 +63,18 @@ async def test_engines_of_a_killed_worker_go_on_under_the_next(scene: Scene, tmp
     async with killed_owner(tmp_path, "llama", "other") as pids:
         supervisor = adopting(scene)
         await supervisor.start()
-        told = {one.key: one for one in supervisor.running()}
-        assert {key: one.pid for key, one in told.items()} == pids
-        assert {one.state for one in told.values()} == {"ready"}
-        key = (await ask(told["llama#0"]))["environment"]["KEY"]
+        by_key = {one.key: one for one in supervisor.list_running()}
+        assert {key: one.pid for key, one in by_key.items()} == pids
+        assert {one.state for one in by_key.values()} == {"ready"}
+        key = (await ask(by_key["llama#0"]))["environment"]["KEY"]
         assert key
-        assert supervisor.api_key_of("llama#0") == key
-        again = await supervisor.start_backend(wish("llama", fork="yes", threads=2, say="3"), NoReport())
+        assert supervisor.find_api_key("llama#0") == key
+        again = await supervisor.start_backend(make_command("llama", fork="yes", threads=2, say="3"), NoReport())
         assert again.pid == pids["llama#0"]
         # Their threads and ports are taken into account.
-        assert supervisor._around.threads.free == 0
-        third = await supervisor.start_backend(wish("third"), NoReport())
-        assert third.address not in {one.address for one in told.values()}
+        assert supervisor._deps.threads.free == 0
+        third = await supervisor.start_backend(make_command("third"), NoReport())
+        assert third.address not in {one.address for one in by_key.values()}
 
 
 @pytest.mark.behaviour("PROC-9")
@@ -82,7 +82,7 @@ async def test_an_adopted_engine_is_logged_restarted_and_stopped_like_any_other(
     async with killed_owner(tmp_path, "llama") as pids:
         supervisor = adopting(scene)
         await supervisor.start()
-        (process,) = supervisor.running()
+        (process,) = supervisor.list_running()
         await ask(process, "/print?lines=2")
 
         async def said() -> list[str]:
@@ -97,59 +97,55 @@ async def test_an_adopted_engine_is_logged_restarted_and_stopped_like_any_other(
         await crash(process)
 
         async def is_back() -> bool:
-            return [(one.state, one.restarts) for one in supervisor.running()] == [("ready", 1)]
+            return [(one.state, one.restarts) for one in supervisor.list_running()] == [("ready", 1)]
 
         await eventually(is_back)
-        (again,) = supervisor.running()
+        (again,) = supervisor.list_running()
         assert again.pid != pids["llama#0"]
         assert again.address == process.address
-        assert await supervisor.stop_exactly("llama#0") == (True, process.address)
+        assert await supervisor.stop_process("llama#0") == (True, process.address)
         assert await scene.leftovers() == frozenset()
 
 
-@pytest.mark.behaviour("PROC-10")
-async def test_what_cannot_go_on_is_ended_with_all_that_it_has_forked(scene: Scene, tmp_path: Path):
+async def test_engine_that_cannot_be_adopted_is_ended_with_its_children(scene: Scene, tmp_path: Path):
     async with killed_owner(tmp_path, "llama") as pids:
         supervisor = adopting(scene, is_reinstalled=True)
         await supervisor.start()
-        assert supervisor.running() == ()
+        assert supervisor.list_running() == ()
         assert not psutil.pid_exists(pids["llama#0"]) or _is_zombie(pids["llama#0"])
         assert await scene.leftovers() == frozenset()
         assert ProcessJournal(tmp_path / "processes" / "running").load() == ()
 
 
-@pytest.mark.behaviour("PROC-10")
 async def test_an_engine_that_does_not_answer_is_ended(scene: Scene, tmp_path: Path):
     async with killed_owner(tmp_path, "llama") as pids:
         psutil.Process(pids["llama#0"]).suspend()
         supervisor = adopting(scene)
         await supervisor.start()
-        assert supervisor.running() == ()
+        assert supervisor.list_running() == ()
         assert await scene.leftovers() == frozenset()
 
 
-@pytest.mark.behaviour("PROC-10")
 async def test_a_dead_engine_is_forgotten_and_its_child_is_ended(scene: Scene, tmp_path: Path):
     async with killed_owner(tmp_path, "llama") as pids:
         psutil.Process(pids["llama#0"]).kill()
         supervisor = adopting(scene)
         await supervisor.start()
-        assert supervisor.running() == ()
+        assert supervisor.list_running() == ()
         assert await scene.leftovers() == frozenset()
 
 
-@pytest.mark.behaviour("PROC-10")
 async def test_an_engine_that_no_record_names_is_ended_and_one_of_another_home_is_not(scene: Scene, tmp_path: Path):
     elsewhere = Scene(root=tmp_path / "elsewhere")
     elsewhere.install()
     other = await elsewhere.start()
-    neighbour = await other.start_backend(wish(), NoReport())
+    neighbour = await other.start_backend(make_command(), NoReport())
     async with killed_owner(tmp_path, "llama"):
         (record,) = (tmp_path / "processes" / "running").glob("*.json")
         record.write_text("{ half a rec")
         supervisor = adopting(scene)
         await supervisor.start()
-        assert supervisor.running() == ()
+        assert supervisor.list_running() == ()
         assert await scene.leftovers() == frozenset()
         assert len(list((tmp_path / "processes" / "running").glob("*.damaged"))) == 1
     assert await ask(neighbour)
@@ -157,7 +153,6 @@ async def test_an_engine_that_no_record_names_is_ended_and_one_of_another_home_i
     assert await elsewhere.leftovers() == frozenset()
 
 
-@pytest.mark.behaviour("PROC-10")
 async def test_a_pid_that_is_used_again_is_left_alone(scene: Scene, tmp_path: Path):
     stranger = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "import threading; threading.Event().wait()", start_new_session=True
@@ -171,7 +166,7 @@ async def test_a_pid_that_is_used_again_is_left_alone(scene: Scene, tmp_path: Pa
             record.write_text(json.dumps(written))
             supervisor = adopting(scene)
             await supervisor.start()
-            assert supervisor.running() == ()
+            assert supervisor.list_running() == ()
             assert stranger.returncode is None
             assert psutil.Process(stranger.pid).is_running()
             assert await scene.leftovers() == frozenset()

@@ -1,4 +1,4 @@
-"""How a manifest and a wish become a command; who gets how many threads; how long to wait after a crash."""
+"""How a manifest and a start command become a process; who gets how many threads; how long to wait after a crash."""
 
 from __future__ import annotations
 
@@ -13,25 +13,30 @@ from hypothesis import strategies as st
 from corral.bus.messages import StartBackend
 from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest
-from corral.worker.processes.errors import BadManifest
-from corral.worker.processes.launch import Place, clean_environment, hash_wish, listens_on, make_launch
-from corral.worker.processes.machine import describe_exit
-from corral.worker.processes.probe import is_bindable
-from corral.worker.processes.restarts import Patience, Restarts
-from corral.worker.processes.threads import ThreadBudget
-from corral.worker.work import Runnable
+from corral.runtime.processes import RestartBackoff, RestartCount, describe_exit
+from corral.worker.job_ports import RunnableBackend
+from corral.worker.processes.engine_health import is_bindable
+from corral.worker.processes.launch import (
+    EngineAllocation,
+    choose_listen_host,
+    clean_environment,
+    hash_command,
+    make_launch,
+)
+from corral.worker.processes.port_pool import ThreadBudget
+from corral.worker.processes.process_control import BadManifest
 
-PLACE = Place(host="127.0.0.1", port=4711, threads=2, api_key="k3y")
+PLACE = EngineAllocation(host="127.0.0.1", port=4711, threads=2, api_key="k3y")
 
 
-def runnable(**changes: Any) -> Runnable:
+def runnable(**changes: Any) -> RunnableBackend:
     values: dict[str, Any] = {"command": ("{python}", "{launcher}", "--port", "{port}", "{options}")} | changes
-    return Runnable(
+    return RunnableBackend(
         name="cpu-x", version="1", directory=Path("/b"), manifest=Manifest(**values), python="/b/bin/python"
     )
 
 
-def wish(**changes: Any) -> StartBackend:
+def make_command(**changes: Any) -> StartBackend:
     return StartBackend(**({"job_id": "j", "backend": "x", "model": "m", "model_path": "/models/m.gguf"} | changes))
 
 
@@ -52,7 +57,7 @@ def test_placeholders_become_values_and_options_arguments_in_the_manifests_order
             environment={"KEY": "{api_key}", "WHERE": "{dir}/lib"},
             options={"context_size": ("--ctx", "{value}"), "flash": ("--flash",), "unused": ("--u",)},
         ),
-        wish(options={"flash": "yes", "context_size": "4096"}),
+        make_command(options={"flash": "yes", "context_size": "4096"}),
         PLACE,
         {},
     )
@@ -70,7 +75,7 @@ def test_placeholders_become_values_and_options_arguments_in_the_manifests_order
 def test_a_value_is_never_read_as_a_placeholder():
     made = make_launch(
         runnable(command=("e", "{name}", "{options}"), options={"o": ("--o={value}",)}),
-        wish(model="{api_key}", options={"o": "{api_key} $(id)"}),
+        make_command(model="{api_key}", options={"o": "{api_key} $(id)"}),
         PLACE,
         {},
     )
@@ -79,7 +84,7 @@ def test_a_value_is_never_read_as_a_placeholder():
 
 def test_an_option_that_the_engine_does_not_have_is_refused_with_those_that_it_has():
     with pytest.raises(InvalidRequest, match="cpu-x has no option contxt") as caught:
-        make_launch(runnable(options={"context": ("-c", "{value}")}), wish(options={"contxt": "1"}), PLACE, {})
+        make_launch(runnable(options={"context": ("-c", "{value}")}), make_command(options={"contxt": "1"}), PLACE, {})
     assert caught.value.slug == "unknown_option"
     assert caught.value.hint == "It knows: context."
 
@@ -97,18 +102,18 @@ def test_an_option_that_the_engine_does_not_have_is_refused_with_those_that_it_h
 )
 def test_a_manifest_that_makes_no_sense_is_the_manifests_fault(changes: dict[str, Any]):
     with pytest.raises(BadManifest, match="The manifest of cpu-x") as caught:
-        make_launch(runnable(**({"options": {"o": ("-o",)}} | changes)), wish(options={"o": "1"}), PLACE, {})
+        make_launch(runnable(**({"options": {"o": ("-o",)}} | changes)), make_command(options={"o": "1"}), PLACE, {})
     assert caught.value.slug == "bad_manifest"
 
 
 def test_braces_that_are_no_placeholder_stay():
-    made = make_launch(runnable(command=("e", '{"a": {}}', "{}")), wish(), PLACE, {})
+    made = make_launch(runnable(command=("e", '{"a": {}}', "{}")), make_command(), PLACE, {})
     assert made.command == ("e", '{"a": {}}', "{}")
 
 
 def test_a_nul_in_a_value_is_refused():
     with pytest.raises(InvalidRequest, match="NUL"):
-        make_launch(runnable(options={"o": ("{value}",)}), wish(options={"o": "a\0b"}), PLACE, {})
+        make_launch(runnable(options={"o": ("{value}",)}), make_command(options={"o": "a\0b"}), PLACE, {})
 
 
 @pytest.mark.behaviour("PROC-4")
@@ -130,49 +135,47 @@ def test_an_engine_gets_what_finds_programs_and_cards_and_no_secret():
 
 @pytest.mark.behaviour("PROC-4")
 def test_an_engine_that_checks_no_key_listens_on_the_loopback_only():
-    assert listens_on(Manifest(api_key="none"), "192.0.2.7") == "127.0.0.1"
-    assert listens_on(Manifest(api_key="flag"), "192.0.2.7") == "192.0.2.7"
+    assert choose_listen_host(Manifest(api_key="none"), "192.0.2.7") == "127.0.0.1"
+    assert choose_listen_host(Manifest(api_key="flag"), "192.0.2.7") == "192.0.2.7"
 
 
-def test_the_job_that_asks_does_not_change_what_is_asked():
-    assert hash_wish(runnable(), wish(job_id="1")) == hash_wish(runnable(), wish(job_id="2"))
-    assert hash_wish(runnable(), wish(threads=1)) != hash_wish(runnable(), wish(threads=2))
+def test_command_hash_does_not_depend_on_the_job():
+    assert hash_command(runnable(), make_command(job_id="1")) == hash_command(runnable(), make_command(job_id="2"))
+    assert hash_command(runnable(), make_command(threads=1)) != hash_command(runnable(), make_command(threads=2))
 
 
-@pytest.mark.behaviour("PROC-5")
 def test_threads_are_handed_out_once():
     budget = ThreadBudget(total=8)
-    assert budget.take("a") == 4
-    assert budget.take("b", 3) == 3
-    assert budget.take("c", 3) == 1
-    assert budget.take("d") == 1
+    assert budget.allot("a") == 4
+    assert budget.allot("b", 3) == 3
+    assert budget.allot("c", 3) == 1
+    assert budget.allot("d") == 1
     budget.release("a")
-    assert budget.take("e", 16) == 3
-    assert budget.take("e", 2) == 2
+    assert budget.allot("e", 16) == 3
+    assert budget.allot("e", 2) == 2
 
 
-@pytest.mark.behaviour("PROC-5")
 @given(st.integers(0, 16), st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(-1, 20)), max_size=30))
 def test_threads_never_add_up_to_more_than_there_are_unless_everybody_has_one(
-    total: int, wishes: list[tuple[str, int | None]]
+    total: int, requested: list[tuple[str, int | None]]
 ):
     budget = ThreadBudget(total=total)
-    for owner, count in wishes:
-        assert budget.take(owner, count) >= 1
+    for owner, count in requested:
+        assert budget.allot(owner, count) >= 1
         over = sum(budget.held.values()) - budget.total
         assert over <= 0 or list(budget.held.values()).count(1) >= over
 
 
 @pytest.mark.behaviour("PROC-3")
 def test_pauses_double_up_to_a_minute_and_start_over_after_five_minutes_of_health():
-    patience, restarts, pauses = Patience(), Restarts(), []
+    patience, restarts, pauses = RestartBackoff(), RestartCount(), []
     for _ in range(9):
-        restarts = restarts.after_crash(10.0, patience)
-        pauses.append(restarts.pause_s(patience))
+        restarts = restarts.with_crash(10.0, patience)
+        pauses.append(restarts.compute_pause_s(patience))
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    healthy = restarts.after_crash(300.0, patience)
-    assert (healthy.pause_s(patience), healthy.total) == (1, 10)
-    assert Restarts(total=10**6, in_a_row=10**6).pause_s(patience) == 60
+    healthy = restarts.with_crash(300.0, patience)
+    assert (healthy.compute_pause_s(patience), healthy.total) == (1, 10)
+    assert RestartCount(total=10**6, in_a_row=10**6).compute_pause_s(patience) == 60
 
 
 @pytest.mark.behaviour("OPS-73")
@@ -182,12 +185,12 @@ def test_pauses_double_up_to_a_minute_and_start_over_after_five_minutes_of_healt
         (0, "ended with exit code 0"),
         (137, "ended with exit code 137"),
         (-11, "was ended by SIGSEGV"),
-        (-9, "was ended by SIGKILL, perhaps for want of memory"),
+        (-9, "was ended by SIGKILL, perhaps because memory ran out"),
         (-250, "was ended by signal 250"),
-        (None, "ended, and nobody saw how"),
+        (None, "ended with an unknown exit code"),
     ],
 )
-def test_an_end_is_told_in_words(code: int | None, words: str):
+def test_process_exit_is_described_in_words(code: int | None, words: str):
     assert describe_exit(code) == words
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from corral.bus.messages import StartBackend
-from corral.engines import launcher_file
-from corral.worker.processes.errors import EngineFailed
+from corral.engines import read_launcher
 from corral.worker.processes.launch import LAUNCHER_NAME
-from tests.engines.running import LLAMA, interpreter, version_of
+from corral.worker.processes.process_control import EngineStartFailed
+from tests.engines.engine_processes import LLAMA, interpreter, version_of
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.worker.processes.scene import NoReport, Scene
 
@@ -22,9 +21,9 @@ def llama(scene: Scene) -> Scene:
     version = version_of(LLAMA)
     made = scene.install(LLAMA, version.version)
     scene.installed[LLAMA] = replace(made, manifest=version.manifest, python=str(interpreter(LLAMA, version)))
-    launcher = launcher_file(version.manifest.launcher)
+    launcher = read_launcher(version.manifest.launcher)
     assert launcher is not None
-    shutil.copyfile(launcher, made.directory / LAUNCHER_NAME)
+    (made.directory / LAUNCHER_NAME).write_text(launcher)
     return scene
 
 
@@ -41,7 +40,6 @@ def load_of(path: Path, revision: str = "r1") -> StartBackend:
     )
 
 
-@pytest.mark.behaviour("PROC-11")
 async def test_llama_cpp_is_ready_and_measured(llama: Scene, tmp_path: Path):
     model = write_tiny_gguf(tmp_path / "tiny.gguf")
     supervisor = await llama.start()
@@ -52,13 +50,12 @@ async def test_llama_cpp_is_ready_and_measured(llama: Scene, tmp_path: Path):
     assert process.engine_key
 
 
-@pytest.mark.behaviour("JOB-28")
-async def test_what_llama_cpp_says_about_a_file_that_is_no_model_is_told(llama: Scene, tmp_path: Path):
+async def test_message_of_llama_cpp_about_a_file_that_is_no_model_is_reported(llama: Scene, tmp_path: Path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(4096))
     supervisor = await llama.start()
-    with pytest.raises(EngineFailed, match=r"tiny#0 ended with exit code \d+ before it was ready") as caught:
+    with pytest.raises(EngineStartFailed, match=r"tiny#0 ended with exit code \d+ before it was ready") as caught:
         await supervisor.start_backend(load_of(broken), NoReport())
     assert caught.value.slug == "engine_failed"
     assert "broken.gguf" in caught.value.message
-    assert supervisor.running() == ()
+    assert supervisor.list_running() == ()

@@ -9,27 +9,35 @@ from pathlib import Path
 import pytest
 
 from corral.adapters.system import SystemClock
-from corral.bus.messages import Log, ReadLog
+from corral.bus.messages import ReadLog, ReadLogReply
 from corral.domain.errors import NotFound
-from corral.worker.processes.logs.book import LogBook, LogLimits, Written
-from corral.worker.processes.logs.shelf import LogShelf
-from corral.worker.processes.logs.tail import CHUNK_BYTES, Tail, TailLimits
-from tests.support.waiting import eventually
-from tests.worker.processes.scene import NoReport, Scene, ask, wish
+from corral.worker.processes.process_log import (
+    CHUNK_BYTES,
+    LogEntry,
+    OutputCopier,
+    OutputCopierLimits,
+    ProcessLog,
+    ProcessLogLimits,
+    ProcessLogStore,
+)
+from tests.support.polling import eventually
+from tests.worker.processes.scene import NoReport, Scene, ask, make_command
 
-SMALL = LogLimits(segment_bytes=1_000, segments=3)
-
-
-def line(text: str, stream: str = "stdout") -> Written:
-    return Written(at="2030-01-01T00:00:00+00:00", stream=stream, text=text)
-
-
-def tail_of(folder: Path, limits: TailLimits | None = None, book: LogBook | None = None) -> tuple[Tail, LogBook]:
-    kept = book or LogBook(folder / "log", LogLimits())
-    return Tail(folder, kept, SystemClock(), limits), kept
+SMALL = ProcessLogLimits(segment_bytes=1_000, segments=3)
 
 
-def texts(book: LogBook, *streams: str) -> list[str]:
+def line(text: str, stream: str = "stdout") -> LogEntry:
+    return LogEntry(at="2030-01-01T00:00:00+00:00", stream=stream, text=text)
+
+
+def tail_of(
+    folder: Path, limits: OutputCopierLimits | None = None, book: ProcessLog | None = None
+) -> tuple[OutputCopier, ProcessLog]:
+    kept = book or ProcessLog(folder / "log", ProcessLogLimits())
+    return OutputCopier(folder, kept, SystemClock(), limits), kept
+
+
+def texts(book: ProcessLog, *streams: str) -> list[str]:
     found, after = [], 0
     while lines := book.read(after, 2_000):
         found += [one.text for one in lines if not streams or one.stream in streams]
@@ -37,9 +45,8 @@ def texts(book: LogBook, *streams: str) -> list[str]:
     return found
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_lines_are_numbered_over_rotations_and_the_oldest_are_gone(tmp_path: Path):
-    book = LogBook(tmp_path, SMALL)
+    book = ProcessLog(tmp_path, SMALL)
     for number in range(1, 201):
         book.append([line(f"this is line {number}")])
     assert book.last == 200
@@ -50,31 +57,28 @@ def test_lines_are_numbered_over_rotations_and_the_oldest_are_gone(tmp_path: Pat
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 * 1_200
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_a_log_that_is_opened_again_goes_on_with_its_numbers(tmp_path: Path):
-    first = LogBook(tmp_path, SMALL)
+    first = ProcessLog(tmp_path, SMALL)
     first.append([line(f"{number}") for number in range(1, 101)])
-    again = LogBook(tmp_path, SMALL)
+    again = ProcessLog(tmp_path, SMALL)
     assert (again.first, again.last) == (first.first, 100)
     again.append([line("next")])
     assert again.read(100, 10)[0].number == 101
     assert again.read(again.first - 1, 2_000)[0].text == f"{again.first}"
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_a_record_that_was_cut_off_by_a_kill_does_not_shift_the_others(tmp_path: Path):
-    LogBook(tmp_path, SMALL).append([line("one"), line("two")])
+    ProcessLog(tmp_path, SMALL).append([line("one"), line("two")])
     (path,) = tmp_path.iterdir()
     with path.open("ab") as file:
         file.write(b'["2030", "std')
-    again = LogBook(tmp_path, SMALL)
+    again = ProcessLog(tmp_path, SMALL)
     again.append([line("three")])
     assert [(one.number, one.text) for one in again.read(0, 10)] == [(1, "one"), (2, "two"), (3, "three")]
 
 
-@pytest.mark.behaviour("PROC-8")
 def test_an_answer_is_bounded_in_lines_and_in_bytes(tmp_path: Path):
-    book = LogBook(tmp_path, LogLimits())
+    book = ProcessLog(tmp_path, ProcessLogLimits())
     book.append([line(f"{number}") for number in range(3_000)])
     assert len(book.read(0, 10_000)) == 2_000
     assert book.read(0, -5) == ()
@@ -84,19 +88,17 @@ def test_an_answer_is_bounded_in_lines_and_in_bytes(tmp_path: Path):
     assert len(lines) == 32
 
 
-@pytest.mark.behaviour("PROC-8")
 def test_a_negative_number_asks_for_the_last_lines(tmp_path: Path):
-    book = LogBook(tmp_path, LogLimits())
+    book = ProcessLog(tmp_path, ProcessLogLimits())
     book.append([line(f"{number}") for number in range(1, 1_001)])
     assert [one.number for one in book.read(-3, 100)] == [998, 999, 1_000]
     assert [one.number for one in book.read(-5_000, 1)] == [1]
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_output_becomes_lines_whatever_bytes_it_has(tmp_path: Path):
     tail, book = tail_of(tmp_path)
     tail.begin("started")
-    tail.path_of("stderr").write_bytes("grüße\r\n\x1b[31mred\x00\n\xff\n".encode("latin-1") + b"no end yet")
+    tail.get_path("stderr").write_bytes("grüße\r\n\x1b[31mred\x00\n\xff\n".encode("latin-1") + b"no end yet")
     tail.copy()
     assert texts(book, "stderr") == [
         "gr\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}e",
@@ -109,81 +111,75 @@ def test_output_becomes_lines_whatever_bytes_it_has(tmp_path: Path):
     assert len(texts(book, "stderr")) == 4
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_a_line_without_an_end_is_cut(tmp_path: Path):
     tail, book = tail_of(tmp_path)
-    tail.path_of("stdout").write_bytes(b"x" * (16 * 1024 + 5) + b"\n")
+    tail.get_path("stdout").write_bytes(b"x" * (16 * 1024 + 5) + b"\n")
     tail.copy()
     assert [len(text) for text in texts(book)] == [16 * 1024, 5]
 
 
-@pytest.mark.behaviour("PROC-7")
-def test_what_has_been_read_is_cut_off_and_the_engine_goes_on_writing(tmp_path: Path):
-    tail, book = tail_of(tmp_path, TailLimits(cut_bytes=1_000))
-    engine = os.open(tail.path_of("stdout"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def test_copied_output_is_truncated_while_the_engine_writes_on(tmp_path: Path):
+    tail, book = tail_of(tmp_path, OutputCopierLimits(cut_bytes=1_000))
+    engine = os.open(tail.get_path("stdout"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for number in range(500):
         os.write(engine, f"line {number}\n".encode())
         tail.copy()
     os.close(engine)
-    assert tail.path_of("stdout").stat().st_size < 1_000
+    assert tail.get_path("stdout").stat().st_size < 1_000
     assert texts(book) == [f"line {number}" for number in range(500)]
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_the_next_worker_goes_on_at_the_byte_where_the_last_one_stopped(tmp_path: Path):
     tail, book = tail_of(tmp_path)
     tail.begin("started")
-    path = tail.path_of("stdout")
+    path = tail.get_path("stdout")
     path.write_bytes(b"one\ntwo\nthr")
     tail.copy()
     with path.open("ab") as file:
         file.write(b"ee\nfour\n")
-    later, again = tail_of(tmp_path, book=LogBook(tmp_path / "log", LogLimits()))
+    later, again = tail_of(tmp_path, book=ProcessLog(tmp_path / "log", ProcessLogLimits()))
     later.copy()
     assert texts(again, "stdout") == ["one", "two", "three", "four"]
     del book
 
 
-@pytest.mark.behaviour("PROC-7")
 def test_a_new_process_begins_a_new_file_and_goes_on_in_the_log(tmp_path: Path):
     tail, book = tail_of(tmp_path)
-    tail.path_of("stdout").write_bytes(b"a long line of the first process\n")
+    tail.get_path("stdout").write_bytes(b"a long line of the first process\n")
     tail.copy()
     tail.begin("started again")
-    tail.path_of("stdout").write_bytes(b"of the second process, and longer than the first\n")
-    later, again = tail_of(tmp_path, book=LogBook(tmp_path / "log", LogLimits()))
+    tail.get_path("stdout").write_bytes(b"of the second process, and longer than the first\n")
+    later, again = tail_of(tmp_path, book=ProcessLog(tmp_path / "log", ProcessLogLimits()))
     later.copy()
     assert texts(again)[-2:] == ["started again", "of the second process, and longer than the first"]
     del book
 
 
-@pytest.mark.behaviour("PROC-7")
-def test_an_engine_that_prints_faster_than_it_is_read_loses_the_oldest_and_is_told_so(tmp_path: Path):
-    tail, book = tail_of(tmp_path, TailLimits(cut_bytes=10_000, backlog_bytes=2 * CHUNK_BYTES))
-    tail.path_of("stdout").write_bytes(b"0123456789abcde\n" * (CHUNK_BYTES // 4))
+def test_engine_that_prints_faster_than_it_is_read_loses_the_oldest_lines_with_a_note(tmp_path: Path):
+    tail, book = tail_of(tmp_path, OutputCopierLimits(cut_bytes=10_000, backlog_bytes=2 * CHUNK_BYTES))
+    tail.get_path("stdout").write_bytes(b"0123456789abcde\n" * (CHUNK_BYTES // 4))
     while tail.copy():
         pass
     found = texts(book)
     assert (
         found[0]
-        == f"{4 * CHUNK_BYTES - 10_000} bytes of stdout were not kept: they came faster than they could be read"
+        == f"{4 * CHUNK_BYTES - 10_000} bytes of stdout were dropped: they were printed faster than they could be read"
     )
     assert len(found) == 1 + 10_000 // 16
-    assert tail.path_of("stdout").stat().st_size == 0
+    assert tail.get_path("stdout").stat().st_size == 0
 
 
-@pytest.mark.behaviour("PROC-8")
 async def test_following_waits_for_the_next_line_and_no_longer_than_five_seconds(tmp_path: Path):
-    shelf = LogShelf(tmp_path, LogLimits(wait_s=0.05))
-    book = shelf.open("llama#0", in_use=frozenset())
+    shelf = ProcessLogStore(tmp_path, ProcessLogLimits(wait_s=0.05))
+    book = shelf.open_log("llama#0", in_use=frozenset())
     book.append([line("one")])
-    nothing = await shelf.read(ReadLog(key="llama#0", after=1, wait_s=3_600))
-    assert nothing == Log(lines=(), first=1, next=1)
+    nothing = await shelf.read_log(ReadLog(key="llama#0", after=1, wait_s=3_600))
+    assert nothing == ReadLogReply(lines=(), first=1, next=1)
 
-    patient = LogShelf(tmp_path, LogLimits())
-    book = patient.open("llama#0", in_use=frozenset())
+    patient = ProcessLogStore(tmp_path, ProcessLogLimits())
+    book = patient.open_log("llama#0", in_use=frozenset())
     async with asyncio.TaskGroup() as group:
-        following = group.create_task(patient.read(ReadLog(key="llama#0", after=1, wait_s=5)))
+        following = group.create_task(patient.read_log(ReadLog(key="llama#0", after=1, wait_s=5)))
         await asyncio.sleep(0)
         assert not following.done()
         book.append([line("two")])
@@ -191,29 +187,26 @@ async def test_following_waits_for_the_next_line_and_no_longer_than_five_seconds
     assert following.result().next == 2
 
 
-@pytest.mark.behaviour("PROC-8")
-async def test_somebody_who_has_seen_another_log_is_brought_back(tmp_path: Path):
-    shelf = LogShelf(tmp_path, LogLimits())
-    shelf.open("llama#0", in_use=frozenset()).append([line("one")])
-    assert (await shelf.read(ReadLog(key="llama#0", after=900))).next == 1
+async def test_reader_with_a_position_of_another_log_starts_over(tmp_path: Path):
+    shelf = ProcessLogStore(tmp_path, ProcessLogLimits())
+    shelf.open_log("llama#0", in_use=frozenset()).append([line("one")])
+    assert (await shelf.read_log(ReadLog(key="llama#0", after=900))).next == 1
     with pytest.raises(NotFound, match="no log of 'other#0'"):
-        await shelf.read(ReadLog(key="other#0"))
+        await shelf.read_log(ReadLog(key="other#0"))
 
 
-@pytest.mark.behaviour("PROC-8")
 async def test_logs_of_ended_processes_are_kept_up_to_a_number(tmp_path: Path):
-    shelf = LogShelf(tmp_path, LogLimits(keys=3))
+    shelf = ProcessLogStore(tmp_path, ProcessLogLimits(keys=3))
     for number in range(6):
-        shelf.open(f"m{number}#0", in_use=frozenset({"m0#0"})).append([line("x")])
-    assert (await shelf.read(ReadLog())).keys == ("m0#0", "m4#0", "m5#0")
+        shelf.open_log(f"m{number}#0", in_use=frozenset({"m0#0"})).append([line("x")])
+    assert (await shelf.read_log(ReadLog())).keys == ("m0#0", "m4#0", "m5#0")
     assert len(list(tmp_path.iterdir())) == 3
 
 
-@pytest.mark.behaviour("PROC-8")
 async def test_the_output_of_an_engine_can_be_read_while_it_runs_and_after_it_has_ended(scene: Scene):
     scene.install()
     supervisor = await scene.start()
-    process = await supervisor.start_backend(wish(say="2"), NoReport())
+    process = await supervisor.start_backend(make_command(say="2"), NoReport())
     await ask(process, "/print?lines=3")
 
     async def all_said() -> bool:
@@ -221,7 +214,7 @@ async def test_the_output_of_an_engine_can_be_read_while_it_runs_and_after_it_ha
         return [one.text for one in found.lines if one.stream == "stdout"] == ["line 0 ", "line 1 ", "line 2 "]
 
     await eventually(all_said)
-    await supervisor.stop_exactly(process.key)
+    await supervisor.stop_process(process.key)
     found = await supervisor.read_log(ReadLog(key=process.key))
     assert [one.number for one in found.lines] == list(range(1, 8))
     assert [one.stream for one in found.lines].count("stderr") == 2

@@ -14,29 +14,28 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from corral.adapters.system import SystemClock, SystemIds
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.settings import WorkerSettings
-from corral.app.worker import ClusterPlace, World, real_tools
+from corral.app.worker import ControlPlaneEndpoint, WorkerDeps, make_real_tools
 from corral.bus.messages import CancelJob, GetJobs, LoadModel
-from corral.worker.jobs.journal import DiskJournal
-from corral.worker.jobs.record import JobKind
-from corral.worker.jobs.runner import JobRunner, RunnerParts
+from corral.worker.jobs.journal import DiskJobJournal, JobKind
+from corral.worker.jobs.runner import JobRunner, JobRunnerDeps
 from tests.worker.files.scene import CREDENTIAL
 
 LOOK_S = 0.02
 
 
 async def main(home: Path, library: str, port: int) -> None:
-    clock, ids, rng = SystemClock(), SystemIds(), random.Random(1)
-    place = ClusterPlace(urls=(library,), credential=CREDENTIAL, node_id=lambda: "n1", ticket_key=lambda: "")
+    clock, ids, rng = SystemClock(), SystemIdGenerator(), random.Random(1)
+    place = ControlPlaneEndpoint(urls=(library,), credential=CREDENTIAL, node_id=lambda: "n1", ticket_key=lambda: "")
     settings = WorkerSettings(join=library, worker_home=home, engine_port=port, disk_headroom_bytes=0)
-    tools = real_tools(World(settings=settings, clock=clock, ids=ids, rng=rng, place=place))
+    tools = make_real_tools(WorkerDeps(settings=settings, clock=clock, ids=ids, rng=rng, control_plane=place))
     runner = JobRunner(
-        RunnerParts(
+        JobRunnerDeps(
             installer=tools.installer,
             files=tools.files,
             processes=tools.processes,
-            journal=DiskJournal(home),
+            journal=DiskJobJournal(home),
             clock=clock,
             rng=rng,
             boot_id=ids.new_id(),
@@ -44,20 +43,20 @@ async def main(home: Path, library: str, port: int) -> None:
     )
     for service in (*tools.services, runner):
         await service.start()
-    await runner.serve("n1")
+    await runner.serve_node("n1")
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with asyncio.TaskGroup() as group:
         group.create_task(_listen(runner, reader))
-        told = ""
+        printed = ""
         while True:
-            jobs = (await runner.get(GetJobs())).jobs
+            jobs = (await runner.list_jobs(GetJobs())).jobs
             seen = {
                 "jobs": [asdict(job) for job in jobs],
-                "running": [asdict(one) for one in tools.processes.running()],
+                "running": [asdict(one) for one in tools.processes.list_running()],
             }
-            if (text := json.dumps(seen)) != told:
-                told = text
+            if (text := json.dumps(seen)) != printed:
+                printed = text
                 print(f"seen: {text}", flush=True)
             await clock.sleep(LOOK_S)
 

@@ -15,50 +15,50 @@ export class Problem extends Error {
     this.name = "Problem";
   }
 
-  /** Nobody answered: the frontend is away, or the network is. */
+  /** Whether no answer came: the frontend or the network is unreachable. */
   get isLost(): boolean {
     return this.status === 0;
   }
 }
 
 /** The header without which a call with a session's cookie changes nothing. */
-export const OWN_PAGE = { "X-Corral-Request": "1" } as const;
+const OWN_PAGE_HEADERS = { "X-Corral-Request": "1" } as const;
 
-export const api = createClient<paths>({ baseUrl: window.location.origin, headers: OWN_PAGE });
+export const api = createClient<paths>({ baseUrl: window.location.origin, headers: OWN_PAGE_HEADERS });
 
-interface Answered<T> {
+interface CallResult<T> {
   data?: T;
   error?: unknown;
   response: Response;
 }
 
-/** What a call gave, or its problem thrown: `await answer(api.GET("/api/nodes"))`. */
-export async function answer<T>(call: Promise<Answered<T>>): Promise<T> {
-  let answered: Answered<T>;
+/** Returns the data of a call, or throws its `Problem`: `await answer(api.GET("/api/nodes"))`. */
+export async function unwrapResponse<T>(call: Promise<CallResult<T>>): Promise<T> {
+  let result: CallResult<T>;
   try {
-    answered = await call;
+    result = await call;
   } catch (cause) {
-    throw lost(cause);
+    throw makeLostProblem(cause);
   }
-  if (!answered.response.ok) throw problemOf(answered.response.status, answered.error);
-  return answered.data as T;
+  if (!result.response.ok) throw makeProblem(result.response.status, result.error);
+  return result.data as T;
 }
 
 /** For calls that the description has no types for, such as those of `/v1`. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
-  const headers = { ...OWN_PAGE, ...(init.headers as Record<string, string> | undefined) };
+  const headers = { ...OWN_PAGE_HEADERS, ...(init.headers as Record<string, string> | undefined) };
   let response: Response;
   try {
     response = await fetch(path, { ...init, headers });
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
-    throw lost(cause);
+    throw makeLostProblem(cause);
   }
-  if (!response.ok) throw problemOf(response.status, await response.json().catch(() => null));
+  if (!response.ok) throw makeProblem(response.status, await response.json().catch(() => null));
   return response;
 }
 
-export function problemOf(status: number, body: unknown): Problem {
+export function makeProblem(status: number, body: unknown): Problem {
   const error = (body as { error?: Record<string, unknown> | string } | null)?.error;
   if (typeof error === "object" && error !== null) {
     const details = (error.details ?? {}) as Record<string, unknown>;
@@ -69,19 +69,13 @@ export function problemOf(status: number, body: unknown): Problem {
   return new Problem(
     status,
     "",
-    typeof error === "string" ? error : `The frontend answered with status ${status}.`,
+    typeof error === "string" ? error : `The server responded with status ${status}.`,
   );
 }
 
-function lost(cause: unknown): Problem {
+function makeLostProblem(cause: unknown): Problem {
   const detail = { cause: String(cause) };
-  return new Problem(
-    0,
-    "lost",
-    "The frontend does not answer.",
-    "Try again when the connection is back.",
-    detail,
-  );
+  return new Problem(0, "lost", "The server does not respond.", "Retry when the connection is back.", detail);
 }
 
 export function asProblem(error: unknown): Problem {

@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { problemOf } from "@/api/client";
+import { makeProblem } from "@/api/client";
 
-const problem = (code: string, hint: string) => problemOf(404, { error: { code, message: "No.", hint } });
+const problem = (code: string, hint: string) => makeProblem(404, { error: { code, message: "No.", hint } });
 
 test("advice for the command line is said in words of the page, or left out", () => {
   expect(problem("model_not_found", "`corral models list` shows them.").hint).toBe(
-    "The page of models shows all of them.",
+    "See the Models page for the list.",
   );
   expect(problem("node_pending", "corral nodes approve shed-mini").hint).toBe(
-    "Approve it on the page of nodes.",
+    "Approve the node on the Nodes page.",
   );
   expect(problem("odd", "An admin makes a key with `corral keys create`.").hint).toBeNull();
 });

@@ -1,14 +1,15 @@
-// Hints of the server are for every client, and many name a command. Whoever sees the page is told what to do there.
+// Hints of the server are written for every client, and many name a command. The page replaces such a hint with one
+// that says what to do on the page.
 
 const HINTS: Record<string, string> = {
-  backend_not_found: "The page of backends shows all of them.",
-  model_not_found: "The page of models shows all of them.",
-  no_eligible_nodes: "The page of nodes shows why.",
-  node_not_found: "The page of nodes shows all of them.",
-  node_pending: "Approve it on the page of nodes.",
-  not_allowed: "Ask an admin for a key that may do more.",
-  nothing_to_pause: "Cancel it instead.",
-  operation_not_found: "The page of operations shows all that are kept.",
+  backend_not_found: "See the Backends page for the list.",
+  model_not_found: "See the Models page for the list.",
+  no_eligible_nodes: "See the Nodes page for the reasons.",
+  node_not_found: "See the Nodes page for the list.",
+  node_pending: "Approve the node on the Nodes page.",
+  not_allowed: "Request a key with a wider scope from an admin.",
+  nothing_to_pause: "Cancel the operation instead.",
+  operation_not_found: "See the Operations page for all stored operations.",
 };
 /** `corral nodes list`, with or without backticks. */
 const COMMAND = /(^|[\s`:])corral [a-z]+/;

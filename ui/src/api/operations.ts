@@ -1,69 +1,73 @@
-// Acting on operations and on what nodes owe. What they change is read anew at once; the stream tells the other tabs.
+// Mutations of operations and of pending changes. Queries that a mutation makes stale are invalidated at once in this
+// tab; other tabs learn of the change from the stream.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { answer, api } from "@/api/client";
+import { api, unwrapResponse } from "@/api/client";
 import type { Topic } from "@/api/queries";
-import type { IntentOut } from "@/api/schema";
+import type { AssignmentOut } from "@/api/schema";
 
-export type Act = "cancel" | "pause" | "resume" | "retry" | "dismiss" | "undismiss";
+export type OperationAction = "cancel" | "pause" | "resume" | "retry" | "dismiss" | "undismiss";
 
-const MADE_OLD: readonly Topic[] = ["operations", "record", "intents"];
+const STALE_TOPICS: readonly Topic[] = ["operations", "record", "intents"];
 
-export function act(id: string, what: Act): Promise<unknown> {
+export function runOperationAction(id: string, what: OperationAction): Promise<unknown> {
   const params = { params: { path: { operation_id: id } } };
   switch (what) {
     case "cancel":
-      return answer(api.POST("/api/operations/{operation_id}/cancel", params));
+      return unwrapResponse(api.POST("/api/operations/{operation_id}/cancel", params));
     case "pause":
-      return answer(api.POST("/api/operations/{operation_id}/pause", params));
+      return unwrapResponse(api.POST("/api/operations/{operation_id}/pause", params));
     case "resume":
-      return answer(api.POST("/api/operations/{operation_id}/resume", params));
+      return unwrapResponse(api.POST("/api/operations/{operation_id}/resume", params));
     case "retry":
-      return answer(api.POST("/api/operations/{operation_id}/retry", params));
+      return unwrapResponse(api.POST("/api/operations/{operation_id}/retry", params));
     case "dismiss":
-      return answer(api.POST("/api/operations/{operation_id}/dismiss", params));
+      return unwrapResponse(api.POST("/api/operations/{operation_id}/dismiss", params));
     case "undismiss":
-      return answer(api.POST("/api/operations/{operation_id}/undismiss", params));
+      return unwrapResponse(api.POST("/api/operations/{operation_id}/undismiss", params));
   }
 }
 
-export function useMadeOld(): () => void {
+export function useInvalidateOperations(): () => void {
   const cache = useQueryClient();
   return () => {
-    for (const topic of MADE_OLD) void cache.invalidateQueries({ queryKey: [topic] });
+    for (const topic of STALE_TOPICS) void cache.invalidateQueries({ queryKey: [topic] });
   };
 }
 
-export function useAct(id: string) {
-  return useMutation({ mutationFn: (what: Act) => act(id, what), onSettled: useMadeOld() });
-}
-
-export function useClearRecord() {
+export function useOperationAction(id: string) {
   return useMutation({
-    mutationFn: () => answer(api.DELETE("/api/operations/history")),
-    onSettled: useMadeOld(),
+    mutationFn: (what: OperationAction) => runOperationAction(id, what),
+    onSettled: useInvalidateOperations(),
   });
 }
 
-type Owed = Pick<IntentOut, "node_id" | "backend">;
-
-export function useRevive() {
+export function useClearHistory() {
   return useMutation({
-    mutationFn: ({ node_id, backend }: Owed) =>
-      answer(
+    mutationFn: () => unwrapResponse(api.DELETE("/api/operations/history")),
+    onSettled: useInvalidateOperations(),
+  });
+}
+
+type AssignmentKey = Pick<AssignmentOut, "node_id" | "backend">;
+
+export function useRetryAssignment() {
+  return useMutation({
+    mutationFn: ({ node_id, backend }: AssignmentKey) =>
+      unwrapResponse(
         api.POST("/api/backend-intents/{node}/{backend}/revive", {
           params: { path: { node: node_id, backend } },
         }),
       ),
-    onSettled: useMadeOld(),
+    onSettled: useInvalidateOperations(),
   });
 }
 
-export function useDrop() {
+export function useDiscardAssignment() {
   return useMutation({
-    mutationFn: ({ node_id, backend }: Owed) =>
-      answer(
+    mutationFn: ({ node_id, backend }: AssignmentKey) =>
+      unwrapResponse(
         api.DELETE("/api/backend-intents/{node}/{backend}", { params: { path: { node: node_id, backend } } }),
       ),
-    onSettled: useMadeOld(),
+    onSettled: useInvalidateOperations(),
   });
 }

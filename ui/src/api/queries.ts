@@ -1,6 +1,6 @@
-// What pages read. A key begins with a word of `Topic`; the stream invalidates by that word (live/changes.ts).
+// What pages read. A key begins with a word of `Topic`; the stream invalidates by that word (live/staleTopics.ts).
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api, type Problem } from "@/api/client";
+import { api, type Problem, unwrapResponse } from "@/api/client";
 
 export type Topic =
   | "audit"
@@ -25,56 +25,56 @@ export type Topic =
 
 export const me = queryOptions({
   queryKey: ["me"] as const,
-  queryFn: () => answer(api.GET("/api/me")),
+  queryFn: () => unwrapResponse(api.GET("/api/me")),
   staleTime: Number.POSITIVE_INFINITY,
   retry: (count, error) => (error as Problem).isLost && count < 1000,
 });
 
 export const cluster = queryOptions({
   queryKey: ["cluster"] as const,
-  queryFn: () => answer(api.GET("/api/cluster")),
+  queryFn: () => unwrapResponse(api.GET("/api/cluster")),
 });
 
 export const nodes = queryOptions({
   queryKey: ["nodes"] as const,
-  queryFn: () => answer(api.GET("/api/nodes")),
+  queryFn: () => unwrapResponse(api.GET("/api/nodes")),
 });
 
 /** Every replica, in any state: the live view has them all. The stream keeps it fresh. */
 export const live = queryOptions({
   queryKey: ["live"] as const,
-  queryFn: () => answer(api.GET("/api/live")),
+  queryFn: () => unwrapResponse(api.GET("/api/live")),
 });
 
 /** Operations that are under way or wait to be acknowledged. The stream keeps it fresh. */
 export const operations = queryOptions({
   queryKey: ["operations", "live"] as const,
-  queryFn: async () => (await answer(api.GET("/api/operations"))).operations,
+  queryFn: async () => (await unwrapResponse(api.GET("/api/operations"))).operations,
 });
 
 export const operation = (id: string) =>
   queryOptions({
     queryKey: ["operations", "one", id] as const,
     queryFn: () =>
-      answer(api.GET("/api/operations/{operation_id}", { params: { path: { operation_id: id } } })),
+      unwrapResponse(api.GET("/api/operations/{operation_id}", { params: { path: { operation_id: id } } })),
   });
 
 export const rules = queryOptions({
   queryKey: ["rules"] as const,
-  queryFn: () => answer(api.GET("/api/rules")),
+  queryFn: () => unwrapResponse(api.GET("/api/rules")),
 });
 
 export const modelConfigs = queryOptions({
   queryKey: ["models", "configs"] as const,
-  queryFn: () => answer(api.GET("/api/models/configs")),
+  queryFn: () => unwrapResponse(api.GET("/api/models/configs")),
 });
 
 export const installedBackends = queryOptions({
   queryKey: ["backends", "installed"] as const,
-  queryFn: () => answer(api.GET("/backends")),
+  queryFn: () => unwrapResponse(api.GET("/backends")),
 });
 
 export const upgrades = queryOptions({
   queryKey: ["backends", "upgrades"] as const,
-  queryFn: () => answer(api.GET("/api/backends/upgrades")),
+  queryFn: () => unwrapResponse(api.GET("/api/backends/upgrades")),
 });

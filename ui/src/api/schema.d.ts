@@ -23,7 +23,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["list_intents_api_backend_intents_get"];
+        get: operations["list_assignments_api_backend_intents_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -42,7 +42,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        delete: operations["drop_intent_api_backend_intents__node___backend__delete"];
+        delete: operations["discard_assignment_api_backend_intents__node___backend__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -57,7 +57,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["revive_intent_api_backend_intents__node___backend__revive_post"];
+        post: operations["retry_assignment_api_backend_intents__node___backend__revive_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -89,7 +89,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["delete_api_backends_delete__name__post"];
+        post: operations["delete_backend_api_backends_delete__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -103,7 +103,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["galleries_api_backends_galleries_get"];
+        get: operations["list_backend_galleries_api_backends_galleries_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -121,7 +121,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["refresh_galleries_api_backends_galleries_refresh_post"];
+        post: operations["refresh_backend_galleries_api_backends_galleries_refresh_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -137,7 +137,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["install_external_api_backends_install_external_post"];
+        post: operations["install_external_backend_api_backends_install_external_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -153,7 +153,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["install_api_backends_install__name__post"];
+        post: operations["install_backend_api_backends_install__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -167,7 +167,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["job_api_backends_job__uid__get"];
+        get: operations["show_backend_job_api_backends_job__uid__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -185,7 +185,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["reinstall_api_backends_reinstall__name__post"];
+        post: operations["reinstall_backend_api_backends_reinstall__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -201,7 +201,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["roll_back_api_backends_rollback__name__post"];
+        post: operations["roll_back_backend_api_backends_rollback__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -217,7 +217,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["delete_from_system_api_backends_system_delete__name__post"];
+        post: operations["delete_system_backend_api_backends_system_delete__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -233,7 +233,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["upgrade_api_backends_upgrade__name__post"];
+        post: operations["upgrade_backend_api_backends_upgrade__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -247,7 +247,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["upgrades_api_backends_upgrades_get"];
+        get: operations["list_upgrades_api_backends_upgrades_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -311,7 +311,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["cluster_api_cluster_get"];
+        get: operations["show_cluster_api_cluster_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -327,7 +327,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["events_api_events_get"];
+        get: operations["stream_events_api_events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -345,7 +345,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["explain_api_explain_post"];
+        post: operations["explain_routing_api_explain_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -423,7 +423,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["cluster_history_api_history_get"];
+        get: operations["show_cluster_history_api_history_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -439,7 +439,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["join_commands_api_join_get"];
+        get: operations["show_join_commands_api_join_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -503,7 +503,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["live_api_live_get"];
+        get: operations["show_live_api_live_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -519,7 +519,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["who_am_i_api_me_get"];
+        get: operations["show_caller_api_me_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -535,7 +535,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["my_usage_api_me_usage_get"];
+        get: operations["show_own_usage_api_me_usage_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -551,7 +551,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["list_gallery_api_models_get"];
+        get: operations["list_gallery_models_api_models_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -583,7 +583,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["load_status_api_models__name__load_status_get"];
+        get: operations["show_load_status_api_models__name__load_status_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -631,13 +631,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["get_model_config_api_models_config_json__name__get"];
+        get: operations["show_model_config_api_models_config_json__name__get"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        patch: operations["patch_model_as_ancestor_api_models_config_json__name__patch"];
+        patch: operations["patch_model_for_localai_api_models_config_json__name__patch"];
         trace?: never;
     };
     "/api/models/config/{name}": {
@@ -647,7 +647,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["get_model_api_models_config__name__get"];
+        get: operations["show_model_api_models_config__name__get"];
         put: operations["put_model_api_models_config__name__put"];
         post?: never;
         delete: operations["delete_model_api_models_config__name__delete"];
@@ -695,7 +695,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["compare_api_models_diff__name__get"];
+        get: operations["compare_revisions_api_models_diff__name__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -761,7 +761,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["install_api_models_install__name__post"];
+        post: operations["install_model_api_models_install__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -775,7 +775,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["model_job_api_models_job__uid__get"];
+        get: operations["show_model_job_api_models_job__uid__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -793,7 +793,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["rename_api_models_rename_post"];
+        post: operations["rename_models_api_models_rename_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -825,7 +825,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["roll_back_api_models_rollback__name__post"];
+        post: operations["roll_back_model_api_models_rollback__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -985,7 +985,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["collect_on_node_api_nodes__node__backends_collect_post"];
+        post: operations["collect_node_garbage_api_nodes__node__backends_collect_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1127,7 +1127,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["node_history_api_nodes__node__history_get"];
+        get: operations["show_node_history_api_nodes__node__history_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1144,12 +1144,12 @@ export interface paths {
             cookie?: never;
         };
         get: operations["show_labels_api_nodes__node__labels_get"];
-        put: operations["put_labels_api_nodes__node__labels_put"];
+        put: operations["replace_labels_api_nodes__node__labels_put"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        patch: operations["patch_labels_api_nodes__node__labels_patch"];
+        patch: operations["merge_labels_api_nodes__node__labels_patch"];
         trace?: never;
     };
     "/api/nodes/{node}/labels/{key}": {
@@ -1209,7 +1209,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["delete_on_node_api_nodes__node__models_delete_post"];
+        post: operations["delete_model_on_node_api_nodes__node__models_delete_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1225,7 +1225,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["unload_on_node_api_nodes__node__models_unload_post"];
+        post: operations["unload_model_on_node_api_nodes__node__models_unload_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1319,7 +1319,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["list_loaded_api_nodes_models_get"];
+        get: operations["list_loaded_replicas_api_nodes_models_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1335,9 +1335,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["rules_as_ancestor_api_nodes_scheduling_get"];
+        get: operations["list_rules_for_localai_api_nodes_scheduling_get"];
         put?: never;
-        post: operations["put_rule_as_ancestor_api_nodes_scheduling_post"];
+        post: operations["put_rule_for_localai_api_nodes_scheduling_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1351,10 +1351,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["rule_as_ancestor_api_nodes_scheduling__name__get"];
+        get: operations["show_rule_for_localai_api_nodes_scheduling__name__get"];
         put?: never;
         post?: never;
-        delete: operations["delete_rule_as_ancestor_api_nodes_scheduling__name__delete"];
+        delete: operations["delete_rule_for_localai_api_nodes_scheduling__name__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1431,7 +1431,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["show_log_api_operations__operation_id__events_get"];
+        get: operations["show_operation_log_api_operations__operation_id__events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1511,7 +1511,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["operation_events_api_operations_events_get"];
+        get: operations["stream_operation_events_api_operations_events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1559,7 +1559,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["rules_api_rules_get"];
+        get: operations["list_rules_api_rules_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1575,7 +1575,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["rule_api_rules__name__get"];
+        get: operations["show_rule_api_rules__name__get"];
         put: operations["put_rule_api_rules__name__put"];
         post?: never;
         delete: operations["delete_rule_api_rules__name__delete"];
@@ -1607,7 +1607,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["begin_at_provider_api_session_oidc_get"];
+        get: operations["begin_provider_login_api_session_oidc_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1623,7 +1623,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["come_back_from_provider_api_session_oidc_callback_get"];
+        get: operations["finish_provider_login_api_session_oidc_callback_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1639,7 +1639,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["list_ways_api_session_ways_get"];
+        get: operations["list_login_methods_api_session_ways_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1655,7 +1655,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["settings_api_settings_get"];
+        get: operations["show_settings_api_settings_get"];
         put?: never;
         post: operations["change_settings_api_settings_post"];
         delete?: never;
@@ -1671,7 +1671,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["everything_api_stream_get"];
+        get: operations["stream_everything_api_stream_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1719,7 +1719,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["usage_api_usage_get"];
+        get: operations["show_usage_api_usage_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1767,7 +1767,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: operations["list_installed_backends_get"];
+        get: operations["list_installed_backends_backends_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1784,7 +1784,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        put: operations["toggle_pinned_models_toggle_pinned__name___action__put"];
+        put: operations["toggle_model_pinned_models_toggle_pinned__name___action__put"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1800,7 +1800,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        put: operations["toggle_state_models_toggle_state__name___action__put"];
+        put: operations["toggle_model_state_models_toggle_state__name___action__put"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1812,66 +1812,24 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** ActionOut */
-        ActionOut: {
-            /** Message */
-            message: string;
-            operation: components["schemas"]["OperationOut"];
-            /**
-             * Success
-             * @default true
-             */
-            success: boolean;
+        /**
+         * AppliedUpgradesOut
+         * @description The operations that upgrade all backends: one for each, and those that were refused.
+         */
+        AppliedUpgradesOut: {
+            /** Operations */
+            operations: components["schemas"]["BackendOperationOut"][];
+            /** Refused */
+            refused?: components["schemas"]["RefusedUpgradeOut"][];
         };
         /**
-         * AdmittedOut
-         * @description The operation is written down; ask for it, follow it, or come back later.
+         * ApplyBackendIn
+         * @description LocalAI's body of `POST /backends/apply`.
          */
-        AdmittedOut: {
-            /**
-             * Deduplicated
-             * @description True: the same was asked for already, and this is that operation.
-             */
-            deduplicated: boolean;
-            /** Id */
-            id: string;
-            /**
-             * Jobid
-             * @description The same as `id`.
-             */
-            jobID: string;
-            /** Message */
-            message: string;
-            /** State */
-            state: string;
-            /**
-             * Status Url
-             * @description The same as `statusUrl`.
-             */
-            status_url: string;
-            /** Statusurl */
-            statusUrl: string;
-            /**
-             * Uuid
-             * @description The same as `id`.
-             */
-            uuid: string;
-        };
-        /**
-         * AnswerOut
-         * @description What the engine says, as it says it.
-         */
-        AnswerOut: {
-            [key: string]: unknown;
-        };
-        /**
-         * ApplyIn
-         * @description The ancestor's body of `POST /backends/apply`.
-         */
-        ApplyIn: {
+        ApplyBackendIn: {
             /**
              * Force
-             * @description Fetch it again also where it is installed.
+             * @description Download and install again where it is installed already.
              * @default false
              */
             force: boolean;
@@ -1882,26 +1840,26 @@ export interface components {
             id: string;
             /**
              * Ignore Capability
-             * @description Also where the hardware does not ask for it.
+             * @description Also install on nodes whose hardware the build is not for.
              * @default false
              */
             ignore_capability: boolean;
             /**
              * Nodes
-             * @description Names or ids. Absent: every node that may have it.
+             * @description Names or ids of nodes. Absent: all suitable nodes.
              */
             nodes?: string[] | null;
             strategy?: components["schemas"]["StrategyIn"];
             /**
              * Version
-             * @description Empty: the newest.
+             * @description Version; empty: the newest.
              * @default
              */
             version: string;
         };
         /**
          * ApplyModelIn
-         * @description The ancestor's body of `POST /models/apply`.
+         * @description LocalAI's body of `POST /models/apply`.
          */
         ApplyModelIn: {
             /**
@@ -1940,20 +1898,10 @@ export interface components {
             variant: string;
         };
         /**
-         * ApproveIn
-         * @description What the admin has seen. A worker that changes its labels in the last moment gets only those approved.
+         * ApprovedNodeOut
+         * @description The node that was approved, and the labels that count from now on.
          */
-        ApproveIn: {
-            /**
-             * Labels
-             * @description Only these pairs of `proposed_labels` are approved; absent: all of them.
-             */
-            labels?: {
-                [key: string]: string;
-            } | null;
-        };
-        /** ApproveOut */
-        ApproveOut: {
+        ApprovedNodeOut: {
             /**
              * Address Note
              * @default
@@ -1965,7 +1913,7 @@ export interface components {
             id: string;
             /**
              * Labels
-             * @description Labels of the worker that count from now on.
+             * @description Labels of the worker that are approved now.
              */
             labels?: {
                 [key: string]: string;
@@ -1980,47 +1928,69 @@ export interface components {
             status: string;
         };
         /**
-         * AskedModelOut
-         * @description The model is written down, and what is to be done about it is an operation.
+         * ApproveNodeIn
+         * @description The proposed labels that the admin saw; only these are approved.
          */
-        AskedModelOut: {
+        ApproveNodeIn: {
             /**
-             * Deduplicated
-             * @default false
+             * Labels
+             * @description Only these pairs of `proposed_labels` are approved; absent: all of them.
              */
-            deduplicated: boolean;
-            /** Id */
-            id: string;
+            labels?: {
+                [key: string]: string;
+            } | null;
+        };
+        /**
+         * AssignmentOut
+         * @description An assignment: a change that a node has not made yet.
+         */
+        AssignmentOut: {
             /**
-             * Jobid
-             * @description The same as `id`.
+             * Attempts
+             * @default 0
              */
-            jobID: string;
-            /** Message */
-            message: string;
+            attempts: number;
+            /** Backend */
+            backend: string;
             /**
-             * Name
-             * @description The model.
+             * Created At
+             * Format: date-time
              */
-            name: string;
-            /** State */
+            created_at: string;
+            /**
+             * Desired
+             * @description present, replaced, absent or rolled_back
+             */
+            desired: string;
+            /** Error */
+            error?: string | null;
+            /** Error Code */
+            error_code?: string | null;
+            /** Generation */
+            generation: number;
+            /** Next Retry At */
+            next_retry_at?: string | null;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Operation Id */
+            operation_id: string;
+            /**
+             * State
+             * @description open; dead once it has failed too often and is not tried again
+             */
             state: string;
             /**
-             * Status
-             * @description The same as `statusUrl`.
+             * Version
+             * @default
              */
-            status: string;
-            /** Statusurl */
-            statusUrl: string;
-            /**
-             * Uuid
-             * @description The same as `id`.
-             */
-            uuid: string;
-            /** Warnings */
-            warnings?: string[];
+            version: string;
         };
-        /** AuditEntryOut */
+        /**
+         * AuditEntryOut
+         * @description One entry of the audit log: who did what to what.
+         */
         AuditEntryOut: {
             /** Action */
             action: string;
@@ -2038,26 +2008,204 @@ export interface components {
             /** Target */
             target: string;
         };
-        /** AuditOut */
+        /**
+         * AuditOut
+         * @description A page of the audit log.
+         */
         AuditOut: {
             /**
              * Entries
-             * @description The newest first.
+             * @description Entries, newest first.
              */
             entries: components["schemas"]["AuditEntryOut"][];
             /**
              * Next
-             * @description Send it as `before` for the next page; null: this was the last one.
+             * @description Send this as `before` for the next page; null: this is the last page.
              */
             next: number | null;
         };
         /**
+         * BackendChangeIn
+         * @description A change of a backend: its nodes, its version and whether the hardware is ignored.
+         */
+        BackendChangeIn: {
+            /**
+             * Ignore Capability
+             * @description Also install on nodes whose hardware the build is not for.
+             * @default false
+             */
+            ignore_capability: boolean;
+            /**
+             * Nodes
+             * @description Names or ids of nodes. Absent: all suitable nodes.
+             */
+            nodes?: string[] | null;
+            strategy?: components["schemas"]["StrategyIn"];
+            /**
+             * Version
+             * @description Version; empty: the newest.
+             * @default
+             */
+            version: string;
+        };
+        /**
+         * BackendGarbageItemOut
+         * @description One file or folder of a node that no backend uses.
+         */
+        BackendGarbageItemOut: {
+            /**
+             * Name
+             * @description Path below the node's folder of backends.
+             */
+            name: string;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * BackendGarbageOut
+         * @description What garbage collection removed on a node, or would remove.
+         */
+        BackendGarbageOut: {
+            /**
+             * Count
+             * @description Total number of items.
+             */
+            count: number;
+            /**
+             * Dry Run
+             * @default false
+             */
+            dry_run: boolean;
+            /** Freed Bytes */
+            freed_bytes: number;
+            /**
+             * Items
+             * @description The largest items.
+             */
+            items: components["schemas"]["BackendGarbageItemOut"][];
+            /** Message */
+            message: string;
+        };
+        /**
+         * BackendInstallationOut
+         * @description One backend on one node, as its worker reported it.
+         */
+        BackendInstallationOut: {
+            /**
+             * Digest
+             * @default
+             */
+            digest: string;
+            /**
+             * Drifts
+             * @description The version differs from that of most nodes.
+             * @default false
+             */
+            drifts: boolean;
+            /**
+             * Has Upgrade
+             * @description There is an upgrade for this node.
+             * @default false
+             */
+            has_upgrade: boolean;
+            /** Installed At */
+            installed_at?: string | null;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Node Status */
+            node_status: string;
+            /**
+             * Previous Version
+             * @default
+             */
+            previous_version: string;
+            /** Size Bytes */
+            size_bytes?: number | null;
+            /**
+             * Upgrade To
+             * @description The version that this node would get; empty for images.
+             * @default
+             */
+            upgrade_to: string;
+            /**
+             * Uri
+             * @default
+             */
+            uri: string;
+            /**
+             * Version
+             * @default
+             */
+            version: string;
+        };
+        /**
+         * BackendOperationOut
+         * @description The operation about a backend that a request was admitted as, with where to follow it.
+         */
+        BackendOperationOut: {
+            /**
+             * Deduplicated
+             * @description True: the same change was requested already, and this is its operation.
+             */
+            deduplicated: boolean;
+            /** Id */
+            id: string;
+            /**
+             * Jobid
+             * @description The same as `id`.
+             */
+            jobID: string;
+            /** Message */
+            message: string;
+            /** State */
+            state: string;
+            /**
+             * Status Url
+             * @description The same as `statusUrl`.
+             */
+            status_url: string;
+            /** Statusurl */
+            statusUrl: string;
+            /**
+             * Uuid
+             * @description The same as `id`.
+             */
+            uuid: string;
+        };
+        /**
+         * BackendPlanOut
+         * @description What an operation about a backend would do. Nothing was changed.
+         */
+        BackendPlanOut: {
+            /** Backend */
+            backend: string;
+            /**
+             * Fetch Bytes
+             * @description Download size of all nodes; null if one is not known.
+             */
+            fetch_bytes?: number | null;
+            /** Kind */
+            kind: string;
+            /** Nodes */
+            nodes: components["schemas"]["PlannedNodeOut"][];
+            /**
+             * Plan
+             * @default true
+             * @constant
+             */
+            plan: true;
+            /** Skipped */
+            skipped?: components["schemas"]["SkippedNodeOut"][];
+        };
+        /**
          * BackendsReportIn
-         * @description Everything that a worker has, at once: what is not in it is not there.
+         * @description A worker's report of all backends that it has installed; a backend that is not listed is not installed.
          */
         BackendsReportIn: {
             /** Backends */
-            backends: components["schemas"]["InstalledIn"][];
+            backends: components["schemas"]["InstalledBackendIn"][];
             /** Boot Id */
             boot_id: string;
             /**
@@ -2069,33 +2217,50 @@ export interface components {
             };
         };
         /**
-         * BootIn
-         * @description What a worker says with a wish about itself: which of its lives is speaking.
+         * BackendUpgradeOut
+         * @description An upgrade that is available for an installed backend, and the nodes that are behind or differ.
          */
-        BootIn: {
-            /** Boot Id */
-            boot_id?: string | null;
-        };
-        /** BudgetIn */
-        BudgetIn: {
-            /** Value */
-            value: string;
-        };
-        /** BudgetOut */
-        BudgetOut: {
+        BackendUpgradeOut: {
             /**
-             * Reset
-             * @default false
+             * Available Digest
+             * @default
              */
-            reset: boolean;
-            /** Vram Budget */
-            vram_budget: string;
-            /** Vram Budget Bytes */
-            vram_budget_bytes?: number | null;
+            available_digest: string;
+            /**
+             * Available Version
+             * @default
+             */
+            available_version: string;
+            /** Backend Name */
+            backend_name: string;
+            /**
+             * Installed Digest
+             * @default
+             */
+            installed_digest: string;
+            /**
+             * Installed Version
+             * @description The version that most nodes have.
+             * @default
+             */
+            installed_version: string;
+            /** Node Drift */
+            node_drift?: components["schemas"]["NodeDriftOut"][];
+            /**
+             * Nodes
+             * @description Nodes with an upgrade. Empty: versions differ between nodes, but no gallery has a newer one.
+             */
+            nodes?: components["schemas"]["NodeUpgradeOut"][];
+            /**
+             * Summary
+             * @description Which version is the newest, and which nodes have another one.
+             * @default
+             */
+            summary: string;
         };
         /**
          * BuildOut
-         * @description What one node gets, resolved for its hardware.
+         * @description The backend build that one node gets, resolved for its hardware.
          */
         BuildOut: {
             /**
@@ -2105,7 +2270,7 @@ export interface components {
             gallery: string;
             /**
              * Meta
-             * @description The name through which it was asked for.
+             * @description The name that was requested, from which the build was chosen.
              * @default
              */
             meta: string;
@@ -2139,104 +2304,67 @@ export interface components {
             version: string;
         };
         /**
-         * CandidateOut
-         * @description A replica that is given requests, with the numbers that a pick goes by.
+         * BusCredentialsIn
+         * @description The public key that a node wants a bus credential for.
          */
-        CandidateOut: {
-            /** Breaker */
-            breaker: string;
-            /**
-             * Capacity
-             * @description How many it works on at a time.
-             */
-            capacity: number;
-            /**
-             * Expected S
-             * @description Seconds until it would have answered one more request; null: it takes none now.
-             */
-            expected_s: number | null;
-            /**
-             * Free Bytes
-             * @description Memory free on its node; who has most goes first where nothing else differs.
-             */
-            free_bytes: number;
-            /**
-             * In Flight
-             * @description Requests there, of all frontends.
-             */
-            in_flight: number;
-            /**
-             * Is Learnt
-             * @description From its own answers; otherwise those of the others, or a second.
-             */
-            is_learnt: boolean;
-            /**
-             * Is Picked
-             * @description It would get the next request.
-             */
-            is_picked: boolean;
-            /**
-             * Node
-             * @description Name of its node.
-             */
-            node: string;
-            /** Replica Id */
-            replica_id: string;
-            /**
-             * Seconds
-             * @description How long an answer takes there.
-             */
-            seconds: number;
-            /** Sentence */
-            sentence: string;
-        };
-        /** CapabilitiesListOut */
-        CapabilitiesListOut: {
-            /** Data */
-            data: components["schemas"]["CapabilitiesOut"][];
+        BusCredentialsIn: {
+            /** Bus Public Key */
+            bus_public_key: string;
         };
         /**
-         * CapabilitiesOut
-         * @description One model as somebody who wants to use it sees it.
+         * BusCredentialsOut
+         * @description A bus credential of a node, and where the bus is.
          */
-        CapabilitiesOut: {
+        BusCredentialsOut: {
+            /** Nats Jwt */
+            nats_jwt: string;
+            /** Nats Jwt Expires In S */
+            nats_jwt_expires_in_s: number;
+            /** Nats Url */
+            nats_url: string;
             /**
-             * Backend
+             * Ticket Key
+             * @description The public key that tickets of other nodes are checked with.
              * @default
              */
-            backend: string;
-            /** Capabilities */
-            capabilities: string[];
+            ticket_key: string;
+        };
+        /**
+         * CallerOut
+         * @description Who the caller is, and what they may do.
+         */
+        CallerOut: {
             /**
-             * Disabled
-             * @default false
+             * Key Id
+             * @description Id of the API key; null: the caller has a session.
              */
-            disabled: boolean;
-            /** Id */
-            id: string;
+            key_id: string | null;
+            /** Limits */
+            limits: components["schemas"]["LimitOut"][];
             /**
-             * Load Failed
-             * @description The last load failed, and no replica is there.
-             * @default false
+             * Models
+             * @description Patterns of models that may be used; null: all models.
              */
-            load_failed: boolean;
-            /** Loaded On */
-            loaded_on?: components["schemas"]["LoadedOnOut"][];
+            models: string[] | null;
             /** Name */
             name: string;
             /**
-             * Pinned
-             * @default false
+             * Node Id
+             * @description The agent node that the key belongs to.
              */
-            pinned: boolean;
+            node_id: string | null;
             /**
-             * Source
-             * @description registry-only: it runs, and nobody has its configuration any more.
-             * @default
+             * Scope
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
              */
-            source: string;
+            scope: string;
+            /** User Id */
+            user_id: string | null;
         };
-        /** CatalogEntryOut */
+        /**
+         * CatalogEntryOut
+         * @description One entry of the backend catalog, with where it is installed.
+         */
         CatalogEntryOut: {
             /**
              * Alias
@@ -2245,7 +2373,7 @@ export interface components {
             alias: string;
             /**
              * Capabilities
-             * @description Hardware to concrete; of a meta only.
+             * @description Build for each kind of hardware; only of a meta backend.
              */
             capabilities?: {
                 [key: string]: string;
@@ -2266,7 +2394,7 @@ export interface components {
             id: string;
             /**
              * Installed
-             * @description On at least one node.
+             * @description Whether it is installed on at least one node.
              */
             installed: boolean;
             /**
@@ -2288,7 +2416,7 @@ export interface components {
             isMeta: boolean;
             /**
              * Isunverified
-             * @description Nobody has run it on the machines Corral is tested on.
+             * @description It has not been run on the machines that Corral is tested on.
              * @default false
              */
             isUnverified: boolean;
@@ -2301,22 +2429,22 @@ export interface components {
             license: string;
             /**
              * Metabackendfor
-             * @description The meta that a concrete belongs to.
+             * @description The meta backend that a build belongs to.
              */
             metaBackendFor?: string | null;
             /** Name */
             name: string;
             /** Nodes */
-            nodes?: components["schemas"]["InstalledOn"][];
+            nodes?: components["schemas"]["BackendInstallationOut"][];
             /**
              * Processing
-             * @description An operation about it is under way.
+             * @description An operation about it is running.
              * @default false
              */
             processing: boolean;
             /**
              * Runson
-             * @description Capabilities of present nodes that can run it.
+             * @description Capabilities of current nodes that can run it.
              */
             runsOn?: string[];
             /** Tags */
@@ -2325,17 +2453,20 @@ export interface components {
             urls?: string[];
             /**
              * Version
-             * @description The installed one, or the newest there is.
+             * @description The installed version, or the newest one.
              * @default
              */
             version: string;
             /**
              * Versions
-             * @description Newest first.
+             * @description Versions, newest first.
              */
             versions?: string[];
         };
-        /** CatalogPageOut */
+        /**
+         * CatalogPageOut
+         * @description A page of the backend catalog.
+         */
         CatalogPageOut: {
             /** Alltags */
             allTags: string[];
@@ -2354,19 +2485,19 @@ export interface components {
             preferDevelopmentBackends: boolean;
             /**
              * Processingbackends
-             * @description Name to operation.
+             * @description Id of the running operation by backend name.
              */
             processingBackends: {
                 [key: string]: string;
             };
             /**
              * Systemcapability
-             * @description Capabilities of the present nodes, with commas.
+             * @description Capabilities of the current nodes, separated by commas.
              */
             systemCapability: string;
             /**
              * Tasktypes
-             * @description Name to what is being done.
+             * @description Kind of the running operation by backend name.
              */
             taskTypes: {
                 [key: string]: string;
@@ -2374,7 +2505,10 @@ export interface components {
             /** Totalpages */
             totalPages: number;
         };
-        /** ChatIn */
+        /**
+         * ChatIn
+         * @description A chat completion request.
+         */
         ChatIn: {
             /** Messages */
             messages: {
@@ -2387,18 +2521,21 @@ export interface components {
             model: string;
             /**
              * Stream
-             * @description Answer with server-sent events, a piece at a time.
+             * @description Stream the response as server-sent events.
              * @default false
              */
             stream: boolean;
         } & {
             [key: string]: unknown;
         };
-        /** ClearedOut */
-        ClearedOut: {
+        /**
+         * ClearedHistoryOut
+         * @description How many records were removed from the history.
+         */
+        ClearedHistoryOut: {
             /**
              * Removed
-             * @description How many records are gone.
+             * @description Number of deleted records.
              */
             removed: number;
             /**
@@ -2407,8 +2544,11 @@ export interface components {
              */
             success: boolean;
         };
-        /** ClusterNode */
-        ClusterNode: {
+        /**
+         * ClusterNodeOut
+         * @description A node in brief: its name and status.
+         */
+        ClusterNodeOut: {
             /** Id */
             id: string;
             /** Name */
@@ -2418,68 +2558,32 @@ export interface components {
             /** Status Reason */
             status_reason: string;
         };
-        /** ClusterOut */
+        /**
+         * ClusterOut
+         * @description The cluster in brief: frontends, leader, nodes, PostgreSQL and NATS.
+         */
         ClusterOut: {
             /** Answered By */
             answered_by: string;
             /**
              * Degraded
-             * @description What does not work now, as sentences.
+             * @description What does not work at present, as sentences.
              */
             degraded?: string[];
             /** Frontends */
             frontends: components["schemas"]["FrontendOut"][];
             leader: components["schemas"]["LeaderOut"];
-            nats: components["schemas"]["PartOut"];
+            nats: components["schemas"]["DependencyOut"];
             /** Nodes */
-            nodes: components["schemas"]["ClusterNode"][];
-            postgres: components["schemas"]["PartOut"];
+            nodes: components["schemas"]["ClusterNodeOut"][];
+            postgres: components["schemas"]["DependencyOut"];
             /** Version */
             version: string;
         };
-        /** CollectedFileOut */
-        CollectedFileOut: {
-            /** Sha256 */
-            sha256: string;
-            /** Size Bytes */
-            size_bytes: number;
-        };
-        /** CollectedItemOut */
-        CollectedItemOut: {
-            /**
-             * Name
-             * @description Below the node's folder of backends.
-             */
-            name: string;
-            /** Size Bytes */
-            size_bytes: number;
-        };
         /**
-         * CollectedOut
-         * @description What was thrown away on a node, or would be.
+         * CompletionIn
+         * @description A text completion request.
          */
-        CollectedOut: {
-            /**
-             * Count
-             * @description How many there are in all.
-             */
-            count: number;
-            /**
-             * Dry Run
-             * @default false
-             */
-            dry_run: boolean;
-            /** Freed Bytes */
-            freed_bytes: number;
-            /**
-             * Items
-             * @description The largest ones.
-             */
-            items: components["schemas"]["CollectedItemOut"][];
-            /** Message */
-            message: string;
-        };
-        /** CompletionIn */
         CompletionIn: {
             /**
              * Model
@@ -2490,7 +2594,7 @@ export interface components {
             prompt: string | unknown[];
             /**
              * Stream
-             * @description Answer with server-sent events, a piece at a time.
+             * @description Stream the response as server-sent events.
              * @default false
              */
             stream: boolean;
@@ -2498,85 +2602,143 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * Condition
-         * @description One fact about a node, with since when and why.
-         */
-        Condition: {
-            /**
-             * Holds
-             * @description null: not known yet
-             */
-            holds: boolean | null;
-            /** Name */
-            name: string;
-            /**
-             * Reason
-             * @default
-             */
-            reason: string;
-            /** Since */
-            since?: string | null;
-        };
-        /**
          * CopyCheckOut
-         * @description What a frontend knows of its own copy of a content.
+         * @description Whether a frontend's copy of a content is intact.
          */
         CopyCheckOut: {
             /**
              * Is Right
-             * @description Whether its bytes are right; null: they are being looked at.
+             * @description Whether its bytes are intact; null: they are being checked.
              */
             is_right: boolean | null;
         };
-        /** CredentialsIn */
-        CredentialsIn: {
-            /** Bus Public Key */
-            bus_public_key: string;
-        };
-        /** CredentialsOut */
-        CredentialsOut: {
-            /** Nats Jwt */
-            nats_jwt: string;
-            /** Nats Jwt Expires In S */
-            nats_jwt_expires_in_s: number;
-            /** Nats Url */
-            nats_url: string;
+        /**
+         * CreatedKeyOut
+         * @description An API key that was just created or rotated, with its secret.
+         */
+        CreatedKeyOut: {
             /**
-             * Ticket Key
-             * @description The public key that tickets of other nodes are checked with.
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Key
+             * @description The secret. It is not shown again.
+             */
+            key: string;
+            /**
+             * Last Used At
+             * @description When it was last used, to about a minute; null: never.
+             */
+            last_used_at?: string | null;
+            /**
+             * Limits
+             * @default []
+             */
+            limits: components["schemas"]["LimitOut"][];
+            /**
+             * Models
+             * @description Patterns of models that it may use; null: all models.
+             */
+            models?: string[] | null;
+            /** Name */
+            name: string;
+            /**
+             * Node Id
+             * @description The agent node that the key belongs to.
+             */
+            node_id?: string | null;
+            /** Prefix */
+            prefix: string;
+            /**
+             * Previous Until
+             * @description The previous secret works until then.
+             */
+            previous_until?: string | null;
+            /** Revoked At */
+            revoked_at: string | null;
+            /**
+             * Scope
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
+             * @default admin
+             */
+            scope: string;
+            /**
+             * State
+             * @description active, expired, disabled (as its user is) or revoked
+             */
+            state: string;
+            /** User Id */
+            user_id?: string | null;
+            /** User Name */
+            user_name?: string | null;
+        };
+        /**
+         * CreatedTokenOut
+         * @description A join token that was just created, with its secret.
+         */
+        CreatedTokenOut: {
+            /** Approves */
+            approves: boolean;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Id */
+            id: string;
+            /** Max Uses */
+            max_uses: number | null;
+            /** Name */
+            name: string;
+            /**
+             * Prefix
+             * @description The first characters, to tell tokens apart.
+             */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /**
+             * State
+             * @description active, used_up, expired or revoked
+             */
+            state: string;
+            /**
+             * Token
+             * @description The secret. It is not shown again.
+             */
+            token: string;
+            /** Uses */
+            uses: number;
+        };
+        /**
+         * DependencyOut
+         * @description The state of PostgreSQL or NATS, as this frontend sees it.
+         */
+        DependencyOut: {
+            /**
+             * Detail
              * @default
              */
-            ticket_key: string;
+            detail: string;
+            /** State */
+            state: string;
         };
-        /** DiffOut */
-        DiffOut: {
-            /** Changes */
-            changes: string[];
-            /** Model */
-            model: string;
-            /** New */
-            new: number;
-            /** Old */
-            old: number;
-        };
-        /** DriftOut */
-        DriftOut: {
-            /**
-             * Digest
-             * @default
-             */
-            digest: string;
-            /** Node Id */
-            node_id: string;
-            /** Node Name */
-            node_name: string;
-            /**
-             * Version
-             * @default
-             */
-            version: string;
-        };
-        /** EmbeddingsIn */
+        /**
+         * EmbeddingsIn
+         * @description An embeddings request.
+         */
         EmbeddingsIn: {
             /** Input */
             input: string | unknown[];
@@ -2588,11 +2750,200 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** ErrorBody */
+        /**
+         * EndedOperationOut
+         * @description An operation that has ended, as the history shows it.
+         */
+        EndedOperationOut: {
+            /**
+             * Createdat
+             * Format: date-time
+             */
+            createdAt: string;
+            /** Createdby */
+            createdBy: string;
+            /** Error */
+            error?: string | null;
+            /** Errorcode */
+            errorCode?: string | null;
+            /** Finishedat */
+            finishedAt?: string | null;
+            /** Fullname */
+            fullName: string;
+            /** Id */
+            id: string;
+            /** Isbackend */
+            isBackend: boolean;
+            /** Isdeletion */
+            isDeletion: boolean;
+            /** Jobid */
+            jobID: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Nodecount
+             * @description Number of its nodes; 0 if it ended before any was chosen.
+             * @default 0
+             */
+            nodeCount: number;
+            /** Nodeid */
+            nodeID?: string | null;
+            /** Nodename */
+            nodeName?: string | null;
+            /**
+             * Nodes
+             * @description Names of its nodes at that time; the first twenty.
+             */
+            nodes?: string[];
+            /**
+             * Outcome
+             * @description completed, failed, cancelled or superseded
+             */
+            outcome: string;
+            /** Startedat */
+            startedAt?: string | null;
+            /** State */
+            state: string;
+            /** Tasktype */
+            taskType: string;
+        };
+        /**
+         * EngineLogLineOut
+         * @description One line of an engine's log.
+         */
+        EngineLogLineOut: {
+            /** At */
+            at: string;
+            /** Number */
+            number: number;
+            /** Stream */
+            stream: string;
+            /** Text */
+            text: string;
+        };
+        /**
+         * EngineLogOut
+         * @description The last lines of an engine's log.
+         */
+        EngineLogOut: {
+            /**
+             * First
+             * @description Number of the oldest line that is still stored.
+             */
+            first: number;
+            /** Key */
+            key: string;
+            /** Lines */
+            lines: components["schemas"]["EngineLogLineOut"][];
+            /**
+             * Next
+             * @description Send this as `after` to get the following lines.
+             */
+            next: number;
+        };
+        /**
+         * EngineMemoryOut
+         * @description Resident memory of a model's engines, as LocalAI reports it.
+         */
+        EngineMemoryOut: {
+            /**
+             * Rss
+             * @description Resident memory in bytes.
+             */
+            rss: number;
+        };
+        /**
+         * EngineMonitorOut
+         * @description Memory and processor use of a model's engines: in total, as LocalAI reports it, and for each process.
+         */
+        EngineMonitorOut: {
+            /**
+             * Cpu Percent
+             * @description 100 is one processor.
+             */
+            cpu_percent: number;
+            memory_info: components["schemas"]["EngineMemoryOut"];
+            /**
+             * Memory Percent
+             * @description Share of the memory of the nodes that run them, in percent.
+             */
+            memory_percent: number;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /** Processes */
+            processes?: components["schemas"]["NodeEngineProcessOut"][];
+            /**
+             * Unreachable
+             * @description Nodes that did not respond, and why.
+             */
+            unreachable?: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * EngineProcessOut
+         * @description One engine process of a node, with its memory and processor use.
+         */
+        EngineProcessOut: {
+            /** Address */
+            address: string;
+            /** Backend */
+            backend: string;
+            /**
+             * Cpu Percent
+             * @description Current processor use; 100 is one processor.
+             */
+            cpu_percent?: number | null;
+            /** Key */
+            key: string;
+            /** Model */
+            model: string;
+            /** Pid */
+            pid: number;
+            /**
+             * Ram Bytes
+             * @description Resident memory of the process and its children.
+             */
+            ram_bytes?: number | null;
+            /** Replica */
+            replica: number;
+            /**
+             * Restarts
+             * @default 0
+             */
+            restarts: number;
+            /** State */
+            state: string;
+            /** Version */
+            version: string;
+            /** Vram Bytes */
+            vram_bytes?: number | null;
+        };
+        /**
+         * EngineResponseOut
+         * @description The engine's response, passed on unchanged.
+         */
+        EngineResponseOut: {
+            [key: string]: unknown;
+        };
+        /**
+         * ErrorBody
+         * @description What went wrong: a code for programs, a sentence and a hint for people.
+         */
         ErrorBody: {
             /**
              * Code
-             * @description A stable slug for programs.
+             * @description Stable code for programs.
              */
             code: string;
             /** Details */
@@ -2608,87 +2959,63 @@ export interface components {
             message: string;
             /**
              * Request Id
-             * @description Find the request in the logs by this.
+             * @description Id of the request in the logs.
              */
             request_id?: string | null;
             /**
              * Type
-             * @description Kept for scripts of the ancestor: node_error on node routes.
+             * @description Kept for scripts of LocalAI: node_error on node routes.
              * @default corral_error
              */
             type: string;
         };
-        /** ErrorOut */
+        /**
+         * ErrorOut
+         * @description The body of every failed response.
+         */
         ErrorOut: {
             error: components["schemas"]["ErrorBody"];
         };
         /**
-         * EstimateOut
-         * @description Empty, if nothing is known.
+         * EvictionVictimOut
+         * @description A replica that would be evicted to make room.
          */
-        EstimateOut: {
-            /**
-             * Context
-             * @description Bytes of memory by context size.
-             */
-            context?: {
-                [key: string]: number;
-            };
-            /**
-             * Is Observed
-             * @default false
-             */
-            is_observed: boolean;
-            /** Size Bytes */
-            size_bytes?: number | null;
+        EvictionVictimOut: {
+            /** Index */
+            index: number;
+            /** Model */
+            model: string;
+            /** Node Id */
+            node_id: string;
         };
-        /** ExplainIn */
-        ExplainIn: {
+        /**
+         * ExcludedReplicaOut
+         * @description A replica that is loaded and gets no requests, and why.
+         */
+        ExcludedReplicaOut: {
+            /** Node */
+            node: string;
+            /** Replica Id */
+            replica_id: string;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * ExplainRoutingIn
+         * @description The model whose routing is to be explained.
+         */
+        ExplainRoutingIn: {
             /**
              * Model
              * @description A model's name or one of its aliases.
              */
             model: string;
         };
-        /** ExplainOut */
-        ExplainOut: {
-            /**
-             * Answered By
-             * @description The frontend that has answered: each picks by what it knows itself.
-             */
-            answered_by: string;
-            /**
-             * Candidates
-             * @description In the order in which they would be picked.
-             */
-            candidates: components["schemas"]["CandidateOut"][];
-            /** Left Out */
-            left_out?: components["schemas"]["LeftOutOut"][];
-            /**
-             * Message
-             * @description What would happen, as a sentence.
-             */
-            message: string;
-            /** Model */
-            model: string;
-            /**
-             * Picked
-             * @description The replica; null: the request would wait, for its turn or for a load.
-             */
-            picked: string | null;
-            /** Policy */
-            policy: string;
-            /**
-             * Waiting
-             * @description Requests that wait for this model here, and would have their turn before.
-             */
-            waiting: number;
-        };
         /**
-         * ExternalIn
-         * @description A backend that is in no gallery.
+         * ExternalBackendIn
+         * @description An installation of a backend that is in no gallery, from an address.
          */
-        ExternalIn: {
+        ExternalBackendIn: {
             /**
              * Alias
              * @default
@@ -2696,41 +3023,75 @@ export interface components {
             alias: string;
             /**
              * Ignore Capability
-             * @description Also where the hardware does not ask for it.
+             * @description Also install on nodes whose hardware the build is not for.
              * @default false
              */
             ignore_capability: boolean;
             /**
              * Name
-             * @description What it is to be called; OCI artifacts need one.
+             * @description Name of the backend; required for OCI artifacts.
              * @default
              */
             name: string;
             /**
              * Nodes
-             * @description Names or ids. Absent: every node that may have it.
+             * @description Names or ids of nodes. Absent: all suitable nodes.
              */
             nodes?: string[] | null;
             /**
              * Sha256
-             * @description Of the file. Without it nobody checks what arrives.
+             * @description SHA-256 of the file. Without it, the download is not verified.
              * @default
              */
             sha256: string;
             strategy?: components["schemas"]["StrategyIn"];
             /**
              * Uri
-             * @description An archive, a wheel or an OCI artifact.
+             * @description Address of an archive, a wheel or an OCI artifact.
              */
             uri: string;
             /**
              * Version
-             * @description Empty: the newest.
+             * @description Version; empty: the newest.
              * @default
              */
             version: string;
         };
-        /** FileOut */
+        /**
+         * FileGarbageOut
+         * @description What garbage collection removed from a library, or would remove.
+         */
+        FileGarbageOut: {
+            /**
+             * Dry Run
+             * @description Dry run: nothing was removed; these files would be.
+             */
+            dry_run: boolean;
+            /** Files */
+            files: components["schemas"]["GarbageFileOut"][];
+            /** Freed Bytes */
+            freed_bytes: number;
+        };
+        /**
+         * FileHolderOut
+         * @description A library that holds a content: a frontend's, or a shared one.
+         */
+        FileHolderOut: {
+            /**
+             * Is Shared
+             * @description Every frontend and node can read from this holder.
+             */
+            is_shared: boolean;
+            /**
+             * Name
+             * @description Id of a frontend, or the name of the shared storage.
+             */
+            name: string;
+        };
+        /**
+         * FileOut
+         * @description One content of model files, with the models that use it and who holds it.
+         */
         FileOut: {
             /**
              * Created At
@@ -2739,17 +3100,17 @@ export interface components {
             created_at: string;
             /**
              * Holders
-             * @description None: it has to be fetched again before a new node can have it.
+             * @description Holders of the content; none: it must be downloaded again before another node can get it.
              */
-            holders: components["schemas"]["HolderOut"][];
+            holders: components["schemas"]["FileHolderOut"][];
             /**
              * Models
-             * @description The models that are made of it; none: `collect` throws it away some day.
+             * @description Models that use the content; none: garbage collection removes it.
              */
             models: string[];
             /**
              * Nodes
-             * @description Names of the nodes that have all of it.
+             * @description Names of the nodes that have the whole content.
              */
             nodes?: string[];
             /** Sha256 */
@@ -2757,43 +3118,24 @@ export interface components {
             /** Size Bytes */
             size_bytes: number;
         };
-        /** FilesCollectedOut */
-        FilesCollectedOut: {
-            /**
-             * Dry Run
-             * @description Nothing was thrown away; this is what would have been.
-             */
-            dry_run: boolean;
-            /** Files */
-            files: components["schemas"]["CollectedFileOut"][];
-            /** Freed Bytes */
-            freed_bytes: number;
-        };
-        /** FilesOut */
+        /**
+         * FilesOut
+         * @description A page of the contents that the cluster knows.
+         */
         FilesOut: {
             /** Files */
             files: components["schemas"]["FileOut"][];
             /**
              * Next
-             * @description Give it as `after` for the next page; null: this was the last one.
+             * @description Send this as `after` for the next page; null: this is the last page.
              */
             next: string | null;
         };
         /**
-         * FileTakenOut
-         * @description What was sent is here, whole and verified.
+         * FittingNodeOut
+         * @description Another node on which the replica would fit, with its cost.
          */
-        FileTakenOut: {
-            /** Sha256 */
-            sha256: string;
-            /** Size Bytes */
-            size_bytes: number;
-        };
-        /**
-         * FittingOut
-         * @description A node on which it would fit, too, with its cost.
-         */
-        FittingOut: {
+        FittingNodeOut: {
             /** Cost */
             cost?: {
                 [key: string]: number;
@@ -2806,21 +3148,45 @@ export interface components {
             node_name: string;
         };
         /**
-         * FleetOut
-         * @description What applying a file did, or would do.
+         * FleetChangeOut
+         * @description One change that applying a fleet file makes, or would make.
          */
-        FleetOut: {
+        FleetChangeOut: {
+            /**
+             * Action
+             * @description create, change, remove or same
+             */
+            action: string;
+            /** Changes */
+            changes?: string[];
+            /**
+             * Kind
+             * @description model, rule, labels, replica slots, VRAM budget, models gallery or backends gallery
+             */
+            kind: string;
+            /** Name */
+            name: string;
+            /**
+             * Stopped
+             * @description Number of replicas that are stopped by the change.
+             * @default 0
+             */
+            stopped: number;
+        };
+        /**
+         * FleetChangesOut
+         * @description The changes that applying a fleet file made, or would make.
+         */
+        FleetChangesOut: {
             /** Plan */
             plan: boolean;
             /** Steps */
-            steps: components["schemas"]["StepOut"][];
+            steps: components["schemas"]["FleetChangeOut"][];
         };
         /**
-         * Format
-         * @enum {string}
+         * FrontendOut
+         * @description One frontend of the cluster.
          */
-        Format: "json" | "csv";
-        /** FrontendOut */
         FrontendOut: {
             /** Alive */
             alive: boolean;
@@ -2849,7 +3215,7 @@ export interface components {
         };
         /**
          * GalleryModelOut
-         * @description An entry of a gallery.
+         * @description One entry of a model gallery.
          */
         GalleryModelOut: {
             /**
@@ -2866,7 +3232,7 @@ export interface components {
             gallery: string;
             /**
              * Has Variants
-             * @description Only there when true.
+             * @description Only present if true.
              */
             has_variants?: boolean | null;
             /**
@@ -2900,7 +3266,7 @@ export interface components {
             license: string;
             /**
              * Models
-             * @description Models that were made from it.
+             * @description Models that were made from this entry.
              */
             models?: string[];
             /** Name */
@@ -2914,7 +3280,7 @@ export interface components {
             serves?: string[];
             /**
              * Size
-             * @description For people.
+             * @description Name for display.
              * @default
              */
             size: string;
@@ -2927,7 +3293,10 @@ export interface components {
             /** Variants */
             variants?: string[];
         };
-        /** GalleryOut */
+        /**
+         * GalleryOut
+         * @description A gallery, with when it was last fetched and what went wrong.
+         */
         GalleryOut: {
             /**
              * Entries
@@ -2936,25 +3305,28 @@ export interface components {
             entries: number;
             /**
              * Fetched At
-             * @description When its source last gave, or confirmed, the copy.
+             * @description When the copy was last fetched or confirmed.
              */
             fetched_at?: string | null;
             /** Name */
             name: string;
             /**
              * Problem
-             * @description What was wrong with the last try; the copy before stays in use.
+             * @description Error of the last fetch; the previous copy stays in use.
              * @default
              */
             problem: string;
             /**
              * Url
-             * @description Without a password. The built-in gallery has none.
+             * @description Address without a password. The built-in gallery has none.
              * @default
              */
             url: string;
         };
-        /** GalleryPageOut */
+        /**
+         * GalleryPageOut
+         * @description A page of the model galleries.
+         */
         GalleryPageOut: {
             /** Allbackends */
             allBackends: string[];
@@ -2979,8 +3351,34 @@ export interface components {
             /** Totalpages */
             totalPages: number;
         };
-        /** Gpu */
-        Gpu: {
+        /**
+         * GalleryRefreshOut
+         * @description The galleries as they are known when a refresh begins in the background.
+         */
+        GalleryRefreshOut: {
+            /**
+             * Galleries
+             * @description The galleries as they are known now; read them again in a moment.
+             */
+            galleries: components["schemas"]["GalleryOut"][];
+            /** Message */
+            message: string;
+        };
+        /**
+         * GarbageFileOut
+         * @description One content that garbage collection removed, or would remove.
+         */
+        GarbageFileOut: {
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * GpuReport
+         * @description One GPU of a machine, as its worker reports it.
+         */
+        GpuReport: {
             /** Available Vram */
             available_vram?: number | null;
             /** Compute Capability */
@@ -3006,7 +3404,7 @@ export interface components {
         };
         /**
          * HeartbeatIn
-         * @description `POST /api/node/{id}/heartbeat`: every field may be absent, which leaves the last value.
+         * @description `POST /api/node/{id}/heartbeat`: a field that is absent keeps its last value.
          */
         HeartbeatIn: {
             /** Architecture */
@@ -3035,12 +3433,12 @@ export interface components {
             /** Gpu Vendor */
             gpu_vendor?: string | null;
             /** Gpus */
-            gpus?: components["schemas"]["Gpu"][] | null;
+            gpus?: components["schemas"]["GpuReport"][] | null;
             /** System */
             system?: string | null;
             /**
              * Total Disk
-             * @description The filesystem behind the models directory.
+             * @description The filesystem of the models directory.
              */
             total_disk?: number | null;
             /** Total Ram */
@@ -3050,7 +3448,10 @@ export interface components {
             /** Unified Memory */
             unified_memory?: boolean | null;
         };
-        /** HeartbeatOut */
+        /**
+         * HeartbeatOut
+         * @description The answer to a heartbeat: whether the node is approved or draining, and when to send the next.
+         */
         HeartbeatOut: {
             /** Approved */
             approved: boolean;
@@ -3066,7 +3467,7 @@ export interface components {
         };
         /**
          * HeldBlobIn
-         * @description A content; of one that is not whole, some chunks are there and verified.
+         * @description A content on a node, whole or in verified chunks.
          */
         HeldBlobIn: {
             /**
@@ -3081,7 +3482,7 @@ export interface components {
         };
         /**
          * HeldFileIn
-         * @description A file of a model, as content.
+         * @description One file of a model on a node.
          */
         HeldFileIn: {
             /** Path */
@@ -3093,7 +3494,7 @@ export interface components {
         };
         /**
          * HeldModelIn
-         * @description A model whose files are all there.
+         * @description A model whose files are all on a node.
          */
         HeldModelIn: {
             /** Files */
@@ -3106,42 +3507,35 @@ export interface components {
              */
             revision: string;
         };
-        /** HistoryOut */
-        HistoryOut: {
+        /**
+         * HistorySeriesOut
+         * @description Time series: for each name as many values as there are times. Null: not known at that time.
+         */
+        HistorySeriesOut: {
             /**
-             * Next
-             * @description Send it as `before` to read on; absent at the end.
+             * At
+             * @description Unix times in seconds.
              */
-            next?: string | null;
-            /** Operations */
-            operations: components["schemas"]["RecordOut"][];
+            at: number[];
+            /** Series */
+            series: {
+                [key: string]: (number | null)[];
+            };
             /**
-             * Stale
-             * @description Why this is not the newest, when it is not.
+             * Step S
+             * @description Approximate distance between two times, in seconds.
              */
-            stale?: string | null;
-        };
-        /** HolderOut */
-        HolderOut: {
-            /**
-             * Is Shared
-             * @description Every frontend and node can have it from there.
-             */
-            is_shared: boolean;
-            /**
-             * Name
-             * @description A frontend's id, or the name of what all frontends share.
-             */
-            name: string;
+            step_s: number;
         };
         /**
          * HoldingsIn
-         * @description Everything that a worker runs and holds, at once: a process that is not in it does not run.
+         * @description A worker's report of all processes it runs and all model files it holds; a process that is not listed does not
+         *     run.
          */
         HoldingsIn: {
             /**
              * Are Files Complete
-             * @description Whether models and blobs are all there are. If not, what is absent says nothing.
+             * @description Whether models and blobs are complete. If not, absent ones may still exist.
              * @default true
              */
             are_files_complete: boolean;
@@ -3152,9 +3546,24 @@ export interface components {
             /** Models */
             models?: components["schemas"]["HeldModelIn"][];
             /** Processes */
-            processes?: components["schemas"]["ProcessIn"][];
+            processes?: components["schemas"]["RunningProcessIn"][];
         };
-        /** ImageIn */
+        /**
+         * HoldingsResultOut
+         * @description What a holdings report changed: keys of processes.
+         */
+        HoldingsResultOut: {
+            /** Adopted */
+            adopted?: string[];
+            /** Removed */
+            removed?: string[];
+            /** Stopping */
+            stopping?: string[];
+        };
+        /**
+         * ImageIn
+         * @description An image generation request.
+         */
         ImageIn: {
             /**
              * Model
@@ -3167,66 +3576,58 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * InstalledBackendOut
-         * @description A backend that some node has. `Name`, `IsSystem`, `IsMeta` and `Nodes` are the ancestor's spelling.
+         * ImportUriIn
+         * @description LocalAI's body of `POST /models/import-uri`.
          */
-        InstalledBackendOut: {
+        ImportUriIn: {
             /**
-             * Alias
+             * Backend
              * @default
              */
-            alias: string;
+            backend: string;
             /**
-             * Available Version
-             * @description What it could be upgraded to.
+             * Name
              * @default
              */
-            available_version: string;
+            name: string;
+            /** Uri */
+            uri: string;
+        };
+        /**
+         * InstallBackendIn
+         * @description An installation of a backend from a gallery.
+         */
+        InstallBackendIn: {
             /**
-             * Gallery
-             * @default
-             */
-            gallery: string;
-            /**
-             * Has Upgrade
+             * Force
+             * @description Download and install again where it is installed already.
              * @default false
              */
-            has_upgrade: boolean;
+            force: boolean;
             /**
-             * Ismeta
-             * @description Never: what is installed is concrete.
+             * Ignore Capability
+             * @description Also install on nodes whose hardware the build is not for.
              * @default false
              */
-            IsMeta: boolean;
-            /** Issystem */
-            IsSystem: boolean;
+            ignore_capability: boolean;
             /**
-             * Meta
-             * @default
+             * Nodes
+             * @description Names or ids of nodes. Absent: all suitable nodes.
              */
-            meta: string;
-            /** Name */
-            Name: string;
-            /** Nodes */
-            Nodes: components["schemas"]["InstalledOn"][];
-            /**
-             * Upgrade Summary
-             * @description Which version is the newest, and which nodes have another one.
-             * @default
-             */
-            upgrade_summary: string;
+            nodes?: string[] | null;
+            strategy?: components["schemas"]["StrategyIn"];
             /**
              * Version
-             * @description What most nodes have.
+             * @description Version; empty: the newest.
              * @default
              */
             version: string;
         };
         /**
-         * InstalledIn
-         * @description One backend that a worker has.
+         * InstalledBackendIn
+         * @description One installed backend, as a worker reports it.
          */
-        InstalledIn: {
+        InstalledBackendIn: {
             /**
              * Alias
              * @default
@@ -3280,190 +3681,103 @@ export interface components {
             version: string;
         };
         /**
-         * InstalledOn
-         * @description One backend on one node, as its worker reported it.
+         * InstalledBackendOut
+         * @description A backend that is installed on some node. `Name`, `IsSystem`, `IsMeta` and `Nodes` are LocalAI's spelling.
          */
-        InstalledOn: {
+        InstalledBackendOut: {
             /**
-             * Digest
+             * Alias
              * @default
              */
-            digest: string;
+            alias: string;
             /**
-             * Drifts
-             * @description Not what most nodes have.
-             * @default false
+             * Available Version
+             * @description The version that it can be upgraded to.
+             * @default
              */
-            drifts: boolean;
+            available_version: string;
+            /**
+             * Gallery
+             * @default
+             */
+            gallery: string;
             /**
              * Has Upgrade
-             * @description This node is behind.
              * @default false
              */
             has_upgrade: boolean;
-            /** Installed At */
-            installed_at?: string | null;
-            /** Node Id */
-            node_id: string;
-            /** Node Name */
-            node_name: string;
-            /** Node Status */
-            node_status: string;
             /**
-             * Previous Version
-             * @default
-             */
-            previous_version: string;
-            /** Size Bytes */
-            size_bytes?: number | null;
-            /**
-             * Upgrade To
-             * @description The version that this node would get; empty for images.
-             * @default
-             */
-            upgrade_to: string;
-            /**
-             * Uri
-             * @default
-             */
-            uri: string;
-            /**
-             * Version
-             * @default
-             */
-            version: string;
-        };
-        /** InstallIn */
-        InstallIn: {
-            /**
-             * Force
-             * @description Fetch it again also where it is installed.
+             * Ismeta
+             * @description Always false: an installed backend is a build.
              * @default false
              */
-            force: boolean;
+            IsMeta: boolean;
+            /** Issystem */
+            IsSystem: boolean;
             /**
-             * Ignore Capability
-             * @description Also where the hardware does not ask for it.
-             * @default false
+             * Meta
+             * @default
              */
-            ignore_capability: boolean;
+            meta: string;
+            /** Name */
+            Name: string;
+            /** Nodes */
+            Nodes: components["schemas"]["BackendInstallationOut"][];
             /**
-             * Nodes
-             * @description Names or ids. Absent: every node that may have it.
+             * Upgrade Summary
+             * @description Which version is the newest, and which nodes have another one.
+             * @default
              */
-            nodes?: string[] | null;
-            strategy?: components["schemas"]["StrategyIn"];
+            upgrade_summary: string;
             /**
              * Version
-             * @description Empty: the newest.
+             * @description The version that most nodes have.
              * @default
              */
             version: string;
         };
         /**
+         * InstalledSystemOut
+         * @description The backends that are installed and the replicas that are loaded in this cluster.
+         */
+        InstalledSystemOut: {
+            /**
+             * Backends
+             * @description Names of the backends that are installed on a node.
+             */
+            backends: string[];
+            /** Loaded Models */
+            loaded_models: components["schemas"]["LoadedReplicaOut"][];
+        };
+        /**
          * InstallModelIn
-         * @description How a gallery's entry becomes a model.
+         * @description How a gallery entry becomes a model: its name, variant and overrides.
          */
         InstallModelIn: {
             /**
              * Name
-             * @description Empty: as the entry.
+             * @description Name of the model; empty: that of the entry.
              * @default
              */
             name: string;
             /**
              * Overrides
-             * @description Settings laid over those of the entry.
+             * @description Settings that override those of the entry.
              */
             overrides?: {
                 [key: string]: unknown;
             };
             /**
              * Variant
-             * @description Empty: the one that suits the nodes.
+             * @description Variant; empty: the one that fits the nodes.
              * @default
              */
             variant: string;
         };
         /**
-         * IntentOut
-         * @description What a node still owes.
+         * JoinOut
+         * @description The commands that make another machine a node, and whether that machine can reach the cluster.
          */
-        IntentOut: {
-            /**
-             * Attempts
-             * @default 0
-             */
-            attempts: number;
-            /** Backend */
-            backend: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /**
-             * Desired
-             * @description present, replaced, absent or rolled_back
-             */
-            desired: string;
-            /** Error */
-            error?: string | null;
-            /** Error Code */
-            error_code?: string | null;
-            /** Generation */
-            generation: number;
-            /** Next Retry At */
-            next_retry_at?: string | null;
-            /** Node Id */
-            node_id: string;
-            /** Node Name */
-            node_name: string;
-            /** Operation Id */
-            operation_id: string;
-            /**
-             * State
-             * @description open, or dead after too many real failures
-             */
-            state: string;
-            /**
-             * Version
-             * @default
-             */
-            version: string;
-        };
-        /**
-         * JobOut
-         * @description The ancestor's view of an operation.
-         */
-        JobOut: {
-            /** Cancelled */
-            cancelled?: boolean | null;
-            /** Completed */
-            completed?: boolean | null;
-            /** Deletion */
-            deletion: boolean;
-            /** Error */
-            error?: string | null;
-            /** Galleryelementname */
-            galleryElementName: string;
-            /** Message */
-            message: string;
-            /** Phase */
-            phase?: string | null;
-            /** Processed */
-            processed: boolean;
-            /** Progress */
-            progress: number;
-            /** Queued */
-            queued: boolean;
-            /**
-             * State
-             * @description Ours, and more exact.
-             */
-            state: string;
-        };
-        /** JoinOut */
         JoinOut: {
             /**
              * Command
@@ -3472,7 +3786,7 @@ export interface components {
             command: string;
             /**
              * Command Without Curl
-             * @description The same, for a machine without curl.
+             * @description The same command for a machine without curl.
              */
             command_without_curl: string;
             /**
@@ -3482,12 +3796,12 @@ export interface components {
             hint: string | null;
             /**
              * Problem
-             * @description Why no other machine can reach it; null: others can.
+             * @description Why other machines cannot reach this cluster; null: they can.
              */
             problem: string | null;
             /**
              * Script Sha256
-             * @description Of the script itself.
+             * @description SHA-256 of the script.
              */
             script_sha256: string;
             /**
@@ -3502,7 +3816,7 @@ export interface components {
             version: string;
             /**
              * Wheel Sha256
-             * @description Of the wheel, which the script checks.
+             * @description SHA-256 of the wheel, which the script checks.
              */
             wheel_sha256: string;
             /**
@@ -3511,7 +3825,10 @@ export interface components {
              */
             worker_command: string;
         };
-        /** KeyIn */
+        /**
+         * KeyIn
+         * @description An API key to create.
+         */
         KeyIn: {
             /** Expires In S */
             expires_in_s?: number | null;
@@ -3522,88 +3839,26 @@ export interface components {
             limits: components["schemas"]["LimitIn"][];
             /**
              * Models
-             * @description Patterns such as llama-*; null: every model.
+             * @description Patterns such as llama-*; null: all models.
              */
             models?: string[] | null;
             /** Name */
             name: string;
             /**
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
              * @default infer
              */
             scope: components["schemas"]["Scope"];
             /**
              * User
-             * @description Whose it is; it can do no more than they may.
+             * @description User that the key belongs to; their scope also limits the key.
              */
             user?: string | null;
         };
-        /** KeyMade */
-        KeyMade: {
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Created By */
-            created_by: string;
-            /** Expires At */
-            expires_at: string | null;
-            /** Id */
-            id: string;
-            /**
-             * Key
-             * @description The secret. It is not shown again.
-             */
-            key: string;
-            /**
-             * Last Used At
-             * @description When it was last used, to about a minute; null: never.
-             */
-            last_used_at?: string | null;
-            /**
-             * Limits
-             * @default []
-             */
-            limits: components["schemas"]["LimitOut"][];
-            /**
-             * Models
-             * @description Patterns of what it may ask; null: every model.
-             */
-            models?: string[] | null;
-            /** Name */
-            name: string;
-            /**
-             * Node Id
-             * @description The agent node that it belongs to.
-             */
-            node_id?: string | null;
-            /** Prefix */
-            prefix: string;
-            /**
-             * Previous Until
-             * @description The secret before this one works until then.
-             */
-            previous_until?: string | null;
-            /** Revoked At */
-            revoked_at: string | null;
-            /**
-             * Scope
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
-             * @default admin
-             */
-            scope: string;
-            /**
-             * State
-             * @description active, expired, disabled (as its user is) or revoked
-             */
-            state: string;
-            /** User Id */
-            user_id?: string | null;
-            /** User Name */
-            user_name?: string | null;
-        };
-        /** KeyOut */
+        /**
+         * KeyOut
+         * @description An API key, without its secret.
+         */
         KeyOut: {
             /**
              * Created At
@@ -3628,28 +3883,28 @@ export interface components {
             limits: components["schemas"]["LimitOut"][];
             /**
              * Models
-             * @description Patterns of what it may ask; null: every model.
+             * @description Patterns of models that it may use; null: all models.
              */
             models?: string[] | null;
             /** Name */
             name: string;
             /**
              * Node Id
-             * @description The agent node that it belongs to.
+             * @description The agent node that the key belongs to.
              */
             node_id?: string | null;
             /** Prefix */
             prefix: string;
             /**
              * Previous Until
-             * @description The secret before this one works until then.
+             * @description The previous secret works until then.
              */
             previous_until?: string | null;
             /** Revoked At */
             revoked_at: string | null;
             /**
              * Scope
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
              * @default admin
              */
             scope: string;
@@ -3665,23 +3920,23 @@ export interface components {
         };
         /**
          * KeyPatch
-         * @description What shall be different; what is left out stays.
+         * @description A change of an API key; a field that is left out stays.
          */
         KeyPatch: {
             /**
              * Expires In S
-             * @description From now on; null: it does not expire.
+             * @description New lifetime from now; null: it does not expire.
              */
             expires_in_s?: number | null;
             /**
              * Limits
-             * @description These and no others.
+             * @description The new limits; they replace all previous ones.
              * @default []
              */
             limits: components["schemas"]["LimitIn"][];
             /**
              * Models
-             * @description Patterns such as llama-*; null: every model.
+             * @description Patterns such as llama-*; null: all models.
              */
             models?: string[] | null;
             /**
@@ -3690,16 +3945,16 @@ export interface components {
              */
             name: string;
             /**
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
              * @default admin
              */
             scope: components["schemas"]["Scope"];
         };
         /**
-         * KnownOut
-         * @description For a choice of backends.
+         * KnownBackendOut
+         * @description A backend that can be chosen, with the calls and file formats that it supports.
          */
-        KnownOut: {
+        KnownBackendOut: {
             /**
              * Description
              * @default
@@ -3717,7 +3972,10 @@ export interface components {
             /** Serves */
             serves?: string[];
         };
-        /** LeaderOut */
+        /**
+         * LeaderOut
+         * @description The frontend that leads, and its lease.
+         */
         LeaderOut: {
             /** Acquired At */
             acquired_at: string | null;
@@ -3730,30 +3988,18 @@ export interface components {
             holder: string | null;
             /**
              * Term
-             * @description Grows with each change of leader; guarded writes carry it.
+             * @description Increases with each change of leader; guarded writes carry it.
              */
             term: number;
         };
         /**
-         * LeftOutOut
-         * @description A replica that is loaded and is given no requests.
-         */
-        LeftOutOut: {
-            /** Node */
-            node: string;
-            /** Replica Id */
-            replica_id: string;
-            /** Sentence */
-            sentence: string;
-        };
-        /**
          * LimitIn
-         * @description How much a key may ask of one model, or of all together.
+         * @description A limit to set on a key: requests and tokens for one model, or for all models together.
          */
         LimitIn: {
             /**
              * Model
-             * @description The model's own name; empty: all models together.
+             * @description Name of the model, not an alias; empty: all models together.
              * @default
              */
             model: string;
@@ -3761,18 +4007,21 @@ export interface components {
             requests_per_minute?: number | null;
             /**
              * Tokens Per Day
-             * @description Of a calendar day in UTC.
+             * @description Limit for each calendar day in UTC.
              */
             tokens_per_day?: number | null;
             /** Tokens Per Minute */
             tokens_per_minute?: number | null;
             /**
              * Tokens Per Month
-             * @description Of a calendar month in UTC.
+             * @description Limit for each calendar month in UTC.
              */
             tokens_per_month?: number | null;
         };
-        /** LimitOut */
+        /**
+         * LimitOut
+         * @description A limit of a key: requests and tokens for one model, or for all models together.
+         */
         LimitOut: {
             /**
              * Model
@@ -3789,29 +4038,32 @@ export interface components {
             /** Tokens Per Month */
             tokens_per_month?: number | null;
         };
-        /** LiveModel */
-        LiveModel: {
+        /**
+         * LiveModelOut
+         * @description A model as it works now, with its replicas.
+         */
+        LiveModelOut: {
             /** In Flight */
             in_flight: number;
             /** Name */
             name: string;
-            pace?: components["schemas"]["PaceOut"];
+            pace?: components["schemas"]["RequestPaceOut"];
             /** Replicas */
-            replicas: components["schemas"]["LiveReplica"][];
+            replicas: components["schemas"]["LiveReplicaOut"][];
             /**
              * Waiting
-             * @description Requests that have no replica yet, of all frontends.
+             * @description Requests that wait for a replica, from all frontends.
              */
             waiting: number;
         };
         /**
          * LiveOut
-         * @description In `GET /api/stream` what is at its default is left out, and an absent pace is one of zeros.
+         * @description What the cluster is doing now. In `GET /api/stream` values that are at their default are left out.
          */
         LiveOut: {
             /**
              * Answered By
-             * @description The frontend that has answered.
+             * @description Id of the frontend that responded.
              */
             answered_by: string;
             /**
@@ -3821,39 +4073,42 @@ export interface components {
             at: string;
             /**
              * Degraded
-             * @description What does not work now, as sentences.
+             * @description What does not work at present, as sentences.
              */
             degraded?: string[];
             /**
              * Frontends
-             * @description How many frontends are in these numbers; one: those of the frontend that answers only.
+             * @description Number of frontends in these numbers; 1: only the one that responded.
              * @default 1
              */
             frontends: number;
             /**
              * Idle Models
-             * @description Models that nobody asks for and that are not loaded.
+             * @description Number of models without replicas and requests.
              */
             idle_models: number;
             /**
              * Models
-             * @description Those with replicas or requests; the busiest first.
+             * @description Models with replicas or requests, busiest first.
              */
-            models: components["schemas"]["LiveModel"][];
-            pace?: components["schemas"]["PaceOut"];
+            models: components["schemas"]["LiveModelOut"][];
+            pace?: components["schemas"]["RequestPaceOut"];
             /**
              * Requests Open
-             * @description Requests that have not ended.
+             * @description Requests in progress.
              */
             requests_open: number;
             /**
              * Streams Open
-             * @description How many of them are streams.
+             * @description Requests in progress that are streams.
              */
             streams_open: number;
         };
-        /** LiveReplica */
-        LiveReplica: {
+        /**
+         * LiveReplicaOut
+         * @description A replica as it works now.
+         */
+        LiveReplicaOut: {
             /**
              * Breaker
              * @default closed
@@ -3863,22 +4118,25 @@ export interface components {
             id: string;
             /**
              * In Flight
-             * @description Requests that it answers now, of all frontends.
+             * @description Requests in flight at this replica, from all frontends.
              */
             in_flight: number;
             /** Index */
             index: number;
             /**
              * Node
-             * @description Name of its node.
+             * @description Name of the node.
              */
             node: string;
-            pace?: components["schemas"]["PaceOut"];
+            pace?: components["schemas"]["RequestPaceOut"];
             /** State */
             state: string;
         };
-        /** LoadedModelOut */
-        LoadedModelOut: {
+        /**
+         * LoadedReplicaOut
+         * @description One loaded replica of a model, with the memory that it took.
+         */
+        LoadedReplicaOut: {
             /**
              * Backend
              * @default
@@ -3897,52 +4155,60 @@ export interface components {
             /** Vram Bytes */
             vram_bytes?: number | null;
         };
-        /** LoadedOnOut */
-        LoadedOnOut: {
-            /** Node Id */
-            node_id: string;
-            /** Node Name */
-            node_name: string;
-            /** Node Status */
-            node_status: string;
-            /** State */
-            state: string;
-        };
         /**
          * LoadIn
-         * @description Replicas more, each on another node.
+         * @description Replicas to add to a model, each on another node.
          */
         LoadIn: {
             /**
              * Count
-             * @description How many replicas more.
+             * @description Number of replicas to add.
              * @default 1
              */
             count: number;
             /**
              * Nodes
-             * @description Names or ids of nodes; absent: wherever it is best.
+             * @description Names or ids of nodes; absent: Corral picks the best.
+             */
+            nodes?: string[] | null;
+        };
+        /**
+         * LoadPlanIn
+         * @description A load whose placement is to be planned.
+         */
+        LoadPlanIn: {
+            /**
+             * Count
+             * @description Number of replicas to add.
+             * @default 1
+             */
+            count: number;
+            /** Model */
+            model: string;
+            /**
+             * Nodes
+             * @description Names or ids of nodes; absent: Corral picks the best.
              */
             nodes?: string[] | null;
         };
         /**
          * LoadPlanOut
-         * @description Where a model would go now, and why not elsewhere. Nothing was done.
+         * @description Where a model would be placed now, and why not elsewhere. Nothing was changed.
          */
         LoadPlanOut: {
             /** Choices */
-            choices?: components["schemas"]["PlacedOut"][];
+            choices?: components["schemas"]["PlacementOut"][];
             /**
              * Code
-             * @description Of the refusal, if it has no place.
+             * @description Code of the error, if no node fits.
              * @default
              */
             code: string;
             /** Evicts */
-            evicts?: components["schemas"]["VictimOut"][];
+            evicts?: components["schemas"]["EvictionVictimOut"][];
             /**
              * Fetches Files
-             * @description A frontend has to fetch its files first.
+             * @description A frontend has to download its files first.
              */
             fetches_files: boolean;
             /** Fits */
@@ -3953,9 +4219,9 @@ export interface components {
             model: string;
             /**
              * Others
-             * @description Where it would fit, too; the best first.
+             * @description Other nodes that fit, best first.
              */
-            others?: components["schemas"]["FittingOut"][];
+            others?: components["schemas"]["FittingNodeOut"][];
             /**
              * Plan
              * @default true
@@ -3963,13 +4229,13 @@ export interface components {
              */
             plan: true;
             /** Refused */
-            refused?: components["schemas"]["NotThereOut"][];
+            refused?: components["schemas"]["RefusedNodeOut"][];
             /** Warnings */
             warnings?: string[];
         };
         /**
          * LoadStatusOut
-         * @description How far a load is. What is not known is absent.
+         * @description The progress of a load. What is not known is absent.
          */
         LoadStatusOut: {
             /** Bytes Sent */
@@ -3978,7 +4244,7 @@ export interface components {
             eta_seconds?: number | null;
             /**
              * File Index
-             * @description Which of the model's files that is, from 1.
+             * @description Number of that file among the model's files, from 1.
              */
             file_index?: number | null;
             /**
@@ -3999,7 +4265,7 @@ export interface components {
             operation_id?: string | null;
             /**
              * Progress
-             * @description 0 to 100, over all files.
+             * @description Percentage over all files, 0 to 100.
              */
             progress: number;
             /** State */
@@ -4010,13 +4276,44 @@ export interface components {
             total_files?: number | null;
         };
         /**
+         * LocalAiJobOut
+         * @description LocalAI's view of an operation.
+         */
+        LocalAiJobOut: {
+            /** Cancelled */
+            cancelled?: boolean | null;
+            /** Completed */
+            completed?: boolean | null;
+            /** Deletion */
+            deletion: boolean;
+            /** Error */
+            error?: string | null;
+            /** Galleryelementname */
+            galleryElementName: string;
+            /** Message */
+            message: string;
+            /** Phase */
+            phase?: string | null;
+            /** Processed */
+            processed: boolean;
+            /** Progress */
+            progress: number;
+            /** Queued */
+            queued: boolean;
+            /**
+             * State
+             * @description State of the operation in Corral's words, which are more exact.
+             */
+            state: string;
+        };
+        /**
          * LoginIn
-         * @description Either a name and its password, or a key.
+         * @description A login: either a name and its password, or a key.
          */
         LoginIn: {
             /**
              * Key
-             * @description An API key; the session may what it may, and ends with it.
+             * @description An API key; the session has its scope and ends with it.
              */
             key?: string | null;
             /** Name */
@@ -4024,108 +4321,163 @@ export interface components {
             /** Password */
             password?: string | null;
         };
-        /** LogLineOut */
-        LogLineOut: {
-            /** At */
-            at: string;
-            /** Number */
-            number: number;
-            /** Stream */
-            stream: string;
-            /** Text */
-            text: string;
-        };
-        /** LogOut */
-        LogOut: {
+        /**
+         * LoginMethodsOut
+         * @description The ways to log in that this cluster offers.
+         */
+        LoginMethodsOut: {
+            /** Password */
+            password: boolean;
             /**
-             * First
-             * @description The oldest line that is still there.
+             * Provider
+             * @description The OpenID Connect provider behind /api/session/oidc; null: none.
              */
-            first: number;
-            /** Key */
-            key: string;
-            /** Lines */
-            lines: components["schemas"]["LogLineOut"][];
-            /**
-             * Next
-             * @description Ask for lines after this one.
-             */
-            next: number;
-        };
-        /** MemoryInfoOut */
-        MemoryInfoOut: {
-            /**
-             * Rss
-             * @description Resident memory in bytes.
-             */
-            rss: number;
+            provider: string | null;
         };
         /**
-         * MeOut
-         * @description Who one is.
+         * MemoryEstimateOut
+         * @description An estimate of the memory that a replica of a model takes; empty if nothing is known.
          */
-        MeOut: {
+        MemoryEstimateOut: {
             /**
-             * Key Id
-             * @description null: a session
+             * Context
+             * @description Bytes of memory by context size.
              */
-            key_id: string | null;
-            /** Limits */
-            limits: components["schemas"]["LimitOut"][];
+            context?: {
+                [key: string]: number;
+            };
             /**
-             * Models
-             * @description Patterns of what may be asked; null: every model.
+             * Is Observed
+             * @default false
              */
-            models: string[] | null;
-            /** Name */
-            name: string;
-            /**
-             * Node Id
-             * @description The agent node that the key belongs to.
-             */
-            node_id: string | null;
-            /**
-             * Scope
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
-             */
-            scope: string;
-            /** User Id */
-            user_id: string | null;
+            is_observed: boolean;
+            /** Size Bytes */
+            size_bytes?: number | null;
         };
-        /** MessageOut */
+        /**
+         * MessageOut
+         * @description A sentence that says what was done.
+         */
         MessageOut: {
             /** Message */
             message: string;
         };
         /**
+         * ModelCapabilitiesListOut
+         * @description The models that a key may use, with what they can do.
+         */
+        ModelCapabilitiesListOut: {
+            /** Data */
+            data: components["schemas"]["ModelCapabilitiesOut"][];
+        };
+        /**
+         * ModelCapabilitiesOut
+         * @description A model as its users see it: what it can do and where it is loaded.
+         */
+        ModelCapabilitiesOut: {
+            /**
+             * Backend
+             * @default
+             */
+            backend: string;
+            /** Capabilities */
+            capabilities: string[];
+            /**
+             * Disabled
+             * @default false
+             */
+            disabled: boolean;
+            /** Id */
+            id: string;
+            /**
+             * Load Failed
+             * @description The last load failed, and there are no replicas.
+             * @default false
+             */
+            load_failed: boolean;
+            /** Loaded On */
+            loaded_on?: components["schemas"]["ModelNodeOut"][];
+            /** Name */
+            name: string;
+            /**
+             * Pinned
+             * @default false
+             */
+            pinned: boolean;
+            /**
+             * Source
+             * @description registry-only: the model runs, but its configuration no longer exists.
+             * @default
+             */
+            source: string;
+        };
+        /**
          * ModelNameIn
-         * @description As the ancestor's clients send it.
+         * @description A model's name, as LocalAI's clients send it.
          */
         ModelNameIn: {
             /** Model */
             model: string;
         };
-        /** ModelObject */
-        ModelObject: {
+        /**
+         * ModelNodeOut
+         * @description A node on which a model is loaded.
+         */
+        ModelNodeOut: {
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Node Status */
+            node_status: string;
+            /** State */
+            state: string;
+        };
+        /**
+         * ModelOperationOut
+         * @description The operation about a model that a request was admitted as, with where to follow it.
+         */
+        ModelOperationOut: {
             /**
-             * Created
-             * @description Seconds since 1970.
+             * Deduplicated
+             * @default false
              */
-            created: number;
+            deduplicated: boolean;
             /** Id */
             id: string;
             /**
-             * Object
-             * @default model
+             * Jobid
+             * @description The same as `id`.
              */
-            object: string;
+            jobID: string;
+            /** Message */
+            message: string;
             /**
-             * Owned By
-             * @default corral
+             * Name
+             * @description Name of the model.
              */
-            owned_by: string;
+            name: string;
+            /** State */
+            state: string;
+            /**
+             * Status
+             * @description The same as `statusUrl`.
+             */
+            status: string;
+            /** Statusurl */
+            statusUrl: string;
+            /**
+             * Uuid
+             * @description The same as `id`.
+             */
+            uuid: string;
+            /** Warnings */
+            warnings?: string[];
         };
-        /** ModelOut */
+        /**
+         * ModelOut
+         * @description A model with its configuration, files and replicas.
+         */
         ModelOut: {
             /** Aliases */
             aliases?: string[];
@@ -4152,19 +4504,19 @@ export interface components {
             enabled: boolean;
             /**
              * Facts
-             * @description What the headers of its files say.
+             * @description Facts from the headers of its files.
              */
             facts?: {
                 [key: string]: unknown;
             } | null;
             /**
              * Files
-             * @description null: they have not been fetched yet.
+             * @description Files of the model; null: they have not been downloaded yet.
              */
             files?: components["schemas"]["StoredFileOut"][] | null;
             /**
              * Gallery
-             * @description The entry that it was made from.
+             * @description The gallery entry that the model was made from.
              * @default
              */
             gallery: string;
@@ -4191,12 +4543,12 @@ export interface components {
              */
             pinned: boolean;
             /** Replicas */
-            replicas?: components["schemas"]["PlaceOut"][];
+            replicas?: components["schemas"]["ModelReplicaOut"][];
             /** Revision */
             revision: number;
             /**
              * Run Hash
-             * @description What an engine notices of it; replicas with another one get no requests.
+             * @description Hash of the settings that an engine depends on; replicas with another hash get no requests.
              */
             run_hash: string;
             /**
@@ -4212,7 +4564,7 @@ export interface components {
         };
         /**
          * ModelPlanOut
-         * @description What an installation would make. Nothing was done.
+         * @description What an installation of a model would create. Nothing was changed.
          */
         ModelPlanOut: {
             /** Backend */
@@ -4221,7 +4573,7 @@ export interface components {
             changes?: string[];
             /**
              * Checked
-             * @description The sources of its files were asked, and have them.
+             * @description Whether the sources of its files were checked and have them.
              * @default false
              */
             checked: boolean;
@@ -4231,17 +4583,17 @@ export interface components {
             };
             /**
              * Exists
-             * @description There is a model of this name already; it would be changed.
+             * @description Whether a model of this name exists; it would be changed.
              */
             exists: boolean;
             /**
              * Fits On
-             * @description Nodes with room for it. null: not asked.
+             * @description Nodes with room for it; null: not checked.
              */
             fits_on?: string[] | null;
             /**
              * Memory Bytes
-             * @description About what a replica takes; null: not known.
+             * @description Estimated memory of a replica; null: not known.
              */
             memory_bytes?: number | null;
             /** Name */
@@ -4262,92 +4614,72 @@ export interface components {
             /** Warnings */
             warnings?: string[];
         };
-        /** ModelsOut */
-        ModelsOut: {
-            /** Data */
-            data: components["schemas"]["ModelObject"][];
-            /**
-             * Object
-             * @default list
-             */
-            object: string;
-        };
         /**
-         * MonitoredProcessOut
-         * @description One engine process with its node.
+         * ModelReplicaOut
+         * @description One replica of a model, with its node.
          */
-        MonitoredProcessOut: {
-            /** Address */
-            address: string;
-            /** Backend */
-            backend: string;
+        ModelReplicaOut: {
             /**
-             * Cpu Percent
-             * @description Use of the processors just now; 100 is one of them.
+             * Address
+             * @default
              */
-            cpu_percent?: number | null;
-            /** Key */
-            key: string;
-            /** Model */
-            model: string;
+            address: string;
+            /**
+             * In Flight
+             * @default 0
+             */
+            in_flight: number;
+            /**
+             * Index
+             * @default 0
+             */
+            index: number;
+            /**
+             * Is Current
+             * @description False: the replica has an older revision and gets no requests.
+             * @default true
+             */
+            is_current: boolean;
+            /** Last Used At */
+            last_used_at?: string | null;
+            /** Loaded At */
+            loaded_at?: string | null;
             /** Node Id */
             node_id: string;
             /** Node Name */
             node_name: string;
-            /** Pid */
-            pid: number;
             /**
-             * Ram Bytes
-             * @description Resident memory of the process and its children.
+             * Node Status
+             * @default
              */
+            node_status: string;
+            /** Ram Bytes */
             ram_bytes?: number | null;
-            /** Replica */
-            replica: number;
-            /**
-             * Restarts
-             * @default 0
-             */
-            restarts: number;
             /** State */
             state: string;
-            /** Version */
+            /**
+             * Stop Problem
+             * @default
+             */
+            stop_problem: string;
+            /**
+             * Stop Reason
+             * @default
+             */
+            stop_reason: string;
+            /**
+             * Version
+             * @default
+             */
             version: string;
             /** Vram Bytes */
             vram_bytes?: number | null;
         };
         /**
-         * MonitorOut
-         * @description Memory and processor of a model's engines: in all, as LocalAI tells them, and one by one.
+         * NodeBackendChangeIn
+         * @description A change of one backend on one node.
          */
-        MonitorOut: {
-            /**
-             * Cpu Percent
-             * @description 100 is one processor.
-             */
-            cpu_percent: number;
-            memory_info: components["schemas"]["MemoryInfoOut"];
-            /**
-             * Memory Percent
-             * @description Of the memory of the nodes that run them.
-             */
-            memory_percent: number;
-            /**
-             * Model
-             * @default
-             */
-            model: string;
-            /** Processes */
-            processes?: components["schemas"]["MonitoredProcessOut"][];
-            /**
-             * Unreachable
-             * @description Nodes that did not answer, and why.
-             */
-            unreachable?: {
-                [key: string]: string;
-            };
-        };
-        /** NodeBackendIn */
-        NodeBackendIn: {
+        NodeBackendChangeIn: {
             /** Backend */
             backend: string;
             strategy?: components["schemas"]["StrategyIn"];
@@ -4358,8 +4690,62 @@ export interface components {
             version: string;
         };
         /**
+         * NodeBackendInstallIn
+         * @description An installation on one node: a `backend` of a gallery, or a `uri` with a name.
+         */
+        NodeBackendInstallIn: {
+            /**
+             * Alias
+             * @default
+             */
+            alias: string;
+            /**
+             * Backend
+             * @default
+             */
+            backend: string;
+            /**
+             * Backend Galleries
+             * @description Field of LocalAI. Galleries are a setting of the frontends; leave it empty.
+             */
+            backend_galleries?: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Force
+             * @default false
+             */
+            force: boolean;
+            /**
+             * Ignore Capability
+             * @default false
+             */
+            ignore_capability: boolean;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+            /**
+             * Sha256
+             * @default
+             */
+            sha256: string;
+            strategy?: components["schemas"]["StrategyIn"];
+            /**
+             * Uri
+             * @default
+             */
+            uri: string;
+            /**
+             * Version
+             * @default
+             */
+            version: string;
+        };
+        /**
          * NodeBackendOut
-         * @description One backend of one node.
+         * @description One installed backend of one node.
          */
         NodeBackendOut: {
             /**
@@ -4379,7 +4765,7 @@ export interface components {
             gallery: string;
             /**
              * Gallery Url
-             * @description The ancestor's name for `gallery`.
+             * @description LocalAI's name for `gallery`.
              * @default
              */
             gallery_url: string;
@@ -4426,58 +4812,87 @@ export interface components {
             version: string;
         };
         /**
-         * NodeInstallIn
-         * @description `backend` from a gallery, or a `uri` with a name.
+         * NodeConditionOut
+         * @description One condition of a node, with since when it holds and why.
          */
-        NodeInstallIn: {
+        NodeConditionOut: {
             /**
-             * Alias
-             * @default
+             * Holds
+             * @description Whether the condition holds; null: not known yet.
              */
-            alias: string;
-            /**
-             * Backend
-             * @default
-             */
-            backend: string;
-            /**
-             * Backend Galleries
-             * @description Of the ancestor. Galleries are a setting of the frontends; leave it empty.
-             */
-            backend_galleries?: {
-                [key: string]: unknown;
-            }[];
-            /**
-             * Force
-             * @default false
-             */
-            force: boolean;
-            /**
-             * Ignore Capability
-             * @default false
-             */
-            ignore_capability: boolean;
-            /**
-             * Name
-             * @default
-             */
+            holds: boolean | null;
+            /** Name */
             name: string;
             /**
-             * Sha256
+             * Reason
              * @default
              */
-            sha256: string;
-            strategy?: components["schemas"]["StrategyIn"];
+            reason: string;
+            /** Since */
+            since?: string | null;
+        };
+        /**
+         * NodeDriftOut
+         * @description A node whose installed version differs from that of most nodes.
+         */
+        NodeDriftOut: {
             /**
-             * Uri
+             * Digest
              * @default
              */
-            uri: string;
+            digest: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
             /**
              * Version
              * @default
              */
             version: string;
+        };
+        /**
+         * NodeEngineProcessOut
+         * @description One engine process together with its node.
+         */
+        NodeEngineProcessOut: {
+            /** Address */
+            address: string;
+            /** Backend */
+            backend: string;
+            /**
+             * Cpu Percent
+             * @description Current processor use; 100 is one processor.
+             */
+            cpu_percent?: number | null;
+            /** Key */
+            key: string;
+            /** Model */
+            model: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Pid */
+            pid: number;
+            /**
+             * Ram Bytes
+             * @description Resident memory of the process and its children.
+             */
+            ram_bytes?: number | null;
+            /** Replica */
+            replica: number;
+            /**
+             * Restarts
+             * @default 0
+             */
+            restarts: number;
+            /** State */
+            state: string;
+            /** Version */
+            version: string;
+            /** Vram Bytes */
+            vram_bytes?: number | null;
         };
         /**
          * NodeModelIn
@@ -4486,7 +4901,7 @@ export interface components {
         NodeModelIn: {
             /**
              * Force
-             * @description Do not wait for what is being answered.
+             * @description Do not wait for requests in flight.
              * @default false
              */
             force: boolean;
@@ -4495,14 +4910,14 @@ export interface components {
         };
         /**
          * NodeOut
-         * @description A node as admins see it. `status` is computed from the conditions; nothing stores it.
+         * @description A node as admins see it. `status` is computed from the conditions and not stored.
          */
         NodeOut: {
             /** Address */
             address: string;
             /**
              * Address Note
-             * @description A sentence if it registered another host than the one it was seen at; else empty.
+             * @description A sentence if the node registered another host than it connected from; otherwise empty.
              * @default
              */
             address_note: string;
@@ -4519,7 +4934,7 @@ export interface components {
             /** Capability */
             capability?: string | null;
             /** Conditions */
-            conditions: components["schemas"]["Condition"][];
+            conditions: components["schemas"]["NodeConditionOut"][];
             /** Cpu Cores */
             cpu_cores?: number | null;
             /** Cpu Threads */
@@ -4534,10 +4949,10 @@ export interface components {
             /** Gpu Vendor */
             gpu_vendor?: string | null;
             /** Gpus */
-            gpus?: components["schemas"]["Gpu"][] | null;
+            gpus?: components["schemas"]["GpuReport"][] | null;
             /**
              * Held Threads
-             * @description Threads handed out to the replicas that are here, of `cpu_threads` in all.
+             * @description Threads assigned to the replicas on this node, out of `cpu_threads`.
              * @default 0
              */
             held_threads: number;
@@ -4547,13 +4962,13 @@ export interface components {
             id: string;
             /**
              * In Flight Count
-             * @description Requests that its replicas answer, of all frontends: at most a second old while all of them tell their numbers, which they do while somebody looks; else as of their leases, at most two seconds old.
+             * @description Requests in flight at its replicas, from all frontends. At most one second old while live views are open, otherwise at most two seconds.
              * @default 0
              */
             in_flight_count: number;
             /**
              * Label Sources
-             * @description auto, worker or admin, by key
+             * @description Source of each label by key: auto, worker or admin.
              */
             label_sources: {
                 [key: string]: string;
@@ -4570,7 +4985,7 @@ export interface components {
             max_replicas_per_model_manually_set: boolean;
             /**
              * Model Count
-             * @description Loaded replicas.
+             * @description Number of loaded replicas.
              * @default 0
              */
             model_count: number;
@@ -4580,14 +4995,14 @@ export interface components {
             node_type: string;
             /**
              * Proposed Labels
-             * @description What the worker sends and no admin has approved: it counts for no selector and no rule.
+             * @description Labels from the worker that no admin has approved: they are ignored by selectors and rules.
              */
             proposed_labels?: {
                 [key: string]: string;
             };
             /**
              * Reported Available Vram
-             * @description Before the budget is applied.
+             * @description Total VRAM before the budget is applied.
              */
             reported_available_vram?: number | null;
             /**
@@ -4599,7 +5014,7 @@ export interface components {
             schedulable: boolean;
             /**
              * Seen Address
-             * @description The host that its last registration came from.
+             * @description The host that the last registration came from.
              * @default
              */
             seen_address: string;
@@ -4611,7 +5026,7 @@ export interface components {
             system?: string | null;
             /**
              * Total Disk
-             * @description The filesystem behind the models directory.
+             * @description The filesystem of the models directory.
              */
             total_disk?: number | null;
             /** Total Ram */
@@ -4635,6 +5050,26 @@ export interface components {
             vram_budget_manually_set: boolean;
         };
         /**
+         * NodeProbeOut
+         * @description What a node's worker answered over the bus.
+         */
+        NodeProbeOut: {
+            /** Boot Id */
+            boot_id: string;
+            /** Hardware */
+            hardware?: {
+                [key: string]: unknown;
+            };
+            /** Name */
+            name: string;
+            /** Node Id */
+            node_id: string;
+            /** Uptime S */
+            uptime_s: number;
+            /** Version */
+            version: string;
+        };
+        /**
          * NodeUpgradeOut
          * @description What an upgrade would change on one node.
          */
@@ -4655,44 +5090,63 @@ export interface components {
             to_version: string;
         };
         /**
-         * NoteOut
-         * @description A line of an operation's log.
+         * OpenAiModelListOut
+         * @description The OpenAI-compatible list of models.
          */
-        NoteOut: {
+        OpenAiModelListOut: {
+            /** Data */
+            data: components["schemas"]["OpenAiModelOut"][];
             /**
-             * At
-             * Format: date-time
+             * Object
+             * @default list
              */
-            at: string;
-            /** Level */
-            level: string;
-            /**
-             * Node Name
-             * @default
-             */
-            node_name: string;
-            /** Text */
-            text: string;
+            object: string;
         };
         /**
-         * NotThereOut
-         * @description Why it would not go to a node.
+         * OpenAiModelOut
+         * @description A model in the OpenAI-compatible list.
          */
-        NotThereOut: {
-            /** Node Id */
-            node_id: string;
-            /** Node Name */
-            node_name: string;
-            /** Reason */
-            reason: string;
-            /** Sentence */
-            sentence: string;
+        OpenAiModelOut: {
+            /**
+             * Created
+             * @description Unix time in seconds.
+             */
+            created: number;
+            /** Id */
+            id: string;
+            /**
+             * Object
+             * @default model
+             */
+            object: string;
+            /**
+             * Owned By
+             * @default corral
+             */
+            owned_by: string;
         };
-        /** OperationInFull */
-        OperationInFull: {
+        /**
+         * OperationActionOut
+         * @description The operation after an action on it, and a sentence.
+         */
+        OperationActionOut: {
+            /** Message */
+            message: string;
+            operation: components["schemas"]["OperationOut"];
+            /**
+             * Success
+             * @default true
+             */
+            success: boolean;
+        };
+        /**
+         * OperationDetailOut
+         * @description An operation with all details of its nodes.
+         */
+        OperationDetailOut: {
             /**
              * Afterid
-             * @description Runs when that one has ended.
+             * @description This operation starts when that one has ended.
              */
             afterID?: string | null;
             /**
@@ -4725,7 +5179,7 @@ export interface components {
             finishedAt?: string | null;
             /**
              * Fullname
-             * @description With them.
+             * @description Name with gallery and node.
              */
             fullName: string;
             /** Id */
@@ -4738,7 +5192,7 @@ export interface components {
             isQueued: boolean;
             /**
              * Isreaped
-             * @description Nobody saw it fail; a true outcome may still replace this.
+             * @description The failure was not observed; a reported outcome may still replace it.
              * @default false
              */
             isReaped: boolean;
@@ -4753,33 +5207,33 @@ export interface components {
             message: string;
             /**
              * Name
-             * @description Without gallery and node.
+             * @description Name without gallery and node.
              */
             name: string;
             /**
              * Nodeid
-             * @description Only of an operation on exactly one node.
+             * @description Only set for an operation on exactly one node.
              */
             nodeID?: string | null;
             /** Nodename */
             nodeName?: string | null;
             /** Nodes */
-            nodes?: components["schemas"]["TargetInFull"][];
+            nodes?: components["schemas"]["TargetDetailOut"][];
             /**
              * Owner
-             * @description The frontend that drives it now.
+             * @description The frontend that drives the operation now.
              */
             owner?: string | null;
             /** Phase */
             phase?: string | null;
             /**
              * Progress
-             * @description 0 to 100
+             * @description Percentage, 0 to 100.
              */
             progress: number;
             /**
              * Request
-             * @description Everything that was asked for; a retry asks for the same.
+             * @description All parameters of the request; a retry uses the same.
              */
             request: {
                 [key: string]: unknown;
@@ -4788,7 +5242,7 @@ export interface components {
             retryOf?: string | null;
             /**
              * Rev
-             * @description Grows with every change; whoever holds a larger one has the newer state.
+             * @description Increases with every change; the larger revision is the newer state.
              */
             rev: number;
             /** Startedat */
@@ -4806,13 +5260,51 @@ export interface components {
             updatedAt: string;
         };
         /**
+         * OperationHistoryOut
+         * @description A page of the operations that have ended.
+         */
+        OperationHistoryOut: {
+            /**
+             * Next
+             * @description Send this as `before` for the next page; absent on the last page.
+             */
+            next?: string | null;
+            /** Operations */
+            operations: components["schemas"]["EndedOperationOut"][];
+            /**
+             * Stale
+             * @description Why the list may be out of date, if it may be.
+             */
+            stale?: string | null;
+        };
+        /**
+         * OperationNoteOut
+         * @description One line of an operation's log.
+         */
+        OperationNoteOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Level */
+            level: string;
+            /**
+             * Node Name
+             * @default
+             */
+            node_name: string;
+            /** Text */
+            text: string;
+        };
+        /**
          * OperationOut
-         * @description An operation as the live list has it.
+         * @description An operation, as the live list shows it.
          */
         OperationOut: {
             /**
              * Afterid
-             * @description Runs when that one has ended.
+             * @description This operation starts when that one has ended.
              */
             afterID?: string | null;
             /** Cancellable */
@@ -4836,7 +5328,7 @@ export interface components {
             finishedAt?: string | null;
             /**
              * Fullname
-             * @description With them.
+             * @description Name with gallery and node.
              */
             fullName: string;
             /** Id */
@@ -4858,12 +5350,12 @@ export interface components {
             message: string;
             /**
              * Name
-             * @description Without gallery and node.
+             * @description Name without gallery and node.
              */
             name: string;
             /**
              * Nodeid
-             * @description Only of an operation on exactly one node.
+             * @description Only set for an operation on exactly one node.
              */
             nodeID?: string | null;
             /** Nodename */
@@ -4874,14 +5366,14 @@ export interface components {
             phase?: string | null;
             /**
              * Progress
-             * @description 0 to 100
+             * @description Percentage, 0 to 100.
              */
             progress: number;
             /** Retryof */
             retryOf?: string | null;
             /**
              * Rev
-             * @description Grows with every change; whoever holds a larger one has the newer state.
+             * @description Increases with every change; the larger revision is the newer state.
              */
             rev: number;
             /** Startedat */
@@ -4898,77 +5390,40 @@ export interface components {
              */
             updatedAt: string;
         };
-        /** OperationsOut */
+        /**
+         * OperationRetryOut
+         * @description The new operation that repeats an old one.
+         */
+        OperationRetryOut: {
+            /**
+             * Deduplicated
+             * @default false
+             */
+            deduplicated: boolean;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            operation: components["schemas"]["OperationOut"];
+            /**
+             * Success
+             * @default true
+             */
+            success: boolean;
+        };
+        /**
+         * OperationsOut
+         * @description The live list of operations.
+         */
         OperationsOut: {
             /** Operations */
             operations: components["schemas"]["OperationOut"][];
         };
         /**
-         * PaceOut
-         * @description How fast something goes, through all frontends: rates of the last ten seconds, times of the last minute.
+         * PlacementOut
+         * @description A replica that the plan puts on a node. Seconds are estimates.
          */
-        PaceOut: {
-            /**
-             * Errors Per S
-             * @description Those that the client is not to blame for.
-             * @default 0
-             */
-            errors_per_s: number;
-            first_byte_s?: components["schemas"]["SpreadOut"];
-            inter_token_s?: components["schemas"]["SpreadOut"];
-            /**
-             * Prompt Tokens Per S
-             * @default 0
-             */
-            prompt_tokens_per_s: number;
-            queue_s?: components["schemas"]["SpreadOut"];
-            /**
-             * Requests Per S
-             * @default 0
-             */
-            requests_per_s: number;
-            /**
-             * Tokens Per S
-             * @description Tokens as they are written, also of answers under way.
-             * @default 0
-             */
-            tokens_per_s: number;
-        };
-        /** PartOut */
-        PartOut: {
-            /**
-             * Detail
-             * @default
-             */
-            detail: string;
-            /** State */
-            state: string;
-        };
-        /**
-         * PastOut
-         * @description Curves: as many values for each name as there are times. Null: not known at that time.
-         */
-        PastOut: {
-            /**
-             * At
-             * @description Seconds since 1970.
-             */
-            at: number[];
-            /** Series */
-            series: {
-                [key: string]: (number | null)[];
-            };
-            /**
-             * Step S
-             * @description How far the times are apart, about.
-             */
-            step_s: number;
-        };
-        /**
-         * PlacedOut
-         * @description A replica on a node. Seconds are an estimate.
-         */
-        PlacedOut: {
+        PlacementOut: {
             /**
              * Backend
              * @default
@@ -4976,14 +5431,14 @@ export interface components {
             backend: string;
             /**
              * Cost
-             * @description What the choice was made by, in seconds.
+             * @description Cost in seconds by which the node was chosen.
              */
             cost?: {
                 [key: string]: number;
             };
             /**
              * Fetch Bytes
-             * @description What the node has still to get of the files.
+             * @description Bytes of the files that the node still has to download.
              */
             fetch_bytes?: number | null;
             /** Index */
@@ -5001,7 +5456,7 @@ export interface components {
             ram_bytes?: number | null;
             /**
              * Ready S
-             * @description Until it could answer.
+             * @description Estimated seconds until the replica is ready.
              */
             ready_s: number;
             /** Threads */
@@ -5015,99 +5470,25 @@ export interface components {
             vram_bytes?: number | null;
         };
         /**
-         * PlaceOut
-         * @description A replica of a model.
+         * PlannedNodeOut
+         * @description What a planned operation would do on one node.
          */
-        PlaceOut: {
-            /**
-             * Address
-             * @default
-             */
-            address: string;
-            /**
-             * In Flight
-             * @default 0
-             */
-            in_flight: number;
-            /**
-             * Index
-             * @default 0
-             */
-            index: number;
-            /**
-             * Is Current
-             * @description False: of an older revision; it gets no requests.
-             * @default true
-             */
-            is_current: boolean;
-            /** Last Used At */
-            last_used_at?: string | null;
-            /** Loaded At */
-            loaded_at?: string | null;
-            /** Node Id */
-            node_id: string;
-            /** Node Name */
-            node_name: string;
-            /**
-             * Node Status
-             * @default
-             */
-            node_status: string;
-            /** Ram Bytes */
-            ram_bytes?: number | null;
-            /** State */
-            state: string;
-            /**
-             * Stop Problem
-             * @default
-             */
-            stop_problem: string;
-            /**
-             * Stop Reason
-             * @default
-             */
-            stop_reason: string;
-            /**
-             * Version
-             * @default
-             */
-            version: string;
-            /** Vram Bytes */
-            vram_bytes?: number | null;
-        };
-        /** PlanIn */
-        PlanIn: {
-            /**
-             * Count
-             * @description How many replicas more.
-             * @default 1
-             */
-            count: number;
-            /** Model */
-            model: string;
-            /**
-             * Nodes
-             * @description Names or ids of nodes; absent: wherever it is best.
-             */
-            nodes?: string[] | null;
-        };
-        /** PlannedNodeOut */
         PlannedNodeOut: {
             /**
              * Backend
-             * @description The concrete build that its hardware gets.
+             * @description The build that is picked for its hardware.
              */
             backend: string;
             /** Desired */
             desired: string;
             /**
              * Fetch Bytes
-             * @description About how much it has to fetch; null: not known.
+             * @description Estimated download size; null: not known.
              */
             fetch_bytes?: number | null;
             /**
              * Has It
-             * @description The node has what is asked for; nothing changes there.
+             * @description The node already has this version; nothing changes there.
              * @default false
              */
             has_it: boolean;
@@ -5117,7 +5498,7 @@ export interface components {
             node_name: string;
             /**
              * Node Status
-             * @description An offline node gets it when it is back.
+             * @description Status of the node; an offline node gets the change when it is back.
              */
             node_status: string;
             /**
@@ -5148,31 +5529,9 @@ export interface components {
             wave: number;
         };
         /**
-         * PlanOut
-         * @description What would be done. Nothing was.
+         * PrefetchEntryOut
+         * @description What became of one entry of a prefetch request.
          */
-        PlanOut: {
-            /** Backend */
-            backend: string;
-            /**
-             * Fetch Bytes
-             * @description Over all nodes; null when one is not known.
-             */
-            fetch_bytes?: number | null;
-            /** Kind */
-            kind: string;
-            /** Nodes */
-            nodes: components["schemas"]["PlannedNodeOut"][];
-            /**
-             * Plan
-             * @default true
-             * @constant
-             */
-            plan: true;
-            /** Skipped */
-            skipped?: components["schemas"]["SkippedOut"][];
-        };
-        /** PrefetchEntryOut */
         PrefetchEntryOut: {
             /**
              * Kind
@@ -5188,18 +5547,18 @@ export interface components {
             name: string;
             /**
              * Operation Id
-             * @description The operation that brings it, if there is one.
+             * @description The operation that installs or downloads it, if there is one.
              */
             operation_id?: string | null;
             /**
              * State
-             * @description present, requested or refused. What is refused may be asked for again later.
+             * @description present, requested or refused. A refused entry may be requested again later.
              */
             state: string;
         };
         /**
          * PrefetchIn
-         * @description What a worker wants on the disk of its own machine.
+         * @description The backends and models that a worker is configured to have on its disk.
          */
         PrefetchIn: {
             /**
@@ -5215,36 +5574,560 @@ export interface components {
              */
             models?: string[];
         };
-        /** PrefetchOut */
+        /**
+         * PrefetchOut
+         * @description What became of a prefetch request.
+         */
         PrefetchOut: {
             /** Entries */
             entries: components["schemas"]["PrefetchEntryOut"][];
         };
         /**
-         * ProbeOut
-         * @description What the node itself answers over the bus.
+         * QuantilePairOut
+         * @description The median and the 95th percentile of a time in seconds. Null: nothing was measured in the last minute.
          */
-        ProbeOut: {
-            /** Boot Id */
-            boot_id: string;
-            /** Hardware */
-            hardware?: {
-                [key: string]: unknown;
-            };
-            /** Name */
-            name: string;
-            /** Node Id */
-            node_id: string;
-            /** Uptime S */
-            uptime_s: number;
-            /** Version */
-            version: string;
+        QuantilePairOut: {
+            /** P50 */
+            p50?: number | null;
+            /** P95 */
+            p95?: number | null;
         };
         /**
-         * ProcessIn
-         * @description One engine that runs; as `bus.messages.RunningProcess`.
+         * RefusedNodeOut
+         * @description A node that the replica cannot be placed on, and why.
          */
-        ProcessIn: {
+        RefusedNodeOut: {
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Reason */
+            reason: string;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * RefusedUpgradeOut
+         * @description A backend whose upgrade was refused, and why.
+         */
+        RefusedUpgradeOut: {
+            /** Backend */
+            backend: string;
+            /** Code */
+            code: string;
+            /** Message */
+            message: string;
+        };
+        /**
+         * RegisterIn
+         * @description `POST /api/node/register`: a worker registers its node, the first time and after every start.
+         */
+        RegisterIn: {
+            /**
+             * Address
+             * @default
+             */
+            address: string;
+            /** Architecture */
+            architecture?: string | null;
+            /** Available Disk */
+            available_disk?: number | null;
+            /** Available Ram */
+            available_ram?: number | null;
+            /** Available Vram */
+            available_vram?: number | null;
+            /** Boot Id */
+            boot_id: string;
+            /**
+             * Bus Public Key
+             * @description The worker's public nkey; the seed never leaves the machine.
+             */
+            bus_public_key?: string | null;
+            /** Capability */
+            capability?: string | null;
+            /** Cpu Cores */
+            cpu_cores?: number | null;
+            /** Cpu Threads */
+            cpu_threads?: number | null;
+            /**
+             * Credential
+             * @description The secret that the worker generated; only its hash is stored.
+             */
+            credential: string;
+            /** Gpu Compute Capability */
+            gpu_compute_capability?: string | null;
+            /** Gpu Vendor */
+            gpu_vendor?: string | null;
+            /** Gpus */
+            gpus?: components["schemas"]["GpuReport"][] | null;
+            /**
+             * Http Address
+             * @default
+             */
+            http_address: string;
+            /**
+             * Is Running Known
+             * @description False while the worker still checks the engines of its earlier process: no replica is removed before its first holdings report.
+             * @default true
+             */
+            is_running_known: boolean;
+            /** Labels */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Max Replicas Per Model
+             * @default 1
+             */
+            max_replicas_per_model: number;
+            /** Name */
+            name: string;
+            /**
+             * Node Type
+             * @default backend
+             */
+            node_type: string;
+            /**
+             * Running
+             * @description Engines of an earlier process of this worker that are ready: they keep serving.
+             */
+            running?: components["schemas"]["SurvivingEngineIn"][];
+            /** System */
+            system?: string | null;
+            /**
+             * Token
+             * @description A join token, if it is not sent as a bearer token.
+             */
+            token?: string | null;
+            /**
+             * Total Disk
+             * @description The filesystem of the models directory.
+             */
+            total_disk?: number | null;
+            /** Total Ram */
+            total_ram?: number | null;
+            /** Total Vram */
+            total_vram?: number | null;
+            /** Unified Memory */
+            unified_memory?: boolean | null;
+            /**
+             * Version
+             * @default
+             */
+            version: string;
+            /** Vram Budget */
+            vram_budget?: string | null;
+        };
+        /**
+         * RegisterOut
+         * @description The registered node, and its bus credential if it is approved.
+         */
+        RegisterOut: {
+            /**
+             * Api Token
+             * @description For agent nodes: an API key, sent only once.
+             */
+            api_token?: string | null;
+            /** Approved */
+            approved: boolean;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Heartbeat Interval S */
+            heartbeat_interval_s: number;
+            /** Id */
+            id: string;
+            /** Max Replicas Per Model */
+            max_replicas_per_model: number;
+            /** Name */
+            name: string;
+            /** Nats Jwt */
+            nats_jwt?: string | null;
+            /** Nats Jwt Expires In S */
+            nats_jwt_expires_in_s?: number | null;
+            /**
+             * Nats Url
+             * @description Address of the bus; absent while the node is pending.
+             */
+            nats_url?: string | null;
+            /** Node Type */
+            node_type: string;
+            /** Status */
+            status: string;
+            /**
+             * Ticket Key
+             * @description The public key that tickets of other nodes are checked with.
+             */
+            ticket_key?: string | null;
+        };
+        /**
+         * RenameIn
+         * @description Models to rename: old names to new ones; all or none.
+         */
+        RenameIn: {
+            /** Names */
+            names: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * ReplicaOut
+         * @description A replica on a node, with LocalAI's field names.
+         */
+        ReplicaOut: {
+            /** Address */
+            address: string;
+            /**
+             * Backend Type
+             * @description The backend of its engine.
+             * @default
+             */
+            backend_type: string;
+            /** Config Revision */
+            config_revision: string;
+            /** Created At */
+            created_at?: string | null;
+            /** Id */
+            id: string;
+            /** In Flight */
+            in_flight: number;
+            /** Last Used */
+            last_used: string | null;
+            /**
+             * Loading By
+             * @description The operation that is loading it; empty once it is loaded.
+             * @default
+             */
+            loading_by: string;
+            /** Model Name */
+            model_name: string;
+            /** Node Id */
+            node_id: string;
+            /** Replica Index */
+            replica_index: number;
+            /** State */
+            state: string;
+            /** Updated At */
+            updated_at?: string | null;
+        };
+        /**
+         * ReplicaSlotsIn
+         * @description How many replicas of one model a node may hold.
+         */
+        ReplicaSlotsIn: {
+            /** Value */
+            value: number;
+        };
+        /**
+         * ReplicaSlotsOut
+         * @description How many replicas of one model a node may hold, after a change.
+         */
+        ReplicaSlotsOut: {
+            /** Max Replicas Per Model */
+            max_replicas_per_model: number;
+            /**
+             * Reset
+             * @default false
+             */
+            reset: boolean;
+        };
+        /**
+         * RequestPaceOut
+         * @description Request rates of the last ten seconds and response times of the last minute, through all frontends.
+         */
+        RequestPaceOut: {
+            /**
+             * Errors Per S
+             * @description Errors that were not caused by the client.
+             * @default 0
+             */
+            errors_per_s: number;
+            first_byte_s?: components["schemas"]["QuantilePairOut"];
+            inter_token_s?: components["schemas"]["QuantilePairOut"];
+            /**
+             * Prompt Tokens Per S
+             * @default 0
+             */
+            prompt_tokens_per_s: number;
+            queue_s?: components["schemas"]["QuantilePairOut"];
+            /**
+             * Requests Per S
+             * @default 0
+             */
+            requests_per_s: number;
+            /**
+             * Tokens Per S
+             * @description Output tokens, including those of responses in progress.
+             * @default 0
+             */
+            tokens_per_s: number;
+        };
+        /**
+         * RerankIn
+         * @description A rerank request.
+         */
+        RerankIn: {
+            /** Documents */
+            documents: unknown[];
+            /**
+             * Model
+             * @description The name of a model, or one of its aliases.
+             */
+            model: string;
+            /** Query */
+            query: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * ResponseIn
+         * @description A request to the Responses API.
+         */
+        ResponseIn: {
+            /** Input */
+            input: string | {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Model
+             * @description The name of a model, or one of its aliases.
+             */
+            model: string;
+            /**
+             * Stream
+             * @description Stream the response as server-sent events.
+             * @default false
+             */
+            stream: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * RevisionDiffOut
+         * @description The differences between two revisions of a model.
+         */
+        RevisionDiffOut: {
+            /** Changes */
+            changes: string[];
+            /** Model */
+            model: string;
+            /** New */
+            new: number;
+            /** Old */
+            old: number;
+        };
+        /**
+         * RevisionOut
+         * @description One revision of a model's configuration.
+         */
+        RevisionOut: {
+            /**
+             * Changes
+             * @description Changes against the previous revision.
+             */
+            changes?: string[];
+            /** Config */
+            config: {
+                [key: string]: unknown;
+            };
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /**
+             * Note
+             * @default
+             */
+            note: string;
+            /** Number */
+            number: number;
+            /** Run Hash */
+            run_hash: string;
+        };
+        /**
+         * RollbackIn
+         * @description The revision of a model to go back to.
+         */
+        RollbackIn: {
+            /** Revision */
+            revision: number;
+        };
+        /**
+         * RotateIn
+         * @description A request to rotate a key: how long its old secret still works.
+         */
+        RotateIn: {
+            /**
+             * Grace S
+             * @description How long the old secret still works; null: it stops at once.
+             */
+            grace_s?: number | null;
+        };
+        /**
+         * RouteCandidateOut
+         * @description A replica that may get requests, with the numbers that routing goes by.
+         */
+        RouteCandidateOut: {
+            /** Breaker */
+            breaker: string;
+            /**
+             * Capacity
+             * @description Number of requests that it works on at the same time.
+             */
+            capacity: number;
+            /**
+             * Expected S
+             * @description Seconds until it would have served one more request; null: it takes no requests now.
+             */
+            expected_s: number | null;
+            /**
+             * Free Bytes
+             * @description Free memory of its node; the most free memory wins a tie.
+             */
+            free_bytes: number;
+            /**
+             * In Flight
+             * @description Requests in flight at the replica, from all frontends.
+             */
+            in_flight: number;
+            /**
+             * Is Learnt
+             * @description Whether the duration was measured; otherwise it is that of other replicas, or one second.
+             */
+            is_learnt: boolean;
+            /**
+             * Is Picked
+             * @description Whether it would get the next request.
+             */
+            is_picked: boolean;
+            /**
+             * Node
+             * @description Name of the node.
+             */
+            node: string;
+            /** Replica Id */
+            replica_id: string;
+            /**
+             * Seconds
+             * @description Duration of a response in seconds.
+             */
+            seconds: number;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
+         * RoutingExplanationOut
+         * @description Which replica would answer a request for a model now, and why.
+         */
+        RoutingExplanationOut: {
+            /**
+             * Answered By
+             * @description The frontend that responded. Each frontend decides by its own numbers.
+             */
+            answered_by: string;
+            /**
+             * Candidates
+             * @description Replicas, in the order in which they would be picked.
+             */
+            candidates: components["schemas"]["RouteCandidateOut"][];
+            /** Left Out */
+            left_out?: components["schemas"]["ExcludedReplicaOut"][];
+            /**
+             * Message
+             * @description The decision as a sentence.
+             */
+            message: string;
+            /** Model */
+            model: string;
+            /**
+             * Picked
+             * @description Id of the replica; null: the request would wait for its turn or for a load.
+             */
+            picked: string | null;
+            /** Policy */
+            policy: string;
+            /**
+             * Waiting
+             * @description Requests that already wait for this model at this frontend.
+             */
+            waiting: number;
+        };
+        /**
+         * RuleOut
+         * @description A placement and scaling rule of a model. `model_name`, `node_selector` and `spread_all` are LocalAI's field
+         *     names.
+         */
+        RuleOut: {
+            /**
+             * Max Replicas
+             * @description Maximum number of replicas; 0: no limit.
+             */
+            max_replicas: number;
+            /** Min Replicas */
+            min_replicas: number;
+            /** Model */
+            model: string;
+            /**
+             * Model Exists
+             * @description False: there is no model of this name yet.
+             * @default true
+             */
+            model_exists: boolean;
+            /** Model Name */
+            model_name: string;
+            /** Node Selector */
+            node_selector: {
+                [key: string]: string;
+            };
+            /**
+             * Route Policy
+             * @default
+             */
+            route_policy: string;
+            /** Selector */
+            selector: {
+                [key: string]: string;
+            };
+            /**
+             * Spread All
+             * @description One replica on every matching node.
+             */
+            spread_all: boolean;
+            /**
+             * Time Zone
+             * @default UTC
+             */
+            time_zone: string;
+            /**
+             * Unsatisfiable Ticks
+             * @default 0
+             */
+            unsatisfiable_ticks: number;
+            /**
+             * Unsatisfiable Until
+             * @description The rule cannot be met and is not retried before this time; read only.
+             */
+            unsatisfiable_until?: string | null;
+            /**
+             * Warnings
+             * @description Parts of the rule that are stored and have no effect yet.
+             */
+            warnings?: string[];
+            /** Windows */
+            windows?: {
+                [key: string]: unknown;
+            }[];
+        };
+        /**
+         * RunningProcessIn
+         * @description One running engine process, as a worker reports it.
+         */
+        RunningProcessIn: {
             /**
              * Address
              * @default
@@ -5285,7 +6168,7 @@ export interface components {
             restarts: number;
             /**
              * Revision
-             * @description The run hash that it was loaded with; empty if it was started by hand.
+             * @description Run hash of its load; empty if it was started by hand.
              * @default
              */
             revision: string;
@@ -5302,7 +6185,7 @@ export interface components {
             threads: number;
             /**
              * Ticket
-             * @description The ticket of its load; without one, a process that is not registered is ended.
+             * @description The ticket of its load; an unregistered process without one is stopped.
              * @default
              */
             ticket: string;
@@ -5314,487 +6197,19 @@ export interface components {
             /** Vram Bytes */
             vram_bytes?: number | null;
         };
-        /** ProcessOut */
-        ProcessOut: {
-            /** Address */
-            address: string;
-            /** Backend */
-            backend: string;
-            /**
-             * Cpu Percent
-             * @description Use of the processors just now; 100 is one of them.
-             */
-            cpu_percent?: number | null;
-            /** Key */
-            key: string;
-            /** Model */
-            model: string;
-            /** Pid */
-            pid: number;
-            /**
-             * Ram Bytes
-             * @description Resident memory of the process and its children.
-             */
-            ram_bytes?: number | null;
-            /** Replica */
-            replica: number;
-            /**
-             * Restarts
-             * @default 0
-             */
-            restarts: number;
-            /** State */
-            state: string;
-            /** Version */
-            version: string;
-            /** Vram Bytes */
-            vram_bytes?: number | null;
-        };
         /**
-         * RecordOut
-         * @description An operation that has ended.
+         * SavedModelOut
+         * @description The result of saving or deleting a model. `config_revision` and `pending_cleanup` are LocalAI's fields.
          */
-        RecordOut: {
-            /**
-             * Createdat
-             * Format: date-time
-             */
-            createdAt: string;
-            /** Createdby */
-            createdBy: string;
-            /** Error */
-            error?: string | null;
-            /** Errorcode */
-            errorCode?: string | null;
-            /** Finishedat */
-            finishedAt?: string | null;
-            /** Fullname */
-            fullName: string;
-            /** Id */
-            id: string;
-            /** Isbackend */
-            isBackend: boolean;
-            /** Isdeletion */
-            isDeletion: boolean;
-            /** Jobid */
-            jobID: string;
-            /** Kind */
-            kind: string;
-            /**
-             * Message
-             * @default
-             */
-            message: string;
-            /** Name */
-            name: string;
-            /**
-             * Nodecount
-             * @description How many nodes it was for; 0 if it ended before any was chosen.
-             * @default 0
-             */
-            nodeCount: number;
-            /** Nodeid */
-            nodeID?: string | null;
-            /** Nodename */
-            nodeName?: string | null;
-            /**
-             * Nodes
-             * @description Names of the nodes that it was for, as they were then; the first twenty.
-             */
-            nodes?: string[];
-            /**
-             * Outcome
-             * @description completed, failed, cancelled or superseded
-             */
-            outcome: string;
-            /** Startedat */
-            startedAt?: string | null;
-            /** State */
-            state: string;
-            /** Tasktype */
-            taskType: string;
-        };
-        /** RefreshOut */
-        RefreshOut: {
-            /**
-             * Galleries
-             * @description As they are known now; look again in a moment.
-             */
-            galleries: components["schemas"]["GalleryOut"][];
-            /** Message */
-            message: string;
-        };
-        /** RefusedOut */
-        RefusedOut: {
-            /** Backend */
-            backend: string;
-            /** Code */
-            code: string;
-            /** Message */
-            message: string;
-        };
-        /**
-         * RegisterIn
-         * @description `POST /api/node/register`: a worker presents itself, the first time and after every start.
-         */
-        RegisterIn: {
-            /**
-             * Address
-             * @default
-             */
-            address: string;
-            /** Architecture */
-            architecture?: string | null;
-            /** Available Disk */
-            available_disk?: number | null;
-            /** Available Ram */
-            available_ram?: number | null;
-            /** Available Vram */
-            available_vram?: number | null;
-            /** Boot Id */
-            boot_id: string;
-            /**
-             * Bus Public Key
-             * @description The worker's public nkey; the seed never leaves the machine.
-             */
-            bus_public_key?: string | null;
-            /** Capability */
-            capability?: string | null;
-            /** Cpu Cores */
-            cpu_cores?: number | null;
-            /** Cpu Threads */
-            cpu_threads?: number | null;
-            /**
-             * Credential
-             * @description The secret that the worker made for itself; only its hash is kept.
-             */
-            credential: string;
-            /** Gpu Compute Capability */
-            gpu_compute_capability?: string | null;
-            /** Gpu Vendor */
-            gpu_vendor?: string | null;
-            /** Gpus */
-            gpus?: components["schemas"]["Gpu"][] | null;
-            /**
-             * Http Address
-             * @default
-             */
-            http_address: string;
-            /**
-             * Is Running Known
-             * @description False while the worker still looks at the engines of its earlier process: no replica is removed, and its first report of holdings says which of them run.
-             * @default true
-             */
-            is_running_known: boolean;
-            /** Labels */
-            labels?: {
-                [key: string]: string;
-            };
-            /**
-             * Max Replicas Per Model
-             * @default 1
-             */
-            max_replicas_per_model: number;
-            /** Name */
-            name: string;
-            /**
-             * Node Type
-             * @default backend
-             */
-            node_type: string;
-            /**
-             * Running
-             * @description Engines that are ready and outlived an earlier process of this worker: they go on answering.
-             */
-            running?: components["schemas"]["SurvivorIn"][];
-            /** System */
-            system?: string | null;
-            /**
-             * Token
-             * @description A join token, if it is not sent as a bearer token.
-             */
-            token?: string | null;
-            /**
-             * Total Disk
-             * @description The filesystem behind the models directory.
-             */
-            total_disk?: number | null;
-            /** Total Ram */
-            total_ram?: number | null;
-            /** Total Vram */
-            total_vram?: number | null;
-            /** Unified Memory */
-            unified_memory?: boolean | null;
-            /**
-             * Version
-             * @default
-             */
-            version: string;
-            /** Vram Budget */
-            vram_budget?: string | null;
-        };
-        /** RegisterOut */
-        RegisterOut: {
-            /**
-             * Api Token
-             * @description For agent nodes: an API key, told once.
-             */
-            api_token?: string | null;
-            /** Approved */
-            approved: boolean;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Heartbeat Interval S */
-            heartbeat_interval_s: number;
-            /** Id */
-            id: string;
-            /** Max Replicas Per Model */
-            max_replicas_per_model: number;
-            /** Name */
-            name: string;
-            /** Nats Jwt */
-            nats_jwt?: string | null;
-            /** Nats Jwt Expires In S */
-            nats_jwt_expires_in_s?: number | null;
-            /**
-             * Nats Url
-             * @description Where the bus is; absent while the node is pending.
-             */
-            nats_url?: string | null;
-            /** Node Type */
-            node_type: string;
-            /** Status */
-            status: string;
-            /**
-             * Ticket Key
-             * @description The public key that tickets of other nodes are checked with.
-             */
-            ticket_key?: string | null;
-        };
-        /**
-         * RenameIn
-         * @description Old names to new ones; all or none.
-         */
-        RenameIn: {
-            /** Names */
-            names: {
-                [key: string]: string;
-            };
-        };
-        /** ReplicaOut */
-        ReplicaOut: {
-            /** Address */
-            address: string;
-            /**
-             * Backend Type
-             * @description The backend that its engine is of.
-             * @default
-             */
-            backend_type: string;
-            /** Config Revision */
-            config_revision: string;
-            /** Created At */
-            created_at?: string | null;
-            /** Id */
-            id: string;
-            /** In Flight */
-            in_flight: number;
-            /** Last Used */
-            last_used: string | null;
-            /**
-             * Loading By
-             * @description The operation that is loading it; empty once it is loaded.
-             * @default
-             */
-            loading_by: string;
-            /** Model Name */
-            model_name: string;
-            /** Node Id */
-            node_id: string;
-            /** Replica Index */
-            replica_index: number;
-            /** State */
-            state: string;
-            /** Updated At */
-            updated_at?: string | null;
-        };
-        /** RerankIn */
-        RerankIn: {
-            /** Documents */
-            documents: unknown[];
-            /**
-             * Model
-             * @description The name of a model, or one of its aliases.
-             */
-            model: string;
-            /** Query */
-            query: string;
-        } & {
-            [key: string]: unknown;
-        };
-        /** ResponseIn */
-        ResponseIn: {
-            /** Input */
-            input: string | {
-                [key: string]: unknown;
-            }[];
-            /**
-             * Model
-             * @description The name of a model, or one of its aliases.
-             */
-            model: string;
-            /**
-             * Stream
-             * @description Answer with server-sent events, a piece at a time.
-             * @default false
-             */
-            stream: boolean;
-        } & {
-            [key: string]: unknown;
-        };
-        /**
-         * RetryOut
-         * @description `operation` is the new one.
-         */
-        RetryOut: {
-            /**
-             * Deduplicated
-             * @default false
-             */
-            deduplicated: boolean;
-            /** Id */
-            id: string;
-            /** Message */
-            message: string;
-            operation: components["schemas"]["OperationOut"];
-            /**
-             * Success
-             * @default true
-             */
-            success: boolean;
-        };
-        /** RevisionOut */
-        RevisionOut: {
+        SavedModelOut: {
             /**
              * Changes
-             * @description Against the one before it.
-             */
-            changes?: string[];
-            /** Config */
-            config: {
-                [key: string]: unknown;
-            };
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Created By */
-            created_by: string;
-            /**
-             * Note
-             * @default
-             */
-            note: string;
-            /** Number */
-            number: number;
-            /** Run Hash */
-            run_hash: string;
-        };
-        /** RollbackIn */
-        RollbackIn: {
-            /** Revision */
-            revision: number;
-        };
-        /** RotateIn */
-        RotateIn: {
-            /**
-             * Grace S
-             * @description How long the old secret still works; null: it stops at once.
-             */
-            grace_s?: number | null;
-        };
-        /**
-         * RuleOut
-         * @description A rule. `model_name`, `node_selector` and `spread_all` are the ancestor's names for the same.
-         */
-        RuleOut: {
-            /**
-             * Max Replicas
-             * @description 0: no limit.
-             */
-            max_replicas: number;
-            /** Min Replicas */
-            min_replicas: number;
-            /** Model */
-            model: string;
-            /**
-             * Model Exists
-             * @description False: there is no model of this name yet.
-             * @default true
-             */
-            model_exists: boolean;
-            /** Model Name */
-            model_name: string;
-            /** Node Selector */
-            node_selector: {
-                [key: string]: string;
-            };
-            /**
-             * Route Policy
-             * @default
-             */
-            route_policy: string;
-            /** Selector */
-            selector: {
-                [key: string]: string;
-            };
-            /**
-             * Spread All
-             * @description One replica on every node that matches.
-             */
-            spread_all: boolean;
-            /**
-             * Time Zone
-             * @default UTC
-             */
-            time_zone: string;
-            /**
-             * Unsatisfiable Ticks
-             * @default 0
-             */
-            unsatisfiable_ticks: number;
-            /**
-             * Unsatisfiable Until
-             * @description Not tried again before; read only.
-             */
-            unsatisfiable_until?: string | null;
-            /**
-             * Warnings
-             * @description What of the rule is stored and has no effect yet.
-             */
-            warnings?: string[];
-            /** Windows */
-            windows?: {
-                [key: string]: unknown;
-            }[];
-        };
-        /**
-         * SavedOut
-         * @description What became of a model. The fields of the ancestor are `config_revision` and `pending_cleanup`.
-         */
-        SavedOut: {
-            /**
-             * Changes
-             * @description One line for each setting; none: no new revision.
+             * @description One line for each changed setting; none: no new revision.
              */
             changes?: string[];
             /**
              * Config Revision
-             * @description The run hash.
+             * @description Run hash of the configuration.
              */
             config_revision: string;
             /**
@@ -5811,7 +6226,7 @@ export interface components {
             name: string;
             /**
              * Pending Cleanup
-             * @description Replicas of the old revision are being ended.
+             * @description Replicas of the old revision are being stopped.
              * @default false
              */
             pending_cleanup: boolean;
@@ -5819,7 +6234,7 @@ export interface components {
             revision: number;
             /**
              * Stopped
-             * @description How many.
+             * @description Number of replicas that are stopped.
              * @default 0
              */
             stopped: number;
@@ -5832,54 +6247,63 @@ export interface components {
          * @enum {string}
          */
         Scope: "admin" | "operate" | "infer";
-        /** SettingOut */
+        /**
+         * SettingOut
+         * @description One setting of a frontend, with secrets masked.
+         */
         SettingOut: {
             /**
              * Is Live
-             * @description It can be changed while frontends run: `POST /api/settings`, unless `source` wins.
+             * @description Whether it can be changed while frontends run: `POST /api/settings`, unless `source` wins.
              * @default false
              */
             is_live: boolean;
             /**
              * Is Secret
-             * @description Its value is never told.
+             * @description The value is a secret and never shown.
              */
             is_secret: boolean;
             /** Name */
             name: string;
             /**
              * Section
-             * @description What it is about.
+             * @description Section of the setting.
              */
             section: string;
             /**
              * Sentence
-             * @description What it does.
+             * @description Description of the setting.
              */
             sentence: string;
             /**
              * Source
-             * @description Where it came from.
+             * @description Source of the value.
              */
             source: string;
             /**
              * Value
-             * @description As it would be written. Null: not set, and there is no default.
+             * @description Value as it would be written; null: not set, and there is no default.
              */
             value: string | null;
         };
-        /** SettingsOut */
+        /**
+         * SettingsOut
+         * @description The settings that a frontend runs with.
+         */
         SettingsOut: {
             /**
              * Answered By
-             * @description The frontend whose settings these are; others may have been given others.
+             * @description The frontend that these settings belong to; other frontends may have different ones.
              */
             answered_by: string;
             /** Settings */
             settings: components["schemas"]["SettingOut"][];
         };
-        /** SkippedOut */
-        SkippedOut: {
+        /**
+         * SkippedNodeOut
+         * @description A node that a planned operation leaves out, and why.
+         */
+        SkippedNodeOut: {
             /** Node Id */
             node_id: string;
             /** Node Name */
@@ -5887,26 +6311,14 @@ export interface components {
             /** Reason */
             reason: string;
         };
-        /** SlotsIn */
-        SlotsIn: {
-            /** Value */
-            value: number;
-        };
-        /** SlotsOut */
-        SlotsOut: {
-            /** Max Replicas Per Model */
-            max_replicas_per_model: number;
-            /**
-             * Reset
-             * @default false
-             */
-            reset: boolean;
-        };
-        /** SpeechIn */
+        /**
+         * SpeechIn
+         * @description A speech synthesis request.
+         */
         SpeechIn: {
             /**
              * Input
-             * @description What is to be spoken.
+             * @description Text to speak.
              */
             input: string;
             /**
@@ -5918,20 +6330,10 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * SpreadOut
-         * @description Seconds. Null: nothing of the kind happened in the last minute.
+         * StartedEngineOut
+         * @description The worker's job that starts an engine process.
          */
-        SpreadOut: {
-            /** P50 */
-            p50?: number | null;
-            /** P95 */
-            p95?: number | null;
-        };
-        /**
-         * StartedOut
-         * @description The worker has the job; `state` is where it is.
-         */
-        StartedOut: {
+        StartedEngineOut: {
             /** Jobid */
             jobID: string;
             /**
@@ -5945,10 +6347,10 @@ export interface components {
             state: string;
         };
         /**
-         * StartIn
-         * @description Run an engine on a node. Without a model it is only tried out.
+         * StartEngineIn
+         * @description An engine process to start on a node. Without a model the backend is only tried out.
          */
-        StartIn: {
+        StartEngineIn: {
             /** Backend */
             backend: string;
             /**
@@ -5973,37 +6375,14 @@ export interface components {
             /** Threads */
             threads?: number | null;
         };
-        /** StepOut */
-        StepOut: {
-            /**
-             * Action
-             * @description create, change, remove or same
-             */
-            action: string;
-            /** Changes */
-            changes?: string[];
-            /**
-             * Kind
-             * @description model, rule, labels, replica slots, VRAM budget, models gallery or backends gallery
-             */
-            kind: string;
-            /** Name */
-            name: string;
-            /**
-             * Stopped
-             * @description Replicas that end because of it.
-             * @default 0
-             */
-            stopped: number;
-        };
         /**
-         * StopIn
-         * @description Exactly one of the three.
+         * StopEnginesIn
+         * @description Which engine processes of a node to stop: exactly one of `backend`, `key` and `all`.
          */
-        StopIn: {
+        StopEnginesIn: {
             /**
              * All
-             * @description Everything that runs there.
+             * @description Stop all engines on the node.
              * @default false
              */
             all: boolean;
@@ -6025,22 +6404,28 @@ export interface components {
              */
             key: string;
         };
-        /** StoppedOut */
-        StoppedOut: {
+        /**
+         * StoppedEnginesOut
+         * @description The engine processes that were stopped, and those that could not be.
+         */
+        StoppedEnginesOut: {
             /** Message */
             message: string;
             /**
              * Stopped
-             * @description Have ended.
+             * @description Processes that have ended.
              */
             stopped: string[];
             /**
              * Survivors
-             * @description Could not be ended and go on running.
+             * @description Processes that could not be stopped and still run.
              */
             survivors?: string[];
         };
-        /** StoredFileOut */
+        /**
+         * StoredFileOut
+         * @description One file of a model, with its checksum and size.
+         */
         StoredFileOut: {
             /** Path */
             path: string;
@@ -6051,64 +6436,37 @@ export interface components {
         };
         /**
          * StrategyIn
-         * @description How a fan-out goes over its nodes.
+         * @description How an operation rolls out over its nodes: waves, and what happens after a failure.
          */
         StrategyIn: {
             /**
              * Deadline
-             * @description How long an absent node may owe it: 90s, 30m, 1h, 7d. Absent: for ever.
+             * @description How long the change may stay pending on offline nodes: 90s, 30m, 1h, 7d. Absent: no limit.
              */
             deadline?: string | null;
             /**
              * Rollback
-             * @description After a failure changed nodes go back to what they had.
+             * @description After a failure, roll changed nodes back.
              * @default false
              */
             rollback: boolean;
             /**
              * Stop On Failure
-             * @description After a failure later waves are not begun.
+             * @description Start no further wave after a failure.
              * @default false
              */
             stop_on_failure: boolean;
             /**
              * Waves
-             * @description How many nodes each wave has; the last number repeats. Empty: all at once.
+             * @description Number of nodes in each wave; the last number repeats. Empty: all at once.
              */
             waves?: number[];
         };
-        /** SumsOut */
-        SumsOut: {
-            /**
-             * Cached Tokens
-             * @description Of the prompts' tokens, those that engines had in their cache.
-             */
-            cached_tokens: number;
-            /** Completion Tokens */
-            completion_tokens: number;
-            /**
-             * Errors
-             * @description Of these, those that ended with an error.
-             */
-            errors: number;
-            /**
-             * Estimated Tokens
-             * @description Of the answers' tokens, those that were counted by events, because the engine did not tell.
-             */
-            estimated_tokens: number;
-            /** Prompt Tokens */
-            prompt_tokens: number;
-            /**
-             * Requests
-             * @description Those that reached a replica, or failed in the gateway or the engine.
-             */
-            requests: number;
-        };
         /**
-         * SurvivorIn
-         * @description An engine that outlived the worker which started it.
+         * SurvivingEngineIn
+         * @description An engine that outlived the worker process which started it.
          */
-        SurvivorIn: {
+        SurvivingEngineIn: {
             /** Address */
             address: string;
             /** Model */
@@ -6122,32 +6480,10 @@ export interface components {
             revision: string;
         };
         /**
-         * SystemOut
-         * @description What is installed and loaded in this cluster.
+         * TargetDetailOut
+         * @description One node of an operation with all details.
          */
-        SystemOut: {
-            /**
-             * Backends
-             * @description Names of the backends that a node has.
-             */
-            backends: string[];
-            /** Loaded Models */
-            loaded_models: components["schemas"]["LoadedModelOut"][];
-        };
-        /**
-         * TakenOut
-         * @description What a report of a worker changed: keys of processes.
-         */
-        TakenOut: {
-            /** Adopted */
-            adopted?: string[];
-            /** Removed */
-            removed?: string[];
-            /** Stopping */
-            stopping?: string[];
-        };
-        /** TargetInFull */
-        TargetInFull: {
+        TargetDetailOut: {
             /**
              * Attempt
              * @default 0
@@ -6155,7 +6491,7 @@ export interface components {
             attempt: number;
             /**
              * Begun
-             * @description Whether its worker was ever told.
+             * @description Whether the command was sent to its worker.
              * @default true
              */
             begun: boolean;
@@ -6189,7 +6525,7 @@ export interface components {
             is_rollback: boolean;
             /**
              * Job Id
-             * @description The worker's own unit of work.
+             * @description Id of the worker's job.
              */
             job_id: string;
             /** Node Id */
@@ -6215,12 +6551,12 @@ export interface components {
             state: string;
             /**
              * Status
-             * @description The ancestor's word: queued, downloading, running_on_worker, success, error; else as `state`.
+             * @description LocalAI's word: queued, downloading, running_on_worker, success, error; otherwise as `state`.
              */
             status: string;
             /**
              * Stop Wanted
-             * @description The worker has still to be told to stop.
+             * @description The worker has not got the command to stop yet.
              * @default false
              */
             stop_wanted: boolean;
@@ -6228,7 +6564,7 @@ export interface components {
             total?: number | null;
             /**
              * Version
-             * @description The version that it is to have.
+             * @description The version that the node gets.
              * @default
              */
             version: string;
@@ -6240,7 +6576,7 @@ export interface components {
         };
         /**
          * TargetOut
-         * @description One node of an operation.
+         * @description One node of an operation, with its progress.
          */
         TargetOut: {
             /**
@@ -6250,7 +6586,7 @@ export interface components {
             attempt: number;
             /**
              * Begun
-             * @description Whether its worker was ever told.
+             * @description Whether the command was sent to its worker.
              * @default true
              */
             begun: boolean;
@@ -6290,14 +6626,14 @@ export interface components {
             state: string;
             /**
              * Status
-             * @description The ancestor's word: queued, downloading, running_on_worker, success, error; else as `state`.
+             * @description LocalAI's word: queued, downloading, running_on_worker, success, error; otherwise as `state`.
              */
             status: string;
             /** Total */
             total?: number | null;
             /**
              * Version
-             * @description The version that it is to have.
+             * @description The version that the node gets.
              * @default
              */
             version: string;
@@ -6309,27 +6645,30 @@ export interface components {
         };
         /**
          * TargetsIn
-         * @description On which nodes, and how over them.
+         * @description The nodes that an operation is for, and how it rolls out over them.
          */
         TargetsIn: {
             /**
              * Nodes
-             * @description Names or ids. Absent: every node that may have it.
+             * @description Names or ids of nodes. Absent: all suitable nodes.
              */
             nodes?: string[] | null;
             strategy?: components["schemas"]["StrategyIn"];
         };
-        /** TokenIn */
+        /**
+         * TokenIn
+         * @description A join token to create.
+         */
         TokenIn: {
             /**
              * Approves
-             * @description Machines that join with it are approved at once.
+             * @description Machines that join with it are approved automatically.
              * @default false
              */
             approves: boolean;
             /**
              * Expires In S
-             * @description null: it does not expire
+             * @description Lifetime in seconds; null: it does not expire.
              * @default 86400
              */
             expires_in_s: number | null;
@@ -6345,46 +6684,10 @@ export interface components {
              */
             name: string;
         };
-        /** TokenMade */
-        TokenMade: {
-            /** Approves */
-            approves: boolean;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Created By */
-            created_by: string;
-            /** Expires At */
-            expires_at: string | null;
-            /** Id */
-            id: string;
-            /** Max Uses */
-            max_uses: number | null;
-            /** Name */
-            name: string;
-            /**
-             * Prefix
-             * @description The first characters, to tell tokens apart.
-             */
-            prefix: string;
-            /** Revoked At */
-            revoked_at: string | null;
-            /**
-             * State
-             * @description active, used_up, expired or revoked
-             */
-            state: string;
-            /**
-             * Token
-             * @description The secret. It is not shown again.
-             */
-            token: string;
-            /** Uses */
-            uses: number;
-        };
-        /** TokenOut */
+        /**
+         * TokenOut
+         * @description A join token, without its secret.
+         */
         TokenOut: {
             /** Approves */
             approves: boolean;
@@ -6420,107 +6723,59 @@ export interface components {
         };
         /**
          * UnloadIn
-         * @description End replicas.
+         * @description Replicas of a model to end.
          */
         UnloadIn: {
             /**
              * Delete Files
-             * @description These nodes also remove their copies of the files. The model stays.
+             * @description Also delete the copies of its files on these nodes. The model stays.
              * @default false
              */
             delete_files: boolean;
             /**
              * Force
-             * @description Do not wait for what is being answered.
+             * @description Do not wait for requests in flight.
              * @default false
              */
             force: boolean;
             /**
              * Nodes
-             * @description Names or ids of nodes; absent: everywhere.
+             * @description Names or ids of nodes; absent: all nodes.
              */
             nodes?: string[] | null;
         };
-        /** UpgradeOut */
-        UpgradeOut: {
-            /**
-             * Available Digest
-             * @default
-             */
-            available_digest: string;
-            /**
-             * Available Version
-             * @default
-             */
-            available_version: string;
-            /** Backend Name */
-            backend_name: string;
-            /**
-             * Installed Digest
-             * @default
-             */
-            installed_digest: string;
-            /**
-             * Installed Version
-             * @description What most nodes have.
-             * @default
-             */
-            installed_version: string;
-            /** Node Drift */
-            node_drift?: components["schemas"]["DriftOut"][];
-            /**
-             * Nodes
-             * @description Nodes that are behind. None: nodes differ, and no gallery has more.
-             */
-            nodes?: components["schemas"]["NodeUpgradeOut"][];
-            /**
-             * Summary
-             * @description Which version is the newest, and which nodes have another one.
-             * @default
-             */
-            summary: string;
+        /**
+         * UploadedFileOut
+         * @description A file that was uploaded completely and verified.
+         */
+        UploadedFileOut: {
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
         };
         /**
-         * UpgradesAppliedOut
-         * @description One operation for each backend that had an upgrade.
+         * UsageFormat
+         * @description Names the formats of a usage report.
+         * @enum {string}
          */
-        UpgradesAppliedOut: {
-            /** Operations */
-            operations: components["schemas"]["AdmittedOut"][];
-            /** Refused */
-            refused?: components["schemas"]["RefusedOut"][];
-        };
+        UsageFormat: "json" | "csv";
         /**
-         * UriIn
-         * @description The ancestor's body of `POST /models/import-uri`.
+         * UsageOut
+         * @description A usage report: rows and their total.
          */
-        UriIn: {
-            /**
-             * Backend
-             * @default
-             */
-            backend: string;
-            /**
-             * Name
-             * @default
-             */
-            name: string;
-            /** Uri */
-            uri: string;
-        };
-        /** UsageOut */
         UsageOut: {
             /** By */
             by: string[];
             /**
              * Is Cut
-             * @description There are more rows; as CSV all of them are told.
+             * @description There are more rows; the CSV form has all of them.
              * @default false
              */
             is_cut: boolean;
             /**
              * Rows
-             * @description In the order of what they are told by.
+             * @description Rows, sorted by the fields that they are grouped by.
              */
             rows: components["schemas"]["UsageRowOut"][];
             /**
@@ -6528,23 +6783,26 @@ export interface components {
              * Format: date-time
              */
             since: string;
-            total: components["schemas"]["SumsOut"];
+            total: components["schemas"]["UsageSumsOut"];
             /**
              * Until
-             * @description Absent: until now.
+             * @description End of the report; absent: now.
              */
             until?: string | null;
         };
-        /** UsageRowOut */
+        /**
+         * UsageRowOut
+         * @description Sums of usage for one key, model, user, call, node or time.
+         */
         UsageRowOut: {
             /**
              * At
-             * @description The beginning of the day or hour, in UTC.
+             * @description Start of the day or hour, in UTC.
              */
             at?: string | null;
             /**
              * Cached Tokens
-             * @description Of the prompts' tokens, those that engines had in their cache.
+             * @description Prompt tokens that engines had in their cache.
              */
             cached_tokens: number;
             /** Call */
@@ -6553,12 +6811,12 @@ export interface components {
             completion_tokens: number;
             /**
              * Errors
-             * @description Of these, those that ended with an error.
+             * @description Requests that ended with an error.
              */
             errors: number;
             /**
              * Estimated Tokens
-             * @description Of the answers' tokens, those that were counted by events, because the engine did not tell.
+             * @description Output tokens that were estimated from stream events, because the engine did not report them.
              */
             estimated_tokens: number;
             /**
@@ -6572,35 +6830,71 @@ export interface components {
             model?: string | null;
             /**
              * Node
-             * @description The name that it had then; empty: no node was reached.
+             * @description Name of the node at that time; empty: no node was reached.
              */
             node?: string | null;
             /** Prompt Tokens */
             prompt_tokens: number;
             /**
              * Requests
-             * @description Those that reached a replica, or failed in the gateway or the engine.
+             * @description Requests that reached a replica, or failed in the gateway or the engine.
              */
             requests: number;
             /** User */
             user?: string | null;
         };
-        /** UserIn */
+        /**
+         * UsageSumsOut
+         * @description Sums of requests, errors and tokens.
+         */
+        UsageSumsOut: {
+            /**
+             * Cached Tokens
+             * @description Prompt tokens that engines had in their cache.
+             */
+            cached_tokens: number;
+            /** Completion Tokens */
+            completion_tokens: number;
+            /**
+             * Errors
+             * @description Requests that ended with an error.
+             */
+            errors: number;
+            /**
+             * Estimated Tokens
+             * @description Output tokens that were estimated from stream events, because the engine did not report them.
+             */
+            estimated_tokens: number;
+            /** Prompt Tokens */
+            prompt_tokens: number;
+            /**
+             * Requests
+             * @description Requests that reached a replica, or failed in the gateway or the engine.
+             */
+            requests: number;
+        };
+        /**
+         * UserIn
+         * @description A user to create.
+         */
         UserIn: {
             /** Name */
             name: string;
             /**
              * Password
-             * @description Without one they hold keys, but cannot log in.
+             * @description Without a password the user can have keys, but cannot sign in with a name.
              */
             password?: string | null;
             /**
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
              * @default infer
              */
             scope: components["schemas"]["Scope"];
         };
-        /** UserOut */
+        /**
+         * UserOut
+         * @description A user, without the password.
+         */
         UserOut: {
             /**
              * Created At
@@ -6617,36 +6911,39 @@ export interface components {
             id: string;
             /**
              * Issuer
-             * @description The provider that vouches for them; empty: none.
+             * @description The OpenID Connect provider of the user; empty: none.
              */
             issuer: string;
             /** Name */
             name: string;
             /**
              * Scope
-             * @description admin: everything; operate: nodes, engines, models, operations; infer: ask models
+             * @description admin: everything; operate: nodes, engines, models, operations; infer: inference only
              */
             scope: string;
         };
         /**
          * UserPatch
-         * @description What shall be different; what is left out stays.
+         * @description A change of a user; a field that is left out stays.
          */
         UserPatch: {
             /**
              * Disabled
-             * @description Their keys and sessions stop at once.
+             * @description Disabling a user stops their keys and sessions at once.
              */
             disabled?: boolean | null;
             /**
              * Password
-             * @description Ends the sessions of the old one.
+             * @description Setting a password ends the sessions of the old one.
              */
             password?: string | null;
-            /** @description admin: everything; operate: nodes, engines, models, operations; infer: ask models */
+            /** @description admin: everything; operate: nodes, engines, models, operations; infer: inference only */
             scope?: components["schemas"]["Scope"] | null;
         };
-        /** VariantOut */
+        /**
+         * VariantOut
+         * @description A variant of a gallery entry, with whether it fits on the nodes.
+         */
         VariantOut: {
             /** Backend */
             backend: string;
@@ -6666,7 +6963,10 @@ export interface components {
              */
             reason: string;
         };
-        /** VariantsOut */
+        /**
+         * VariantsOut
+         * @description The variants of a gallery entry, and the one that would be chosen.
+         */
         VariantsOut: {
             /** Auto Selected */
             auto_selected: string;
@@ -6676,47 +6976,35 @@ export interface components {
             warnings?: string[];
         };
         /**
-         * VictimOut
-         * @description A replica that would have to go.
+         * VramBudgetIn
+         * @description How much VRAM of a node may be used.
          */
-        VictimOut: {
-            /** Index */
-            index: number;
-            /** Model */
-            model: string;
-            /** Node Id */
-            node_id: string;
+        VramBudgetIn: {
+            /** Value */
+            value: string;
         };
-        /** WaysOut */
-        WaysOut: {
-            /** Password */
-            password: boolean;
+        /**
+         * VramBudgetOut
+         * @description How much VRAM of a node may be used, after a change.
+         */
+        VramBudgetOut: {
             /**
-             * Provider
-             * @description Who vouches for people who begin at /api/session/oidc; null: nobody.
-             */
-            provider: string | null;
-        };
-        /** WishIn */
-        WishIn: {
-            /**
-             * Ignore Capability
-             * @description Also where the hardware does not ask for it.
+             * Reset
              * @default false
              */
-            ignore_capability: boolean;
-            /**
-             * Nodes
-             * @description Names or ids. Absent: every node that may have it.
-             */
-            nodes?: string[] | null;
-            strategy?: components["schemas"]["StrategyIn"];
-            /**
-             * Version
-             * @description Empty: the newest.
-             * @default
-             */
-            version: string;
+            reset: boolean;
+            /** Vram Budget */
+            vram_budget: string;
+            /** Vram Budget Bytes */
+            vram_budget_bytes?: number | null;
+        };
+        /**
+         * WorkerBootIn
+         * @description Which process of a worker sends a request about its own node.
+         */
+        WorkerBootIn: {
+            /** Boot Id */
+            boot_id?: string | null;
         };
     };
     responses: never;
@@ -6725,191 +7013,191 @@ export interface components {
     headers: never;
     pathItems: never;
 }
-export type ActionOut = components['schemas']['ActionOut'];
-export type AdmittedOut = components['schemas']['AdmittedOut'];
-export type AnswerOut = components['schemas']['AnswerOut'];
-export type ApplyIn = components['schemas']['ApplyIn'];
+export type AppliedUpgradesOut = components['schemas']['AppliedUpgradesOut'];
+export type ApplyBackendIn = components['schemas']['ApplyBackendIn'];
 export type ApplyModelIn = components['schemas']['ApplyModelIn'];
-export type ApproveIn = components['schemas']['ApproveIn'];
-export type ApproveOut = components['schemas']['ApproveOut'];
-export type AskedModelOut = components['schemas']['AskedModelOut'];
+export type ApprovedNodeOut = components['schemas']['ApprovedNodeOut'];
+export type ApproveNodeIn = components['schemas']['ApproveNodeIn'];
+export type AssignmentOut = components['schemas']['AssignmentOut'];
 export type AuditEntryOut = components['schemas']['AuditEntryOut'];
 export type AuditOut = components['schemas']['AuditOut'];
+export type BackendChangeIn = components['schemas']['BackendChangeIn'];
+export type BackendGarbageItemOut = components['schemas']['BackendGarbageItemOut'];
+export type BackendGarbageOut = components['schemas']['BackendGarbageOut'];
+export type BackendInstallationOut = components['schemas']['BackendInstallationOut'];
+export type BackendOperationOut = components['schemas']['BackendOperationOut'];
+export type BackendPlanOut = components['schemas']['BackendPlanOut'];
 export type BackendsReportIn = components['schemas']['BackendsReportIn'];
-export type BootIn = components['schemas']['BootIn'];
-export type BudgetIn = components['schemas']['BudgetIn'];
-export type BudgetOut = components['schemas']['BudgetOut'];
+export type BackendUpgradeOut = components['schemas']['BackendUpgradeOut'];
 export type BuildOut = components['schemas']['BuildOut'];
-export type CandidateOut = components['schemas']['CandidateOut'];
-export type CapabilitiesListOut = components['schemas']['CapabilitiesListOut'];
-export type CapabilitiesOut = components['schemas']['CapabilitiesOut'];
+export type BusCredentialsIn = components['schemas']['BusCredentialsIn'];
+export type BusCredentialsOut = components['schemas']['BusCredentialsOut'];
+export type CallerOut = components['schemas']['CallerOut'];
 export type CatalogEntryOut = components['schemas']['CatalogEntryOut'];
 export type CatalogPageOut = components['schemas']['CatalogPageOut'];
 export type ChatIn = components['schemas']['ChatIn'];
-export type ClearedOut = components['schemas']['ClearedOut'];
-export type ClusterNode = components['schemas']['ClusterNode'];
+export type ClearedHistoryOut = components['schemas']['ClearedHistoryOut'];
+export type ClusterNodeOut = components['schemas']['ClusterNodeOut'];
 export type ClusterOut = components['schemas']['ClusterOut'];
-export type CollectedFileOut = components['schemas']['CollectedFileOut'];
-export type CollectedItemOut = components['schemas']['CollectedItemOut'];
-export type CollectedOut = components['schemas']['CollectedOut'];
 export type CompletionIn = components['schemas']['CompletionIn'];
-export type Condition = components['schemas']['Condition'];
 export type CopyCheckOut = components['schemas']['CopyCheckOut'];
-export type CredentialsIn = components['schemas']['CredentialsIn'];
-export type CredentialsOut = components['schemas']['CredentialsOut'];
-export type DiffOut = components['schemas']['DiffOut'];
-export type DriftOut = components['schemas']['DriftOut'];
+export type CreatedKeyOut = components['schemas']['CreatedKeyOut'];
+export type CreatedTokenOut = components['schemas']['CreatedTokenOut'];
+export type DependencyOut = components['schemas']['DependencyOut'];
 export type EmbeddingsIn = components['schemas']['EmbeddingsIn'];
+export type EndedOperationOut = components['schemas']['EndedOperationOut'];
+export type EngineLogLineOut = components['schemas']['EngineLogLineOut'];
+export type EngineLogOut = components['schemas']['EngineLogOut'];
+export type EngineMemoryOut = components['schemas']['EngineMemoryOut'];
+export type EngineMonitorOut = components['schemas']['EngineMonitorOut'];
+export type EngineProcessOut = components['schemas']['EngineProcessOut'];
+export type EngineResponseOut = components['schemas']['EngineResponseOut'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorOut = components['schemas']['ErrorOut'];
-export type EstimateOut = components['schemas']['EstimateOut'];
-export type ExplainIn = components['schemas']['ExplainIn'];
-export type ExplainOut = components['schemas']['ExplainOut'];
-export type ExternalIn = components['schemas']['ExternalIn'];
+export type EvictionVictimOut = components['schemas']['EvictionVictimOut'];
+export type ExcludedReplicaOut = components['schemas']['ExcludedReplicaOut'];
+export type ExplainRoutingIn = components['schemas']['ExplainRoutingIn'];
+export type ExternalBackendIn = components['schemas']['ExternalBackendIn'];
+export type FileGarbageOut = components['schemas']['FileGarbageOut'];
+export type FileHolderOut = components['schemas']['FileHolderOut'];
 export type FileOut = components['schemas']['FileOut'];
-export type FilesCollectedOut = components['schemas']['FilesCollectedOut'];
 export type FilesOut = components['schemas']['FilesOut'];
-export type FileTakenOut = components['schemas']['FileTakenOut'];
-export type FittingOut = components['schemas']['FittingOut'];
-export type FleetOut = components['schemas']['FleetOut'];
-export type Format = components['schemas']['Format'];
+export type FittingNodeOut = components['schemas']['FittingNodeOut'];
+export type FleetChangeOut = components['schemas']['FleetChangeOut'];
+export type FleetChangesOut = components['schemas']['FleetChangesOut'];
 export type FrontendOut = components['schemas']['FrontendOut'];
 export type GalleryModelOut = components['schemas']['GalleryModelOut'];
 export type GalleryOut = components['schemas']['GalleryOut'];
 export type GalleryPageOut = components['schemas']['GalleryPageOut'];
-export type Gpu = components['schemas']['Gpu'];
+export type GalleryRefreshOut = components['schemas']['GalleryRefreshOut'];
+export type GarbageFileOut = components['schemas']['GarbageFileOut'];
+export type GpuReport = components['schemas']['GpuReport'];
 export type HeartbeatIn = components['schemas']['HeartbeatIn'];
 export type HeartbeatOut = components['schemas']['HeartbeatOut'];
 export type HeldBlobIn = components['schemas']['HeldBlobIn'];
 export type HeldFileIn = components['schemas']['HeldFileIn'];
 export type HeldModelIn = components['schemas']['HeldModelIn'];
-export type HistoryOut = components['schemas']['HistoryOut'];
-export type HolderOut = components['schemas']['HolderOut'];
+export type HistorySeriesOut = components['schemas']['HistorySeriesOut'];
 export type HoldingsIn = components['schemas']['HoldingsIn'];
+export type HoldingsResultOut = components['schemas']['HoldingsResultOut'];
 export type ImageIn = components['schemas']['ImageIn'];
+export type ImportUriIn = components['schemas']['ImportUriIn'];
+export type InstallBackendIn = components['schemas']['InstallBackendIn'];
+export type InstalledBackendIn = components['schemas']['InstalledBackendIn'];
 export type InstalledBackendOut = components['schemas']['InstalledBackendOut'];
-export type InstalledIn = components['schemas']['InstalledIn'];
-export type InstalledOn = components['schemas']['InstalledOn'];
-export type InstallIn = components['schemas']['InstallIn'];
+export type InstalledSystemOut = components['schemas']['InstalledSystemOut'];
 export type InstallModelIn = components['schemas']['InstallModelIn'];
-export type IntentOut = components['schemas']['IntentOut'];
-export type JobOut = components['schemas']['JobOut'];
 export type JoinOut = components['schemas']['JoinOut'];
 export type KeyIn = components['schemas']['KeyIn'];
-export type KeyMade = components['schemas']['KeyMade'];
 export type KeyOut = components['schemas']['KeyOut'];
 export type KeyPatch = components['schemas']['KeyPatch'];
-export type KnownOut = components['schemas']['KnownOut'];
+export type KnownBackendOut = components['schemas']['KnownBackendOut'];
 export type LeaderOut = components['schemas']['LeaderOut'];
-export type LeftOutOut = components['schemas']['LeftOutOut'];
 export type LimitIn = components['schemas']['LimitIn'];
 export type LimitOut = components['schemas']['LimitOut'];
-export type LiveModel = components['schemas']['LiveModel'];
+export type LiveModelOut = components['schemas']['LiveModelOut'];
 export type LiveOut = components['schemas']['LiveOut'];
-export type LiveReplica = components['schemas']['LiveReplica'];
-export type LoadedModelOut = components['schemas']['LoadedModelOut'];
-export type LoadedOnOut = components['schemas']['LoadedOnOut'];
+export type LiveReplicaOut = components['schemas']['LiveReplicaOut'];
+export type LoadedReplicaOut = components['schemas']['LoadedReplicaOut'];
 export type LoadIn = components['schemas']['LoadIn'];
+export type LoadPlanIn = components['schemas']['LoadPlanIn'];
 export type LoadPlanOut = components['schemas']['LoadPlanOut'];
 export type LoadStatusOut = components['schemas']['LoadStatusOut'];
+export type LocalAiJobOut = components['schemas']['LocalAiJobOut'];
 export type LoginIn = components['schemas']['LoginIn'];
-export type LogLineOut = components['schemas']['LogLineOut'];
-export type LogOut = components['schemas']['LogOut'];
-export type MemoryInfoOut = components['schemas']['MemoryInfoOut'];
-export type MeOut = components['schemas']['MeOut'];
+export type LoginMethodsOut = components['schemas']['LoginMethodsOut'];
+export type MemoryEstimateOut = components['schemas']['MemoryEstimateOut'];
 export type MessageOut = components['schemas']['MessageOut'];
+export type ModelCapabilitiesListOut = components['schemas']['ModelCapabilitiesListOut'];
+export type ModelCapabilitiesOut = components['schemas']['ModelCapabilitiesOut'];
 export type ModelNameIn = components['schemas']['ModelNameIn'];
-export type ModelObject = components['schemas']['ModelObject'];
+export type ModelNodeOut = components['schemas']['ModelNodeOut'];
+export type ModelOperationOut = components['schemas']['ModelOperationOut'];
 export type ModelOut = components['schemas']['ModelOut'];
 export type ModelPlanOut = components['schemas']['ModelPlanOut'];
-export type ModelsOut = components['schemas']['ModelsOut'];
-export type MonitoredProcessOut = components['schemas']['MonitoredProcessOut'];
-export type MonitorOut = components['schemas']['MonitorOut'];
-export type NodeBackendIn = components['schemas']['NodeBackendIn'];
+export type ModelReplicaOut = components['schemas']['ModelReplicaOut'];
+export type NodeBackendChangeIn = components['schemas']['NodeBackendChangeIn'];
+export type NodeBackendInstallIn = components['schemas']['NodeBackendInstallIn'];
 export type NodeBackendOut = components['schemas']['NodeBackendOut'];
-export type NodeInstallIn = components['schemas']['NodeInstallIn'];
+export type NodeConditionOut = components['schemas']['NodeConditionOut'];
+export type NodeDriftOut = components['schemas']['NodeDriftOut'];
+export type NodeEngineProcessOut = components['schemas']['NodeEngineProcessOut'];
 export type NodeModelIn = components['schemas']['NodeModelIn'];
 export type NodeOut = components['schemas']['NodeOut'];
+export type NodeProbeOut = components['schemas']['NodeProbeOut'];
 export type NodeUpgradeOut = components['schemas']['NodeUpgradeOut'];
-export type NoteOut = components['schemas']['NoteOut'];
-export type NotThereOut = components['schemas']['NotThereOut'];
-export type OperationInFull = components['schemas']['OperationInFull'];
+export type OpenAiModelListOut = components['schemas']['OpenAiModelListOut'];
+export type OpenAiModelOut = components['schemas']['OpenAiModelOut'];
+export type OperationActionOut = components['schemas']['OperationActionOut'];
+export type OperationDetailOut = components['schemas']['OperationDetailOut'];
+export type OperationHistoryOut = components['schemas']['OperationHistoryOut'];
+export type OperationNoteOut = components['schemas']['OperationNoteOut'];
 export type OperationOut = components['schemas']['OperationOut'];
+export type OperationRetryOut = components['schemas']['OperationRetryOut'];
 export type OperationsOut = components['schemas']['OperationsOut'];
-export type PaceOut = components['schemas']['PaceOut'];
-export type PartOut = components['schemas']['PartOut'];
-export type PastOut = components['schemas']['PastOut'];
-export type PlacedOut = components['schemas']['PlacedOut'];
-export type PlaceOut = components['schemas']['PlaceOut'];
-export type PlanIn = components['schemas']['PlanIn'];
+export type PlacementOut = components['schemas']['PlacementOut'];
 export type PlannedNodeOut = components['schemas']['PlannedNodeOut'];
-export type PlanOut = components['schemas']['PlanOut'];
 export type PrefetchEntryOut = components['schemas']['PrefetchEntryOut'];
 export type PrefetchIn = components['schemas']['PrefetchIn'];
 export type PrefetchOut = components['schemas']['PrefetchOut'];
-export type ProbeOut = components['schemas']['ProbeOut'];
-export type ProcessIn = components['schemas']['ProcessIn'];
-export type ProcessOut = components['schemas']['ProcessOut'];
-export type RecordOut = components['schemas']['RecordOut'];
-export type RefreshOut = components['schemas']['RefreshOut'];
-export type RefusedOut = components['schemas']['RefusedOut'];
+export type QuantilePairOut = components['schemas']['QuantilePairOut'];
+export type RefusedNodeOut = components['schemas']['RefusedNodeOut'];
+export type RefusedUpgradeOut = components['schemas']['RefusedUpgradeOut'];
 export type RegisterIn = components['schemas']['RegisterIn'];
 export type RegisterOut = components['schemas']['RegisterOut'];
 export type RenameIn = components['schemas']['RenameIn'];
 export type ReplicaOut = components['schemas']['ReplicaOut'];
+export type ReplicaSlotsIn = components['schemas']['ReplicaSlotsIn'];
+export type ReplicaSlotsOut = components['schemas']['ReplicaSlotsOut'];
+export type RequestPaceOut = components['schemas']['RequestPaceOut'];
 export type RerankIn = components['schemas']['RerankIn'];
 export type ResponseIn = components['schemas']['ResponseIn'];
-export type RetryOut = components['schemas']['RetryOut'];
+export type RevisionDiffOut = components['schemas']['RevisionDiffOut'];
 export type RevisionOut = components['schemas']['RevisionOut'];
 export type RollbackIn = components['schemas']['RollbackIn'];
 export type RotateIn = components['schemas']['RotateIn'];
+export type RouteCandidateOut = components['schemas']['RouteCandidateOut'];
+export type RoutingExplanationOut = components['schemas']['RoutingExplanationOut'];
 export type RuleOut = components['schemas']['RuleOut'];
-export type SavedOut = components['schemas']['SavedOut'];
+export type RunningProcessIn = components['schemas']['RunningProcessIn'];
+export type SavedModelOut = components['schemas']['SavedModelOut'];
 export type Scope = components['schemas']['Scope'];
 export type SettingOut = components['schemas']['SettingOut'];
 export type SettingsOut = components['schemas']['SettingsOut'];
-export type SkippedOut = components['schemas']['SkippedOut'];
-export type SlotsIn = components['schemas']['SlotsIn'];
-export type SlotsOut = components['schemas']['SlotsOut'];
+export type SkippedNodeOut = components['schemas']['SkippedNodeOut'];
 export type SpeechIn = components['schemas']['SpeechIn'];
-export type SpreadOut = components['schemas']['SpreadOut'];
-export type StartedOut = components['schemas']['StartedOut'];
-export type StartIn = components['schemas']['StartIn'];
-export type StepOut = components['schemas']['StepOut'];
-export type StopIn = components['schemas']['StopIn'];
-export type StoppedOut = components['schemas']['StoppedOut'];
+export type StartedEngineOut = components['schemas']['StartedEngineOut'];
+export type StartEngineIn = components['schemas']['StartEngineIn'];
+export type StopEnginesIn = components['schemas']['StopEnginesIn'];
+export type StoppedEnginesOut = components['schemas']['StoppedEnginesOut'];
 export type StoredFileOut = components['schemas']['StoredFileOut'];
 export type StrategyIn = components['schemas']['StrategyIn'];
-export type SumsOut = components['schemas']['SumsOut'];
-export type SurvivorIn = components['schemas']['SurvivorIn'];
-export type SystemOut = components['schemas']['SystemOut'];
-export type TakenOut = components['schemas']['TakenOut'];
-export type TargetInFull = components['schemas']['TargetInFull'];
+export type SurvivingEngineIn = components['schemas']['SurvivingEngineIn'];
+export type TargetDetailOut = components['schemas']['TargetDetailOut'];
 export type TargetOut = components['schemas']['TargetOut'];
 export type TargetsIn = components['schemas']['TargetsIn'];
 export type TokenIn = components['schemas']['TokenIn'];
-export type TokenMade = components['schemas']['TokenMade'];
 export type TokenOut = components['schemas']['TokenOut'];
 export type UnloadIn = components['schemas']['UnloadIn'];
-export type UpgradeOut = components['schemas']['UpgradeOut'];
-export type UpgradesAppliedOut = components['schemas']['UpgradesAppliedOut'];
-export type UriIn = components['schemas']['UriIn'];
+export type UploadedFileOut = components['schemas']['UploadedFileOut'];
+export type UsageFormat = components['schemas']['UsageFormat'];
 export type UsageOut = components['schemas']['UsageOut'];
 export type UsageRowOut = components['schemas']['UsageRowOut'];
+export type UsageSumsOut = components['schemas']['UsageSumsOut'];
 export type UserIn = components['schemas']['UserIn'];
 export type UserOut = components['schemas']['UserOut'];
 export type UserPatch = components['schemas']['UserPatch'];
 export type VariantOut = components['schemas']['VariantOut'];
 export type VariantsOut = components['schemas']['VariantsOut'];
-export type VictimOut = components['schemas']['VictimOut'];
-export type WaysOut = components['schemas']['WaysOut'];
-export type WishIn = components['schemas']['WishIn'];
+export type VramBudgetIn = components['schemas']['VramBudgetIn'];
+export type VramBudgetOut = components['schemas']['VramBudgetOut'];
+export type WorkerBootIn = components['schemas']['WorkerBootIn'];
 export type $defs = Record<string, never>;
 export interface operations {
     list_audit_api_audit_get: {
         parameters: {
             query?: {
-                /** @description `next` of the page before. */
+                /** @description The `next` of the previous page. */
                 before?: number | null;
                 limit?: number;
             };
@@ -6930,7 +7218,7 @@ export interface operations {
             };
         };
     };
-    list_intents_api_backend_intents_get: {
+    list_assignments_api_backend_intents_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6945,12 +7233,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IntentOut"][];
+                    "application/json": components["schemas"]["AssignmentOut"][];
                 };
             };
         };
     };
-    drop_intent_api_backend_intents__node___backend__delete: {
+    discard_assignment_api_backend_intents__node___backend__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -6973,7 +7261,7 @@ export interface operations {
             };
         };
     };
-    revive_intent_api_backend_intents__node___backend__revive_post: {
+    retry_assignment_api_backend_intents__node___backend__revive_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -6991,7 +7279,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RetryOut"];
+                    "application/json": components["schemas"]["OperationRetryOut"];
                 };
             };
         };
@@ -6999,7 +7287,7 @@ export interface operations {
     list_catalog_api_backends_get: {
         parameters: {
             query?: {
-                /** @description Entries on a page. More than 2000 are 2000. */
+                /** @description Entries on a page; at most 2000. */
                 items?: number;
                 order?: "asc" | "desc";
                 page?: number;
@@ -7024,12 +7312,12 @@ export interface operations {
             };
         };
     };
-    delete_api_backends_delete__name__post: {
+    delete_backend_api_backends_delete__name__post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7051,12 +7339,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
         };
     };
-    galleries_api_backends_galleries_get: {
+    list_backend_galleries_api_backends_galleries_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7076,7 +7364,7 @@ export interface operations {
             };
         };
     };
-    refresh_galleries_api_backends_galleries_refresh_post: {
+    refresh_backend_galleries_api_backends_galleries_refresh_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -7091,17 +7379,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RefreshOut"];
+                    "application/json": components["schemas"]["GalleryRefreshOut"];
                 };
             };
         };
     };
-    install_external_api_backends_install_external_post: {
+    install_external_backend_api_backends_install_external_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7110,7 +7398,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ExternalIn"];
+                "application/json": components["schemas"]["ExternalBackendIn"];
             };
         };
         responses: {
@@ -7120,17 +7408,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
         };
     };
-    install_api_backends_install__name__post: {
+    install_backend_api_backends_install__name__post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7142,7 +7430,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["InstallIn"] | null;
+                "application/json": components["schemas"]["InstallBackendIn"] | null;
             };
         };
         responses: {
@@ -7152,12 +7440,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
         };
     };
-    job_api_backends_job__uid__get: {
+    show_backend_job_api_backends_job__uid__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7174,17 +7462,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobOut"];
+                    "application/json": components["schemas"]["LocalAiJobOut"];
                 };
             };
         };
     };
-    reinstall_api_backends_reinstall__name__post: {
+    reinstall_backend_api_backends_reinstall__name__post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7196,7 +7484,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["WishIn"] | null;
+                "application/json": components["schemas"]["BackendChangeIn"] | null;
             };
         };
         responses: {
@@ -7206,49 +7494,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
         };
     };
-    roll_back_api_backends_rollback__name__post: {
+    roll_back_backend_api_backends_rollback__name__post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
-                plan?: boolean;
-            };
-            header?: never;
-            path: {
-                /** @description Name or gallery@name. */
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["TargetsIn"] | null;
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
-                };
-            };
-        };
-    };
-    delete_from_system_api_backends_system_delete__name__post: {
-        parameters: {
-            query?: {
-                /** @description Wait for what is under way instead of being refused. */
-                after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7270,17 +7526,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
         };
     };
-    upgrade_api_backends_upgrade__name__post: {
+    delete_system_backend_api_backends_system_delete__name__post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7292,7 +7548,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["WishIn"] | null;
+                "application/json": components["schemas"]["TargetsIn"] | null;
             };
         };
         responses: {
@@ -7302,12 +7558,44 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
         };
     };
-    upgrades_api_backends_upgrades_get: {
+    upgrade_backend_api_backends_upgrade__name__post: {
+        parameters: {
+            query?: {
+                /** @description Queue behind a running operation instead of failing. */
+                after?: boolean;
+                /** @description Dry run: only return what would change. */
+                plan?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Name or gallery@name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackendChangeIn"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
+                };
+            };
+        };
+    };
+    list_upgrades_api_backends_upgrades_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7323,7 +7611,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        [key: string]: components["schemas"]["UpgradeOut"];
+                        [key: string]: components["schemas"]["BackendUpgradeOut"];
                     };
                 };
             };
@@ -7344,7 +7632,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UpgradesAppliedOut"];
+                    "application/json": components["schemas"]["AppliedUpgradesOut"];
                 };
             };
         };
@@ -7365,7 +7653,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        [key: string]: components["schemas"]["UpgradeOut"];
+                        [key: string]: components["schemas"]["BackendUpgradeOut"];
                     };
                 };
             };
@@ -7393,7 +7681,7 @@ export interface operations {
             };
         };
     };
-    cluster_api_cluster_get: {
+    show_cluster_api_cluster_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7413,7 +7701,7 @@ export interface operations {
             };
         };
     };
-    events_api_events_get: {
+    stream_events_api_events_get: {
         parameters: {
             query?: {
                 /** @description Prefixes, such as node,key */
@@ -7436,7 +7724,7 @@ export interface operations {
             };
         };
     };
-    explain_api_explain_post: {
+    explain_routing_api_explain_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -7445,7 +7733,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ExplainIn"];
+                "application/json": components["schemas"]["ExplainRoutingIn"];
             };
         };
         responses: {
@@ -7455,7 +7743,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ExplainOut"];
+                    "application/json": components["schemas"]["RoutingExplanationOut"];
                 };
             };
         };
@@ -7500,16 +7788,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All of it is here, and is right. */
+            /** @description The whole file has arrived and is intact. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FileTakenOut"];
+                    "application/json": components["schemas"]["UploadedFileOut"];
                 };
             };
-            /** @description So far good; `X-File-Size` says how much is here. */
+            /** @description The piece was stored; `X-File-Size` says how much has arrived. */
             308: {
                 headers: {
                     [name: string]: unknown;
@@ -7521,7 +7809,7 @@ export interface operations {
     collect_files_api_files_collect_post: {
         parameters: {
             query?: {
-                /** @description Only tell. */
+                /** @description Dry run: only return what would be removed. */
                 dry_run?: boolean;
             };
             header?: never;
@@ -7536,7 +7824,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FilesCollectedOut"];
+                    "application/json": components["schemas"]["FileGarbageOut"];
                 };
             };
         };
@@ -7566,9 +7854,9 @@ export interface operations {
     apply_fleet_api_fleet_post: {
         parameters: {
             query?: {
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
-                /** @description Remove what an earlier file had brought and this one does not have. */
+                /** @description Also remove what an earlier file created and this file does not name. */
                 prune?: boolean;
             };
             header?: never;
@@ -7588,15 +7876,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FleetOut"];
+                    "application/json": components["schemas"]["FleetChangesOut"];
                 };
             };
         };
     };
-    cluster_history_api_history_get: {
+    show_cluster_history_api_history_get: {
         parameters: {
             query?: {
-                /** @description How far back. */
+                /** @description How many minutes to go back. */
                 minutes?: number;
             };
             header?: never;
@@ -7611,12 +7899,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PastOut"];
+                    "application/json": components["schemas"]["HistorySeriesOut"];
                 };
             };
         };
     };
-    join_commands_api_join_get: {
+    show_join_commands_api_join_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7675,7 +7963,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeyMade"];
+                    "application/json": components["schemas"]["CreatedKeyOut"];
                 };
             };
         };
@@ -7705,7 +7993,7 @@ export interface operations {
     revoke_key_api_keys__key_id__delete: {
         parameters: {
             query?: {
-                /** @description Revoke it also if no other admin key works. */
+                /** @description Revoke the key even if it is the last working admin key. */
                 last?: boolean;
             };
             header?: never;
@@ -7774,12 +8062,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["KeyMade"];
+                    "application/json": components["schemas"]["CreatedKeyOut"];
                 };
             };
         };
     };
-    live_api_live_get: {
+    show_live_api_live_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7799,7 +8087,7 @@ export interface operations {
             };
         };
     };
-    who_am_i_api_me_get: {
+    show_caller_api_me_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -7814,21 +8102,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MeOut"];
+                    "application/json": components["schemas"]["CallerOut"];
                 };
             };
         };
     };
-    my_usage_api_me_usage_get: {
+    show_own_usage_api_me_usage_get: {
         parameters: {
             query?: {
-                /** @description One or more of key, model, user, call, node, and day or hour. */
+                /** @description Group by one or more of key, model, user, call, node, and day or hour. */
                 by?: string;
-                /** @description csv tells all rows, json the first 10,000. */
-                format?: components["schemas"]["Format"];
-                /** @description A day or a time; without a zone it is UTC. Default: 30 days ago. */
+                /** @description csv returns all rows, json the first 10,000. */
+                format?: components["schemas"]["UsageFormat"];
+                /** @description Start, as a day or a time; UTC without a zone. Default: 30 days ago. */
                 from?: string | null;
-                /** @description Not included. Default: now. */
+                /** @description End, not included. Default: now. */
                 to?: string | null;
             };
             header?: never;
@@ -7849,7 +8137,7 @@ export interface operations {
             };
         };
     };
-    list_gallery_api_models_get: {
+    list_gallery_models_api_models_get: {
         parameters: {
             query?: {
                 backend?: string;
@@ -7857,7 +8145,7 @@ export interface operations {
                 capability?: string;
                 /** @description Show variants behind the entry that names them. */
                 collapse_variants?: boolean;
-                /** @description Entries on a page. More than 2000 are 2000. */
+                /** @description Entries on a page; at most 2000. */
                 items?: number;
                 order?: "asc" | "desc";
                 page?: number;
@@ -7885,9 +8173,9 @@ export interface operations {
     load_model_api_models__name__load_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7908,15 +8196,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AskedModelOut"] | components["schemas"]["LoadPlanOut"];
+                    "application/json": components["schemas"]["ModelOperationOut"] | components["schemas"]["LoadPlanOut"];
                 };
             };
         };
     };
-    load_status_api_models__name__load_status_get: {
+    show_load_status_api_models__name__load_status_get: {
         parameters: {
             query?: {
-                /** @description No load under way is no error: 204 instead of 404. */
+                /** @description Respond with 204 instead of 404 if no load is running. */
                 quiet?: boolean;
             };
             header?: never;
@@ -7936,7 +8224,7 @@ export interface operations {
                     "application/json": components["schemas"]["LoadStatusOut"];
                 };
             };
-            /** @description No load is under way, and `quiet` was said. */
+            /** @description No load is running, and `quiet` is set. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -7948,9 +8236,9 @@ export interface operations {
     unload_model_api_models__name__unload_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -7971,7 +8259,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AskedModelOut"];
+                    "application/json": components["schemas"]["ModelOperationOut"];
                 };
             };
         };
@@ -7991,12 +8279,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CapabilitiesListOut"];
+                    "application/json": components["schemas"]["ModelCapabilitiesListOut"];
                 };
             };
         };
     };
-    get_model_config_api_models_config_json__name__get: {
+    show_model_config_api_models_config_json__name__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -8021,7 +8309,7 @@ export interface operations {
             };
         };
     };
-    patch_model_as_ancestor_api_models_config_json__name__patch: {
+    patch_model_for_localai_api_models_config_json__name__patch: {
         parameters: {
             query?: never;
             header?: {
@@ -8047,12 +8335,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };
     };
-    get_model_api_models_config__name__get: {
+    show_model_api_models_config__name__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -8103,7 +8391,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };
@@ -8129,7 +8417,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };
@@ -8160,7 +8448,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };
@@ -8203,12 +8491,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AskedModelOut"];
+                    "application/json": components["schemas"]["ModelOperationOut"];
                 };
             };
         };
     };
-    compare_api_models_diff__name__get: {
+    compare_revisions_api_models_diff__name__get: {
         parameters: {
             query?: {
                 new?: number | null;
@@ -8229,7 +8517,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DiffOut"];
+                    "application/json": components["schemas"]["RevisionDiffOut"];
                 };
             };
         };
@@ -8255,7 +8543,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EstimateOut"];
+                    "application/json": components["schemas"]["MemoryEstimateOut"];
                 };
             };
         };
@@ -8295,15 +8583,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RefreshOut"];
+                    "application/json": components["schemas"]["GalleryRefreshOut"];
                 };
             };
         };
     };
-    install_api_models_install__name__post: {
+    install_model_api_models_install__name__post: {
         parameters: {
             query?: {
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
                 variant?: string;
             };
@@ -8326,12 +8614,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AskedModelOut"] | components["schemas"]["ModelPlanOut"];
+                    "application/json": components["schemas"]["ModelOperationOut"] | components["schemas"]["ModelPlanOut"];
                 };
             };
         };
     };
-    model_job_api_models_job__uid__get: {
+    show_model_job_api_models_job__uid__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -8348,12 +8636,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobOut"];
+                    "application/json": components["schemas"]["LocalAiJobOut"];
                 };
             };
         };
     };
-    rename_api_models_rename_post: {
+    rename_models_api_models_rename_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -8372,7 +8660,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"][];
+                    "application/json": components["schemas"]["SavedModelOut"][];
                 };
             };
         };
@@ -8400,7 +8688,7 @@ export interface operations {
             };
         };
     };
-    roll_back_api_models_rollback__name__post: {
+    roll_back_model_api_models_rollback__name__post: {
         parameters: {
             query?: never;
             header?: {
@@ -8425,7 +8713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };
@@ -8531,7 +8819,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ApproveIn"] | null;
+                "application/json": components["schemas"]["ApproveNodeIn"] | null;
             };
         };
         responses: {
@@ -8541,7 +8829,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ApproveOut"];
+                    "application/json": components["schemas"]["ApprovedNodeOut"];
                 };
             };
         };
@@ -8557,7 +8845,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ApproveIn"] | null;
+                "application/json": components["schemas"]["ApproveNodeIn"] | null;
             };
         };
         responses: {
@@ -8617,7 +8905,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LogOut"];
+                    "application/json": components["schemas"]["EngineLogOut"];
                 };
             };
         };
@@ -8625,7 +8913,7 @@ export interface operations {
     follow_log_api_nodes__node__backend_logs__key__stream_get: {
         parameters: {
             query?: {
-                /** @description As `Last-Event-ID`, which wins. */
+                /** @description The same as the header `Last-Event-ID`, which takes precedence. */
                 after?: string | null;
             };
             header?: {
@@ -8672,7 +8960,7 @@ export interface operations {
             };
         };
     };
-    collect_on_node_api_nodes__node__backends_collect_post: {
+    collect_node_garbage_api_nodes__node__backends_collect_post: {
         parameters: {
             query?: {
                 dry_run?: boolean;
@@ -8691,7 +8979,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectedOut"];
+                    "application/json": components["schemas"]["BackendGarbageOut"];
                 };
             };
         };
@@ -8699,9 +8987,9 @@ export interface operations {
     delete_on_node_api_nodes__node__backends_delete_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -8712,17 +9000,17 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NodeBackendIn"];
+                "application/json": components["schemas"]["NodeBackendChangeIn"];
             };
         };
         responses: {
-            /** @description A plan, or what was asked for already. */
+            /** @description A plan, or an operation that was requested before. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
             /** @description Successful Response */
@@ -8731,7 +9019,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"];
                 };
             };
         };
@@ -8739,9 +9027,9 @@ export interface operations {
     install_on_node_api_nodes__node__backends_install_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -8752,17 +9040,17 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NodeInstallIn"];
+                "application/json": components["schemas"]["NodeBackendInstallIn"];
             };
         };
         responses: {
-            /** @description A plan, or what was asked for already. */
+            /** @description A plan, or an operation that was requested before. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
             /** @description Successful Response */
@@ -8771,7 +9059,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"];
                 };
             };
         };
@@ -8779,9 +9067,9 @@ export interface operations {
     reinstall_on_node_api_nodes__node__backends_reinstall_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -8792,17 +9080,17 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NodeBackendIn"];
+                "application/json": components["schemas"]["NodeBackendChangeIn"];
             };
         };
         responses: {
-            /** @description A plan, or what was asked for already. */
+            /** @description A plan, or an operation that was requested before. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
             /** @description Successful Response */
@@ -8811,7 +9099,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"];
                 };
             };
         };
@@ -8819,9 +9107,9 @@ export interface operations {
     roll_back_on_node_api_nodes__node__backends_rollback_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -8832,17 +9120,17 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NodeBackendIn"];
+                "application/json": components["schemas"]["NodeBackendChangeIn"];
             };
         };
         responses: {
-            /** @description A plan, or what was asked for already. */
+            /** @description A plan, or an operation that was requested before. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
             /** @description Successful Response */
@@ -8851,7 +9139,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"];
                 };
             };
         };
@@ -8867,7 +9155,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StartIn"];
+                "application/json": components["schemas"]["StartEngineIn"];
             };
         };
         responses: {
@@ -8877,7 +9165,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StartedOut"];
+                    "application/json": components["schemas"]["StartedEngineOut"];
                 };
             };
         };
@@ -8893,7 +9181,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StopIn"];
+                "application/json": components["schemas"]["StopEnginesIn"];
             };
         };
         responses: {
@@ -8903,7 +9191,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StoppedOut"];
+                    "application/json": components["schemas"]["StoppedEnginesOut"];
                 };
             };
         };
@@ -8911,9 +9199,9 @@ export interface operations {
     upgrade_on_node_api_nodes__node__backends_upgrade_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -8924,17 +9212,17 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NodeBackendIn"];
+                "application/json": components["schemas"]["NodeBackendChangeIn"];
             };
         };
         responses: {
-            /** @description A plan, or what was asked for already. */
+            /** @description A plan, or an operation that was requested before. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"] | components["schemas"]["PlanOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"] | components["schemas"]["BackendPlanOut"];
                 };
             };
             /** @description Successful Response */
@@ -8943,7 +9231,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AdmittedOut"];
+                    "application/json": components["schemas"]["BackendOperationOut"];
                 };
             };
         };
@@ -8970,10 +9258,10 @@ export interface operations {
             };
         };
     };
-    node_history_api_nodes__node__history_get: {
+    show_node_history_api_nodes__node__history_get: {
         parameters: {
             query?: {
-                /** @description How far back. */
+                /** @description How many minutes to go back. */
                 minutes?: number;
             };
             header?: never;
@@ -8990,7 +9278,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PastOut"];
+                    "application/json": components["schemas"]["HistorySeriesOut"];
                 };
             };
         };
@@ -9019,7 +9307,7 @@ export interface operations {
             };
         };
     };
-    put_labels_api_nodes__node__labels_put: {
+    replace_labels_api_nodes__node__labels_put: {
         parameters: {
             query?: never;
             header?: never;
@@ -9049,7 +9337,7 @@ export interface operations {
             };
         };
     };
-    patch_labels_api_nodes__node__labels_patch: {
+    merge_labels_api_nodes__node__labels_patch: {
         parameters: {
             query?: never;
             header?: never;
@@ -9111,7 +9399,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SlotsIn"];
+                "application/json": components["schemas"]["ReplicaSlotsIn"];
             };
         };
         responses: {
@@ -9121,7 +9409,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SlotsOut"];
+                    "application/json": components["schemas"]["ReplicaSlotsOut"];
                 };
             };
         };
@@ -9143,7 +9431,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SlotsOut"];
+                    "application/json": components["schemas"]["ReplicaSlotsOut"];
                 };
             };
         };
@@ -9170,12 +9458,12 @@ export interface operations {
             };
         };
     };
-    delete_on_node_api_nodes__node__models_delete_post: {
+    delete_model_on_node_api_nodes__node__models_delete_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -9197,17 +9485,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AskedModelOut"];
+                    "application/json": components["schemas"]["ModelOperationOut"];
                 };
             };
         };
     };
-    unload_on_node_api_nodes__node__models_unload_post: {
+    unload_model_on_node_api_nodes__node__models_unload_post: {
         parameters: {
             query?: {
-                /** @description Wait for what is under way instead of being refused. */
+                /** @description Queue behind a running operation instead of failing. */
                 after?: boolean;
-                /** @description Only say what would be done. */
+                /** @description Dry run: only return what would change. */
                 plan?: boolean;
             };
             header?: never;
@@ -9229,7 +9517,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AskedModelOut"];
+                    "application/json": components["schemas"]["ModelOperationOut"];
                 };
             };
         };
@@ -9251,7 +9539,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProbeOut"];
+                    "application/json": components["schemas"]["NodeProbeOut"];
                 };
             };
         };
@@ -9273,7 +9561,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProcessOut"][];
+                    "application/json": components["schemas"]["EngineProcessOut"][];
                 };
             };
         };
@@ -9333,7 +9621,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["BudgetIn"];
+                "application/json": components["schemas"]["VramBudgetIn"];
             };
         };
         responses: {
@@ -9343,7 +9631,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BudgetOut"];
+                    "application/json": components["schemas"]["VramBudgetOut"];
                 };
             };
         };
@@ -9365,12 +9653,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BudgetOut"];
+                    "application/json": components["schemas"]["VramBudgetOut"];
                 };
             };
         };
     };
-    list_loaded_api_nodes_models_get: {
+    list_loaded_replicas_api_nodes_models_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9390,7 +9678,7 @@ export interface operations {
             };
         };
     };
-    rules_as_ancestor_api_nodes_scheduling_get: {
+    list_rules_for_localai_api_nodes_scheduling_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9410,7 +9698,7 @@ export interface operations {
             };
         };
     };
-    put_rule_as_ancestor_api_nodes_scheduling_post: {
+    put_rule_for_localai_api_nodes_scheduling_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -9436,7 +9724,7 @@ export interface operations {
             };
         };
     };
-    rule_as_ancestor_api_nodes_scheduling__name__get: {
+    show_rule_for_localai_api_nodes_scheduling__name__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9459,7 +9747,7 @@ export interface operations {
             };
         };
     };
-    delete_rule_as_ancestor_api_nodes_scheduling__name__delete: {
+    delete_rule_for_localai_api_nodes_scheduling__name__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -9517,7 +9805,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OperationInFull"];
+                    "application/json": components["schemas"]["OperationDetailOut"];
                 };
             };
         };
@@ -9539,7 +9827,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ActionOut"];
+                    "application/json": components["schemas"]["OperationActionOut"];
                 };
             };
         };
@@ -9561,12 +9849,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ActionOut"];
+                    "application/json": components["schemas"]["OperationActionOut"];
                 };
             };
         };
     };
-    show_log_api_operations__operation_id__events_get: {
+    show_operation_log_api_operations__operation_id__events_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9583,7 +9871,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NoteOut"][];
+                    "application/json": components["schemas"]["OperationNoteOut"][];
                 };
             };
         };
@@ -9605,7 +9893,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ActionOut"];
+                    "application/json": components["schemas"]["OperationActionOut"];
                 };
             };
         };
@@ -9627,7 +9915,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ActionOut"];
+                    "application/json": components["schemas"]["OperationActionOut"];
                 };
             };
         };
@@ -9649,7 +9937,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RetryOut"];
+                    "application/json": components["schemas"]["OperationRetryOut"];
                 };
             };
         };
@@ -9671,12 +9959,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ActionOut"];
+                    "application/json": components["schemas"]["OperationActionOut"];
                 };
             };
         };
     };
-    operation_events_api_operations_events_get: {
+    stream_operation_events_api_operations_events_get: {
         parameters: {
             query?: never;
             header?: {
@@ -9699,14 +9987,14 @@ export interface operations {
     list_history_api_operations_history_get: {
         parameters: {
             query?: {
-                /** @description The `next` of the page before. */
+                /** @description The `next` of the previous page. */
                 before?: string;
                 /** @description One kind, or all of `backends`, `models` (installing, deleting) or `loads`. */
                 kind?: ("backends" | "models" | "loads" | "backend_install" | "backend_upgrade" | "backend_reinstall" | "backend_rollback" | "backend_delete" | "model_install" | "model_load" | "model_stage" | "model_unload" | "model_delete") | null;
                 limit?: number;
-                /** @description Id or name of a node: only what it was a target of, alone or among others. Also of a node that is gone, by the id or the name that it had. */
+                /** @description Id or name of a node: only operations on this node, alone or among others. Also of a removed node, by its former id or name. */
                 node?: string;
-                /** @description How it ended. */
+                /** @description Only this outcome. */
                 outcome?: ("completed" | "failed" | "cancelled" | "superseded") | null;
                 /** @description Part of a name, a node, an error, a message, an id or a user. */
                 search?: string;
@@ -9727,7 +10015,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HistoryOut"];
+                    "application/json": components["schemas"]["OperationHistoryOut"];
                 };
             };
         };
@@ -9747,7 +10035,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ClearedOut"];
+                    "application/json": components["schemas"]["ClearedHistoryOut"];
                 };
             };
         };
@@ -9761,7 +10049,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PlanIn"];
+                "application/json": components["schemas"]["LoadPlanIn"];
             };
         };
         responses: {
@@ -9776,7 +10064,7 @@ export interface operations {
             };
         };
     };
-    rules_api_rules_get: {
+    list_rules_api_rules_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9796,7 +10084,7 @@ export interface operations {
             };
         };
     };
-    rule_api_rules__name__get: {
+    show_rule_api_rules__name__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9886,7 +10174,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MeOut"];
+                    "application/json": components["schemas"]["CallerOut"];
                 };
             };
         };
@@ -9910,7 +10198,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MeOut"];
+                    "application/json": components["schemas"]["CallerOut"];
                 };
             };
         };
@@ -9933,7 +10221,7 @@ export interface operations {
             };
         };
     };
-    begin_at_provider_api_session_oidc_get: {
+    begin_provider_login_api_session_oidc_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9951,7 +10239,7 @@ export interface operations {
             };
         };
     };
-    come_back_from_provider_api_session_oidc_callback_get: {
+    finish_provider_login_api_session_oidc_callback_get: {
         parameters: {
             query?: {
                 code?: string;
@@ -9973,7 +10261,7 @@ export interface operations {
             };
         };
     };
-    list_ways_api_session_ways_get: {
+    list_login_methods_api_session_ways_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9988,12 +10276,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WaysOut"];
+                    "application/json": components["schemas"]["LoginMethodsOut"];
                 };
             };
         };
     };
-    settings_api_settings_get: {
+    show_settings_api_settings_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -10039,10 +10327,10 @@ export interface operations {
             };
         };
     };
-    everything_api_stream_get: {
+    stream_everything_api_stream_get: {
         parameters: {
             query?: {
-                /** @description As `Last-Event-ID`, which wins. */
+                /** @description The same as the header `Last-Event-ID`, which takes precedence. */
                 after?: string | null;
             };
             header?: {
@@ -10101,7 +10389,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenMade"];
+                    "application/json": components["schemas"]["CreatedTokenOut"];
                 };
             };
         };
@@ -10128,16 +10416,16 @@ export interface operations {
             };
         };
     };
-    usage_api_usage_get: {
+    show_usage_api_usage_get: {
         parameters: {
             query?: {
-                /** @description One or more of key, model, user, call, node, and day or hour. */
+                /** @description Group by one or more of key, model, user, call, node, and day or hour. */
                 by?: string;
-                /** @description csv tells all rows, json the first 10,000. */
-                format?: components["schemas"]["Format"];
-                /** @description A day or a time; without a zone it is UTC. Default: 30 days ago. */
+                /** @description csv returns all rows, json the first 10,000. */
+                format?: components["schemas"]["UsageFormat"];
+                /** @description Start, as a day or a time; UTC without a zone. Default: 30 days ago. */
                 from?: string | null;
-                /** @description Not included. Default: now. */
+                /** @description End, not included. Default: now. */
                 to?: string | null;
             };
             header?: never;
@@ -10272,7 +10560,7 @@ export interface operations {
             };
         };
     };
-    list_installed_backends_get: {
+    list_installed_backends_backends_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -10292,7 +10580,7 @@ export interface operations {
             };
         };
     };
-    toggle_pinned_models_toggle_pinned__name___action__put: {
+    toggle_model_pinned_models_toggle_pinned__name___action__put: {
         parameters: {
             query?: never;
             header?: never;
@@ -10311,12 +10599,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };
     };
-    toggle_state_models_toggle_state__name___action__put: {
+    toggle_model_state_models_toggle_state__name___action__put: {
         parameters: {
             query?: never;
             header?: never;
@@ -10335,7 +10623,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SavedOut"];
+                    "application/json": components["schemas"]["SavedModelOut"];
                 };
             };
         };

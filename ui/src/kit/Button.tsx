@@ -2,7 +2,7 @@
 import type { ButtonHTMLAttributes, ReactNode } from "react";
 import { Icon, type IconName } from "@/kit/icons";
 
-export type ButtonKind = "plain" | "primary" | "danger" | "quiet";
+type ButtonKind = "plain" | "primary" | "danger" | "quiet";
 
 interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "children"> {
   kind?: ButtonKind;

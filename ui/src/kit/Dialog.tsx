@@ -22,7 +22,7 @@ export function Dialog({ title, onClose, wide = false, actions, children }: Dial
     const dialog = element.current;
     if (dialog && !dialog.open) {
       dialog.showModal();
-      // Whoever is asked something begins there, not at the button that closes.
+      // A dialog with fields puts the focus into the first field, not onto the button that closes it.
       dialog.querySelector<HTMLElement>(FIELDS)?.focus();
     }
     return () => dialog?.close();

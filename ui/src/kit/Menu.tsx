@@ -1,7 +1,7 @@
 // A button with a list of actions. Arrows move, Escape closes and gives the focus back.
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon, type IconName } from "@/kit/icons";
-import { along } from "@/kit/roving";
+import { computeNextFocusIndex } from "@/kit/rovingFocus";
 
 export interface MenuItem {
   label: string;
@@ -12,7 +12,7 @@ export interface MenuItem {
 }
 
 interface MenuProps {
-  /** What the button is called: "More about gpu-a". */
+  /** What the button is called: "Actions for gpu-a". */
   label: string;
   /** What it shows; three dots if nothing is said. */
   children?: ReactNode;
@@ -42,7 +42,7 @@ export function Menu({ label, children, items }: MenuProps) {
   const onKeyDown = (event: KeyboardEvent) => {
     const all = entries(box.current);
     const place = all.indexOf(document.activeElement as HTMLButtonElement);
-    const to = along(place, event.key, all.length, "down");
+    const to = computeNextFocusIndex(place, event.key, all.length, "down");
     if (event.key === "Escape" && isOpen) {
       event.stopPropagation();
       close();

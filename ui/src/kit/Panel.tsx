@@ -27,7 +27,7 @@ export function Panel({ title, actions, note, level = 2, children }: PanelProps)
 }
 
 /** The head of a page: its one h1. */
-export function PageHead({
+export function PageHeader({
   title,
   note,
   children,
@@ -48,7 +48,7 @@ export function PageHead({
 }
 
 /** Nothing is there: why, and what to do. */
-export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+export function EmptyState({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">
       <strong>{title}</strong>

@@ -1,15 +1,15 @@
 // A table that scrolls sideways by itself where it is too wide, with the heads of its columns.
 import type { ReactNode } from "react";
 
-export interface Column {
+interface Column {
   label: string;
   /** Numbers stand at the right. */
   right?: boolean;
-  /** Said to who listens only. */
+  /** The label is for screen readers only. */
   unseen?: boolean;
 }
 
-export const right = (label: string): Column => ({ label, right: true });
+export const rightColumn = (label: string): Column => ({ label, right: true });
 export const ACTIONS: Column = { label: "Actions", unseen: true };
 
 interface TableProps {

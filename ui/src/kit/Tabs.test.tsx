@@ -11,7 +11,7 @@ import { Tabs } from "@/kit/Tabs";
 
 const TABS = { overview: "Overview", logs: "Logs", files: "Files" } as const;
 
-function Thing() {
+function TabsPage() {
   const { tab = "overview" } = route.useSearch();
   return (
     <Tabs label="About it" tabs={TABS} shown={tab}>
@@ -25,7 +25,7 @@ const route = createRoute({
   getParentRoute: () => root,
   path: "/things/$thing",
   validateSearch: (search: { tab?: keyof typeof TABS; log?: string }) => search,
-  component: Thing,
+  component: TabsPage,
 });
 
 test("the address says which is shown, keys move among them, and a screen reader hears their names", async () => {

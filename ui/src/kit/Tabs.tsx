@@ -1,7 +1,7 @@
 // The parts of one thing, of which one is shown. The address says which. Arrows move among the tabs, Enter opens one.
 import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, type ReactNode, useId } from "react";
-import { along } from "@/kit/roving";
+import { computeNextFocusIndex } from "@/kit/rovingFocus";
 
 interface TabsProps<T extends string> {
   /** What they are parts of: "About gpu-a". */
@@ -45,7 +45,7 @@ export function Tabs<T extends string>({ label, tabs, shown, children }: TabsPro
 function onKeyDown(event: KeyboardEvent<HTMLAnchorElement>) {
   const here = event.currentTarget;
   const all = [...(here.parentElement?.querySelectorAll<HTMLElement>('[role="tab"]') ?? [])];
-  const to = along(all.indexOf(here), event.key, all.length, "across");
+  const to = computeNextFocusIndex(all.indexOf(here), event.key, all.length, "across");
   if (to === null && event.key !== " ") return;
   event.preventDefault();
   if (to === null) here.click();

@@ -8,13 +8,13 @@ import {
 } from "react";
 import { Icon } from "@/kit/icons";
 
-interface Around {
+interface FieldProps {
   label: string;
   hint?: ReactNode;
   error?: string | null;
 }
 
-function Field({ label, hint, error, id, children }: Around & { id: string; children: ReactNode }) {
+function Field({ label, hint, error, id, children }: FieldProps & { id: string; children: ReactNode }) {
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
@@ -33,7 +33,12 @@ function Field({ label, hint, error, id, children }: Around & { id: string; chil
   );
 }
 
-export function TextField({ label, hint, error, ...rest }: Around & InputHTMLAttributes<HTMLInputElement>) {
+export function TextField({
+  label,
+  hint,
+  error,
+  ...rest
+}: FieldProps & InputHTMLAttributes<HTMLInputElement>) {
   const id = useId();
   return (
     <Field label={label} hint={hint} error={error} id={id}>
@@ -55,7 +60,7 @@ export function TextArea({
   hint,
   error,
   ...rest
-}: Around & TextareaHTMLAttributes<HTMLTextAreaElement>) {
+}: FieldProps & TextareaHTMLAttributes<HTMLTextAreaElement>) {
   const id = useId();
   return (
     <Field label={label} hint={hint} error={error} id={id}>
@@ -70,7 +75,7 @@ export function Select({
   error,
   children,
   ...rest
-}: Around & SelectHTMLAttributes<HTMLSelectElement>) {
+}: FieldProps & SelectHTMLAttributes<HTMLSelectElement>) {
   const id = useId();
   return (
     <Field label={label} hint={hint} error={error} id={id}>
@@ -98,7 +103,7 @@ export function Checkbox({
 }
 
 /** A search that filters while one types. */
-export function Search({
+export function SearchField({
   label,
   value,
   onChange,
@@ -121,7 +126,7 @@ export function Search({
   );
 }
 
-interface SegmentsProps<T extends string> {
+interface SegmentedControlProps<T extends string> {
   label: string;
   value: T;
   options: readonly { value: T; label: string; count?: number }[];
@@ -129,7 +134,12 @@ interface SegmentsProps<T extends string> {
 }
 
 /** One of a few, all in sight. */
-export function Segments<T extends string>({ label, value, options, onChange }: SegmentsProps<T>) {
+export function SegmentedControl<T extends string>({
+  label,
+  value,
+  options,
+  onChange,
+}: SegmentedControlProps<T>) {
   const name = useId();
   return (
     <fieldset className="segments">

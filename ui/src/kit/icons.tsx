@@ -1,7 +1,7 @@
 // Small pictures, drawn on a grid of 16. They say nothing to screen readers: the word beside them does.
 import type { ReactNode } from "react";
 
-const DRAWN = {
+const ICON_PATHS = {
   check: <path d="m3 8.5 3.2 3.2L13 4.8" />,
   cross: <path d="m4 4 8 8m0-8-8 8" />,
   warn: <path d="M8 2 1.8 13.2h12.4zM8 6.2v3.4m0 1.6v.6" />,
@@ -41,12 +41,12 @@ const DRAWN = {
   door: <path d="M9 2.5H3.5v11H9M7 8h7m-2.5-2.5L14 8l-2.5 2.5" />,
 } satisfies Record<string, ReactNode>;
 
-export type IconName = keyof typeof DRAWN;
+export type IconName = keyof typeof ICON_PATHS;
 
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg className="icon" viewBox="0 0 16 16" width={size} height={size} aria-hidden="true" focusable="false">
-      {DRAWN[name]}
+      {ICON_PATHS[name]}
     </svg>
   );
 }

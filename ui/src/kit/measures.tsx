@@ -63,17 +63,3 @@ export function Meter({ used, total, reserved = 0, label, text }: MeterProps) {
     </div>
   );
 }
-
-/** A line of the last values, without axes. */
-export function Spark({ values, label }: { values: (number | null)[]; label: string }) {
-  const top = Math.max(1e-9, ...values.map((value) => value ?? 0));
-  const step = values.length > 1 ? 100 / (values.length - 1) : 100;
-  const points = values.map(
-    (value, place) => `${(place * step).toFixed(1)},${(23 - ((value ?? 0) / top) * 22).toFixed(1)}`,
-  );
-  return (
-    <svg className="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
-      <polyline points={points.join(" ")} />
-    </svg>
-  );
-}

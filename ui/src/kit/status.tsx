@@ -1,5 +1,6 @@
-// How something is, said in a word and a colour; never in a colour alone.
+// Shows a state as a word and a colour, never as a colour alone.
 import type { ReactNode } from "react";
+import { findStateWord } from "@/text/stateWords";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "still";
 
@@ -33,7 +34,7 @@ const NODE_TONES: Record<string, Tone> = {
 export function NodeStatus({ status, reason }: { status: string; reason?: string }) {
   return (
     <Pill tone={NODE_TONES[status] ?? "still"} title={reason}>
-      {status}
+      {findStateWord("node", status)}
     </Pill>
   );
 }
@@ -41,5 +42,5 @@ export function NodeStatus({ status, reason }: { status: string; reason?: string
 const REPLICA_TONES: Record<string, Tone> = { loaded: "good", idle: "good", failed: "bad" };
 
 export function ReplicaState({ state }: { state: string }) {
-  return <Pill tone={REPLICA_TONES[state] ?? "busy"}>{state}</Pill>;
+  return <Pill tone={REPLICA_TONES[state] ?? "busy"}>{findStateWord("replica", state)}</Pill>;
 }

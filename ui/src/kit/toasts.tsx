@@ -1,4 +1,5 @@
-// Short news at the edge of the screen, told to screen readers too. Errors belong beside what failed, not here.
+// Short messages at the edge of the screen, announced to screen readers too. An error belongs beside the control that
+// failed, not here.
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from "react";
 import { Button, IconButton } from "@/kit/Button";
 import type { Tone } from "@/kit/status";
@@ -13,24 +14,24 @@ interface Toast {
   tone: Tone;
   action: ToastAction | undefined;
 }
-type Say = (text: string, tone?: Tone, action?: ToastAction) => void;
+type ShowToast = (text: string, tone?: Tone, action?: ToastAction) => void;
 
 const SHOWN_MS = 6000;
 /** Whoever may want to undo something has to read it first. */
 const SHOWN_WITH_ACTION_MS = 15_000;
 const SHOWN_MAX = 4;
-const Context = createContext<Say>(() => {});
+const Context = createContext<ShowToast>(() => {});
 
-export const useToast = (): Say => useContext(Context);
+export const useToast = (): ShowToast => useContext(Context);
 
-export function Toasts({ children }: { children: ReactNode }) {
+export function ToastProvider({ children }: { children: ReactNode }) {
   const [shown, setShown] = useState<Toast[]>([]);
   const last = useRef(0);
   const drop = useCallback(
     (id: number) => setShown((toasts) => toasts.filter((toast) => toast.id !== id)),
     [],
   );
-  const say = useCallback<Say>(
+  const showToast = useCallback<ShowToast>(
     (text, tone = "good", action) => {
       last.current += 1;
       const id = last.current;
@@ -40,7 +41,7 @@ export function Toasts({ children }: { children: ReactNode }) {
     [drop],
   );
   return (
-    <Context.Provider value={say}>
+    <Context.Provider value={showToast}>
       {children}
       <div className="toasts" role="status" aria-live="polite">
         {shown.map((toast) => (

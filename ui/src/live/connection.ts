@@ -1,9 +1,9 @@
-// Whether this tab hears of changes. While it does not, queries are asked again every few seconds instead.
+// The state of the connection to the stream. While the connection is lost, queries poll every few seconds instead.
 import { useSyncExternalStore } from "react";
-import type { Connection } from "@/live/stream";
+import type { ConnectionStatus } from "@/live/stream";
 
 export interface ConnectionState {
-  connection: Connection;
+  connection: ConnectionStatus;
   /** When the last sign of the frontend came, in milliseconds; known while the connection is silent or lost. */
   since?: number;
 }
@@ -12,10 +12,10 @@ const POLL_MS = 5000;
 const watchers = new Set<() => void>();
 let present: ConnectionState = { connection: "connecting" };
 
-export function setConnection(connection: Connection, since?: number): void {
+export function setConnection(connection: ConnectionStatus, since?: number): void {
   if (connection === present.connection && since === present.since) return;
   present = since === undefined ? { connection } : { connection, since };
-  for (const told of watchers) told();
+  for (const notify of watchers) notify();
 }
 
 export function useConnection(): ConnectionState {

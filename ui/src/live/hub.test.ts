@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { type HubMessage, LINGER_MS, SIGN_MS, StreamHub, type Tab } from "@/live/hub";
+import { type HubMessage, LINGER_MS, StreamHub, TAB_HEARTBEAT_MS, type TabPort } from "@/live/hub";
 import type { StreamListener } from "@/live/stream";
 
 let listener: StreamListener;
@@ -11,18 +11,18 @@ const hub = () =>
     return { start: () => calls.push("start"), stop: () => calls.push("stop") };
   });
 
-interface TestTab extends Tab {
-  told: HubMessage[];
+interface TestTab extends TabPort {
+  received: HubMessage[];
   kinds: () => string[];
 }
 
 function tab(): TestTab {
-  const told: HubMessage[] = [];
+  const received: HubMessage[] = [];
   return {
-    told,
-    postMessage: (message) => told.push(message),
+    received,
+    postMessage: (message) => received.push(message),
     kinds: () =>
-      told.map((one) =>
+      received.map((one) =>
         one.kind === "connection" ? one.connection : one.kind === "frame" ? one.frame.kind : one.kind,
       ),
   };
@@ -36,7 +36,7 @@ beforeEach(() => {
   calls = [];
 });
 
-test("eight tabs share one stream, and each is told every frame", () => {
+test("eight tabs share one stream, and each receives every frame", () => {
   const shared = hub();
   const tabs = Array.from({ length: 8 }, tab);
   for (const one of tabs) shared.receive(one, SHOWN);
@@ -46,7 +46,7 @@ test("eight tabs share one stream, and each is told every frame", () => {
   for (const one of tabs) expect(one.kinds().slice(-2)).toEqual(["open", "node.approved"]);
 });
 
-test("a tab that comes later is told that the stream is open", () => {
+test("a tab that connects later is sent the state of the open stream", () => {
   const shared = hub();
   shared.receive(tab(), SHOWN);
   listener.onConnection("open");
@@ -89,7 +89,7 @@ test("a tab that is hidden for long is sent nothing while another one is visible
 test("a tab that gives no sign any more does not keep the stream open", () => {
   const shared = hub();
   shared.receive(tab(), SHOWN);
-  vi.advanceTimersByTime(5 * SIGN_MS);
+  vi.advanceTimersByTime(5 * TAB_HEARTBEAT_MS);
   expect(calls).toEqual(["start", "stop"]);
 });
 

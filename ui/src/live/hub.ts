@@ -1,33 +1,33 @@
-// The one stream of a browser, shared by its tabs. Runs in a shared worker (shared.ts).
+// The one stream of a browser, shared by its tabs. Runs in a shared worker (streamWorker.ts).
 //
 // The stream is open while a tab is visible, and a moment longer: switching between tabs costs nothing. A tab that is
-// hidden for longer is told nothing (a frozen tab would only pile up what it is sent); when it is shown again it is told
-// `connecting` first, which makes it read anew what it shows. A tab that crashed is noticed by the lack of its signs.
-import type { Connection, Frame, StreamListener } from "@/live/stream";
+// hidden for longer is sent nothing (a frozen tab would only queue its messages); when it is shown again it is sent
+// `connecting` first, which makes it refetch its queries. A tab that crashed is noticed by its missing heartbeats.
+import type { ConnectionStatus, StreamFrame, StreamListener } from "@/live/stream";
 
-/** What a tab says. `user` is who it is logged in as: another user needs another connection. */
+/** A message from a tab to the hub. `user` is the signed-in user: another user needs another connection. */
 export type TabMessage = { kind: "shown"; user: string } | { kind: "hidden" } | { kind: "left" };
 
-/** What a tab is told. */
+/** A message from the hub to a tab. */
 export type HubMessage =
   | { kind: "welcome" }
-  | { kind: "frame"; frame: Frame }
-  | { kind: "connection"; connection: Connection; since?: number }
+  | { kind: "frame"; frame: StreamFrame }
+  | { kind: "connection"; connection: ConnectionStatus; since?: number }
   | { kind: "refused" };
 
-/** Visible tabs say so this often. */
-export const SIGN_MS = 15_000;
-/** How long a hidden tab is still followed. */
+/** The interval at which a visible tab sends `shown`. */
+export const TAB_HEARTBEAT_MS = 15_000;
+/** How long a hidden tab is still sent frames. */
 export const LINGER_MS = 10_000;
-const SIGN_EXPIRES_MS = 3 * SIGN_MS;
+const TAB_EXPIRES_MS = 3 * TAB_HEARTBEAT_MS;
 
-export interface Tab {
+export interface TabPort {
   postMessage(message: HubMessage): void;
 }
 
 interface TabState {
   isShown: boolean;
-  /** Of its last sign while it is visible; of its hiding afterwards. */
+  /** The time of the last heartbeat of a visible tab, or the time at which the tab was hidden. */
   at: number;
 }
 
@@ -39,7 +39,7 @@ interface HubStream {
 const CONNECTING: HubMessage = { kind: "connection", connection: "connecting" };
 
 export class StreamHub {
-  private readonly tabs = new Map<Tab, TabState>();
+  private readonly tabs = new Map<TabPort, TabState>();
   private readonly stream: HubStream;
   private user: string | undefined;
   private connection: HubMessage = CONNECTING;
@@ -47,16 +47,16 @@ export class StreamHub {
 
   constructor(makeStream: (listener: StreamListener) => HubStream) {
     this.stream = makeStream({
-      onFrame: (frame) => this.tell({ kind: "frame", frame }),
+      onFrame: (frame) => this.broadcast({ kind: "frame", frame }),
       onConnection: (connection, since) => {
         this.connection = { kind: "connection", connection, ...(since === undefined ? {} : { since }) };
-        this.tell(this.connection);
+        this.broadcast(this.connection);
       },
-      onRefused: () => this.tell({ kind: "refused" }),
+      onRefused: () => this.broadcast({ kind: "refused" }),
     });
   }
 
-  receive(tab: Tab, message: TabMessage): void {
+  receive(tab: TabPort, message: TabMessage): void {
     if (message.kind === "shown") {
       this.show(tab, message.user);
     } else if (message.kind === "left") {
@@ -67,13 +67,13 @@ export class StreamHub {
     }
   }
 
-  private show(tab: Tab, user: string): void {
-    const isFollowed = this.tabs.has(tab);
+  private show(tab: TabPort, user: string): void {
+    const isKnown = this.tabs.has(tab);
     const isOpen = this.tabs.size > 0;
     this.tabs.set(tab, { isShown: true, at: Date.now() });
-    if (!isFollowed) tab.postMessage(CONNECTING);
+    if (!isKnown) tab.postMessage(CONNECTING);
     if (isOpen && user === this.user) {
-      if (!isFollowed) tab.postMessage(this.connection);
+      if (!isKnown) tab.postMessage(this.connection);
       return;
     }
     if (isOpen) this.stream.stop();
@@ -85,10 +85,10 @@ export class StreamHub {
   private expire(): void {
     const now = Date.now();
     for (const [tab, { isShown, at }] of this.tabs)
-      if (now - at >= (isShown ? SIGN_EXPIRES_MS : LINGER_MS)) this.drop(tab);
+      if (now - at >= (isShown ? TAB_EXPIRES_MS : LINGER_MS)) this.drop(tab);
   }
 
-  private drop(tab: Tab): void {
+  private drop(tab: TabPort): void {
     if (!this.tabs.delete(tab) || this.tabs.size > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;
@@ -96,7 +96,7 @@ export class StreamHub {
     this.connection = CONNECTING;
   }
 
-  private tell(message: HubMessage): void {
+  private broadcast(message: HubMessage): void {
     for (const tab of this.tabs.keys()) tab.postMessage(message);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { OperationOut } from "@/api/schema";
-import { tellsOfOthers, withProgress } from "@/live/progress";
+import { applyProgress, hasUnknownTargets } from "@/live/progress";
 
 const operation = {
   id: "1",
@@ -14,27 +14,27 @@ const operation = {
 } as unknown as OperationOut;
 
 test("progress moves its node only and keeps what it does not speak of", () => {
-  const after = withProgress(operation, { rev: 4, progress: 30, nodes: [{ node_id: "a", percentage: 60 }] });
+  const after = applyProgress(operation, { rev: 4, progress: 30, nodes: [{ node_id: "a", percentage: 60 }] });
   expect(after.progress).toBe(30);
   expect(after.nodes?.[0]).toMatchObject({ percentage: 60, version: "2" });
   expect(after.nodes?.[1]).toBe(operation.nodes?.[1]);
 });
 
 test("an older revision changes nothing", () => {
-  expect(withProgress(operation, { rev: 3, progress: 90 })).toBe(operation);
+  expect(applyProgress(operation, { rev: 3, progress: 90 })).toBe(operation);
 });
 
 test("nodes that were chosen after the operation was read are noticed", () => {
-  expect(tellsOfOthers(operation, { nodes: [{ node_id: "a" }, { node_id: "c" }] })).toBe(true);
-  expect(tellsOfOthers(operation, { nodes: [{ node_id: "a" }] })).toBe(false);
-  expect(tellsOfOthers({ ...operation, nodes: [] }, { progress: 3 })).toBe(false);
+  expect(hasUnknownTargets(operation, { nodes: [{ node_id: "a" }, { node_id: "c" }] })).toBe(true);
+  expect(hasUnknownTargets(operation, { nodes: [{ node_id: "a" }] })).toBe(false);
+  expect(hasUnknownTargets({ ...operation, nodes: [] }, { progress: 3 })).toBe(false);
 });
 
-test("a node that is done, and an operation that has ended, are not taken back by what is heard late", () => {
+test("late progress does not reopen a finished target or operation", () => {
   const done = { ...operation, nodes: [{ node_id: "a", state: "success", percentage: 100 }] } as OperationOut;
   const late = { rev: 4, nodes: [{ node_id: "a", state: "working", percentage: 50 }] };
-  expect(withProgress(done, late).nodes?.[0]).toMatchObject({ state: "success", percentage: 100 });
-  expect(withProgress(done, { ...late, rev: 5 }).nodes?.[0]).toMatchObject({ state: "working" });
+  expect(applyProgress(done, late).nodes?.[0]).toMatchObject({ state: "success", percentage: 100 });
+  expect(applyProgress(done, { ...late, rev: 5 }).nodes?.[0]).toMatchObject({ state: "working" });
   const ended = { ...operation, state: "completed" } as OperationOut;
-  expect(withProgress(ended, late)).toBe(ended);
+  expect(applyProgress(ended, late)).toBe(ended);
 });

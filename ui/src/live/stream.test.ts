@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { type Connection, type Frame, Stream } from "@/live/stream";
+import { type ConnectionStatus, EventStream, type StreamFrame } from "@/live/stream";
 
 class Source extends EventTarget {
   readyState = 0;
@@ -21,13 +21,13 @@ class Source extends EventTarget {
 }
 
 let opened: Source[] = [];
-let frames: Frame[] = [];
-let states: Connection[] = [];
+let frames: StreamFrame[] = [];
+let states: ConnectionStatus[] = [];
 let sinces: (number | undefined)[] = [];
 let refused = 0;
 
-function started(): Stream {
-  const stream = new Stream(
+function started(): EventStream {
+  const stream = new EventStream(
     {
       onFrame: (frame) => frames.push(frame),
       onConnection: (state, since) => {
@@ -78,7 +78,7 @@ test("a refused stream is opened again from its place, ever more slowly", () => 
   expect(opened).toHaveLength(3);
 });
 
-test("a cut that the browser mends itself is told as lost, and nothing else is opened", () => {
+test("a cut that the browser reconnects itself is reported as lost, and no second connection is opened", () => {
   started();
   opened[0]?.send("hello", {}, "7");
   opened[0]?.fail(0);
@@ -88,7 +88,7 @@ test("a cut that the browser mends itself is told as lost, and nothing else is o
   expect(states.at(-1)).toBe("open");
 });
 
-test("a connection that says nothing is told as silent since its last sign, and as dead after a while", () => {
+test("a connection without frames is reported as silent since its last frame, and as lost after a while", () => {
   started();
   opened[0]?.send("hello", {}, "7");
   const last = Date.now();
@@ -114,7 +114,7 @@ test("a silent connection that speaks again is open", () => {
   expect(frames).toHaveLength(1);
 });
 
-test("what an old connection still says is not heard", () => {
+test("frames of a replaced connection are ignored", () => {
   started();
   opened[0]?.send("hello", {}, "7");
   opened[0]?.fail(2);

@@ -4,36 +4,36 @@
 // frontend that starts, a session that ended) it gives up, and then this does it, with `after` in the address.
 // Runs in a page and in a shared worker: nothing here needs a window.
 
-export interface Frame {
+export interface StreamFrame {
   kind: string;
   data: unknown;
 }
 
 /** `silent`: connected, but the server has said nothing for longer than it promises. */
-export type Connection = "connecting" | "open" | "silent" | "lost";
+export type ConnectionStatus = "connecting" | "open" | "silent" | "lost";
 
 export interface StreamListener {
-  onFrame: (frame: Frame) => void;
+  onFrame: (frame: StreamFrame) => void;
   /** `since` is the time of the last frame, in milliseconds; set for `silent` and `lost` if there was one. */
-  onConnection: (connection: Connection, since?: number) => void;
+  onConnection: (connection: ConnectionStatus, since?: number) => void;
   /** The stream was refused; the caller finds out whether the session has ended. */
   onRefused: () => void;
 }
 
-const AGAIN_MIN_MS = 1000;
-const AGAIN_MAX_MS = 15_000;
+const RECONNECT_MIN_MS = 1000;
+const RECONNECT_MAX_MS = 15_000;
 /** The server says something every 4 s; log streams every 5 s. */
-export const SILENT_MS = 10_000;
-export const DEAD_MS = 20_000;
+const SILENT_MS = 10_000;
+const DEAD_MS = 20_000;
 /** Frames that the stream itself makes, beside the kinds of the outbox. */
 const OWN_KINDS = ["hello", "reset", "operation.progress", "live", "nodes", "still"];
 
 type Timer = ReturnType<typeof setTimeout>;
 
-export class Stream {
+export class EventStream {
   private source: EventSource | null = null;
-  private place = "";
-  private waitMs = AGAIN_MIN_MS;
+  private lastEventId = "";
+  private waitMs = RECONNECT_MIN_MS;
   private timer: Timer | undefined;
   private watchdog: Timer | undefined;
   private isSilent = false;
@@ -49,39 +49,40 @@ export class Stream {
   start(): void {
     this.listener.onConnection("connecting");
     this.connect();
-    globalThis.addEventListener("online", this.soon);
+    globalThis.addEventListener("online", this.reconnectNow);
   }
 
   /** Close the connection. The place in the stream is kept: `start` goes on from there. */
   stop(): void {
-    globalThis.removeEventListener("online", this.soon);
+    globalThis.removeEventListener("online", this.reconnectNow);
     clearTimeout(this.timer);
     clearTimeout(this.watchdog);
     this.source?.close();
     this.source = null;
-    this.waitMs = AGAIN_MIN_MS;
+    this.waitMs = RECONNECT_MIN_MS;
   }
 
   private connect(): void {
     clearTimeout(this.timer);
     this.source?.close();
     const source = this.open(
-      this.place ? `${this.address}?after=${encodeURIComponent(this.place)}` : this.address,
+      this.lastEventId ? `${this.address}?after=${encodeURIComponent(this.lastEventId)}` : this.address,
     );
     this.source = source;
-    const heard = (event: MessageEvent<string>) => this.heard(source, event);
-    for (const kind of [...OWN_KINDS, ...this.kinds]) source.addEventListener(kind, heard as EventListener);
-    source.addEventListener("error", () => this.failed(source));
-    this.watch();
+    const onMessage = (event: MessageEvent<string>) => this.onMessage(source, event);
+    for (const kind of [...OWN_KINDS, ...this.kinds])
+      source.addEventListener(kind, onMessage as EventListener);
+    source.addEventListener("error", () => this.onError(source));
+    this.restartWatchdog();
   }
 
-  private heard(source: EventSource, event: MessageEvent<string>): void {
+  private onMessage(source: EventSource, event: MessageEvent<string>): void {
     if (source !== this.source) return;
-    if (event.lastEventId) this.place = event.lastEventId;
+    if (event.lastEventId) this.lastEventId = event.lastEventId;
     this.lastFrameAt = Date.now();
-    this.watch();
+    this.restartWatchdog();
     if (event.type === "hello") {
-      this.waitMs = AGAIN_MIN_MS;
+      this.waitMs = RECONNECT_MIN_MS;
       this.isSilent = false;
       this.listener.onConnection("open");
     } else if (this.isSilent) {
@@ -92,33 +93,33 @@ export class Stream {
       this.listener.onFrame({ kind: event.type, data: JSON.parse(event.data) as unknown });
   }
 
-  private failed(source: EventSource): void {
+  private onError(source: EventSource): void {
     if (source !== this.source) return;
-    this.tellLost();
+    this.reportLost();
     if (source.readyState === EventSource.CLOSED) {
       this.listener.onRefused();
-      this.again();
+      this.scheduleReconnect();
     }
   }
 
-  private tellLost(): void {
+  private reportLost(): void {
     this.isSilent = false;
     this.listener.onConnection("lost", this.lastFrameAt);
   }
 
-  private again(): void {
+  private scheduleReconnect(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), this.waitMs);
-    this.waitMs = Math.min(this.waitMs * 2, AGAIN_MAX_MS);
+    this.waitMs = Math.min(this.waitMs * 2, RECONNECT_MAX_MS);
   }
 
-  private readonly soon = (): void => {
-    this.waitMs = AGAIN_MIN_MS;
+  private readonly reconnectNow = (): void => {
+    this.waitMs = RECONNECT_MIN_MS;
     if (this.source?.readyState !== EventSource.OPEN) this.connect();
   };
 
-  /** A connection that is silent is told as such, and one that stays silent is dead, whatever the browser thinks. */
-  private watch(): void {
+  /** Reports a connection without frames as silent, and replaces it if it stays silent, even if the browser calls it open. */
+  private restartWatchdog(): void {
     clearTimeout(this.watchdog);
     this.watchdog = setTimeout(() => {
       if (this.source?.readyState === EventSource.OPEN) {
@@ -126,7 +127,7 @@ export class Stream {
         this.listener.onConnection("silent", this.lastFrameAt);
       }
       this.watchdog = setTimeout(() => {
-        this.tellLost();
+        this.reportLost();
         this.connect();
       }, DEAD_MS - SILENT_MS);
     }, SILENT_MS);

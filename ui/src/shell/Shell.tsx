@@ -1,23 +1,23 @@
-// The frame around every page: navigation, the strip of operations, what is degraded, and whether we hear of changes.
+// The frame around every page: navigation, the strip of operations, degradations and the state of the connection.
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useMatchRoute, useRouterState } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { answer, api } from "@/api/client";
+import { api, unwrapResponse } from "@/api/client";
 import { Button, IconButton } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Icon, type IconName } from "@/kit/icons";
-import { Empty, PageHead } from "@/kit/Panel";
-import { Trouble } from "@/kit/Trouble";
+import { EmptyState, PageHeader } from "@/kit/Panel";
 import { type ConnectionState, useConnection } from "@/live/connection";
-import { useDegraded } from "@/live/degraded";
-import { Live } from "@/live/Live";
-import { Mark } from "@/shell/Mark";
-import { may, type Scope, useMay, useMe } from "@/shell/me";
-import { Badge, Strip } from "@/shell/Strip";
-import { applyTheme, THEMES, theme } from "@/shell/theme";
-import { titleOf } from "@/shell/title";
+import { useDegradations } from "@/live/degradations";
+import { LiveUpdates } from "@/live/LiveUpdates";
+import { Logo } from "@/shell/Logo";
+import { hasScope, type Scope, useHasScope, useMe } from "@/shell/me";
+import { OperationBadge, OperationStrip } from "@/shell/OperationStrip";
+import { applyTheme, readTheme, THEMES } from "@/shell/theme";
+import { makePageTitle } from "@/shell/title";
 import { timeOfDay } from "@/text/format";
 
-interface Place {
+interface PageEntry {
   to:
     | "/"
     | "/nodes"
@@ -33,7 +33,7 @@ interface Place {
   needs: Scope;
 }
 
-const PLACES: Place[] = [
+const PAGES: PageEntry[] = [
   { to: "/", label: "Overview", icon: "overview", needs: "operate" },
   { to: "/playground", label: "Playground", icon: "playground", needs: "infer" },
   { to: "/models", label: "Models", icon: "models", needs: "operate" },
@@ -46,18 +46,18 @@ const PLACES: Place[] = [
 ];
 
 export function Shell() {
-  const operates = useMay("operate");
+  const operates = useHasScope("operate");
   const main = useFocusOnNavigation();
   useTitle();
   return (
     <div className="shell">
       <a className="skip" href="#main">
-        Skip to the page
+        Skip to content
       </a>
       <Navigation />
       <div className="content">
-        {operates && <Live />}
-        {operates && <Strip />}
+        {operates && <LiveUpdates />}
+        {operates && <OperationStrip />}
         {operates && <Degraded />}
         <main id="main" ref={main} tabIndex={-1}>
           <Outlet />
@@ -80,11 +80,11 @@ function useFocusOnNavigation() {
   return main;
 }
 
-/** Tabs, history and bookmarks are told apart by the title. */
+/** Sets the title of the document, by which tabs, history and bookmarks are distinguished. */
 function useTitle() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(() => {
-    document.title = titleOf(path, PLACES);
+    document.title = makePageTitle(path, PAGES);
   }, [path]);
 }
 
@@ -95,39 +95,39 @@ function Navigation() {
   return (
     <header className={isOpen ? "rail open" : "rail"}>
       <div className="brand">
-        <Mark />
+        <Logo />
         <span>Corral</span>
         <IconButton icon="menu" label="Menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} />
       </div>
       <nav aria-label="Pages">
         <ul className="plain">
-          {PLACES.filter((place) => may(scope, place.needs)).map((place) => (
-            <li key={place.to}>
+          {PAGES.filter((page) => hasScope(scope, page.needs)).map((page) => (
+            <li key={page.to}>
               <Link
-                to={place.to}
-                activeOptions={{ exact: place.to === "/", includeSearch: false }}
+                to={page.to}
+                activeOptions={{ exact: page.to === "/", includeSearch: false }}
                 onClick={close}
               >
-                <Icon name={place.icon} />
-                <span>{place.label}</span>
-                {place.to === "/operations" && <Badge />}
+                <Icon name={page.icon} />
+                <span>{page.label}</span>
+                {page.to === "/operations" && <OperationBadge />}
               </Link>
             </li>
           ))}
         </ul>
       </nav>
-      <Foot />
+      <NavigationFooter />
     </header>
   );
 }
 
-function Foot() {
+function NavigationFooter() {
   const me = useMe();
   const queries = useQueryClient();
-  const operates = useMay("operate");
-  const [chosen, choose] = useState(theme());
-  const leave = async () => {
-    await answer(api.DELETE("/api/session")).catch(() => null);
+  const operates = useHasScope("operate");
+  const [chosen, choose] = useState(readTheme());
+  const signOut = async () => {
+    await unwrapResponse(api.DELETE("/api/session")).catch(() => null);
     queries.clear();
     window.location.assign("/app/");
   };
@@ -141,14 +141,14 @@ function Foot() {
         <span className="row tight">
           <IconButton
             icon={chosen === "dark" ? "moon" : "sun"}
-            label={`Colours: ${chosen}. Change`}
+            label={`Theme: ${chosen}. Change theme`}
             onClick={() => {
               const next = THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length] ?? "system";
               applyTheme(next);
               choose(next);
             }}
           />
-          <IconButton icon="door" label="Log out" onClick={() => void leave()} />
+          <IconButton icon="door" label="Sign out" onClick={() => void signOut()} />
         </span>
       </div>
     </div>
@@ -162,9 +162,9 @@ function connectionWord({ connection, since }: ConnectionState): string {
     case "open":
       return "Live";
     case "silent":
-      return since === undefined ? "No answer" : `No answer since ${timeOfDay(since)}`;
+      return since === undefined ? "No updates" : `No updates since ${timeOfDay(since)}`;
     case "lost":
-      return "Connection lost; trying again";
+      return "Connection lost, reconnecting";
   }
 }
 
@@ -180,8 +180,8 @@ function ConnectionLine() {
 
 function connectionTrouble({ connection, since }: ConnectionState): string | null {
   const last = since === undefined ? "" : ` since ${timeOfDay(since)}`;
-  if (connection === "silent") return `The frontend has sent nothing${last}. What you see may be old.`;
-  if (connection === "lost") return "The connection to the frontend is lost. What you see may be old.";
+  if (connection === "silent") return `No updates from the server${last}. This page may be out of date.`;
+  if (connection === "lost") return "Connection to the server lost. This page may be out of date.";
   return null;
 }
 
@@ -189,7 +189,7 @@ function Degraded() {
   const trouble = connectionTrouble(useConnection());
   // The overview has them among what needs attention.
   const isOverview = useMatchRoute()({ to: "/" }) !== false;
-  const known = useDegraded();
+  const known = useDegradations();
   const sentences = isOverview ? [] : known;
   if (!trouble && sentences.length === 0) return null;
   return (
@@ -208,10 +208,10 @@ function Degraded() {
 export function NotFound() {
   return (
     <>
-      <PageHead title="No such page" />
-      <Empty title="There is nothing at this address.">
+      <PageHeader title="Page not found" />
+      <EmptyState title="No page exists at this address.">
         <Link to="/">Back to the overview</Link>
-      </Empty>
+      </EmptyState>
     </>
   );
 }
@@ -220,10 +220,10 @@ export function NotFound() {
 export function PageFailed({ error, reset }: { error: unknown; reset: () => void }) {
   return (
     <div className="stack">
-      <PageHead title="This page failed" />
-      <Trouble error={error} onRetry={reset} />
+      <PageHeader title="This page failed to load" />
+      <ErrorNotice error={error} onRetry={reset} />
       <div>
-        <Button onClick={() => window.location.reload()}>Load it anew</Button>
+        <Button onClick={() => window.location.reload()}>Reload</Button>
       </div>
     </div>
   );

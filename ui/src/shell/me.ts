@@ -1,23 +1,23 @@
 // Who is here, and what they may. The server decides; the page only leaves out what it would refuse.
 import { createContext, useContext } from "react";
-import type { MeOut } from "@/api/schema";
+import type { CallerOut } from "@/api/schema";
 
 const RANKS: Record<string, number> = { infer: 0, operate: 1, admin: 2 };
 
 export type Scope = "infer" | "operate" | "admin";
 
-export const MeContext = createContext<MeOut | null>(null);
+export const MeContext = createContext<CallerOut | null>(null);
 
-export function useMe(): MeOut {
+export function useMe(): CallerOut {
   const me = useContext(MeContext);
-  if (!me) throw new Error("Nobody is logged in.");
+  if (!me) throw new Error("Not signed in.");
   return me;
 }
 
-export function useMay(scope: Scope): boolean {
-  return may(useMe().scope, scope);
+export function useHasScope(scope: Scope): boolean {
+  return hasScope(useMe().scope, scope);
 }
 
-export function may(has: string, needs: Scope): boolean {
+export function hasScope(has: string, needs: Scope): boolean {
   return (RANKS[has] ?? -1) >= (RANKS[needs] ?? 0);
 }

@@ -1,20 +1,20 @@
 // Light, dark, or as the system has it. Kept in this browser.
 export const THEMES = ["system", "light", "dark"] as const;
-export type Theme = (typeof THEMES)[number];
+type Theme = (typeof THEMES)[number];
 
-const KEPT_AS = "corral.theme";
+const STORAGE_KEY = "corral.theme";
 
-export function theme(): Theme {
-  const kept = localStorage.getItem(KEPT_AS);
-  return THEMES.find((word) => word === kept) ?? "system";
+export function readTheme(): Theme {
+  const stored = localStorage.getItem(STORAGE_KEY);
+  return THEMES.find((word) => word === stored) ?? "system";
 }
 
-export function applyTheme(wanted: Theme = theme()): void {
-  if (wanted === "system") {
-    localStorage.removeItem(KEPT_AS);
+export function applyTheme(theme: Theme = readTheme()): void {
+  if (theme === "system") {
+    localStorage.removeItem(STORAGE_KEY);
     delete document.documentElement.dataset.theme;
   } else {
-    localStorage.setItem(KEPT_AS, wanted);
-    document.documentElement.dataset.theme = wanted;
+    localStorage.setItem(STORAGE_KEY, theme);
+    document.documentElement.dataset.theme = theme;
   }
 }

@@ -1,18 +1,18 @@
 import { expect, test } from "vitest";
-import { titleOf } from "@/shell/title";
+import { makePageTitle } from "@/shell/title";
 
-const PLACES = [
+const PAGES = [
   { to: "/", label: "Overview" },
   { to: "/nodes", label: "Nodes" },
 ];
 
 test("a title names the page, and what it is about first", () => {
-  expect(titleOf("/app/", PLACES)).toBe("Overview · Corral");
-  expect(titleOf("/nodes", PLACES)).toBe("Nodes · Corral");
-  expect(titleOf("/app/nodes/gpu%20a", PLACES)).toBe("gpu a · Nodes · Corral");
+  expect(makePageTitle("/app/", PAGES)).toBe("Overview · Corral");
+  expect(makePageTitle("/nodes", PAGES)).toBe("Nodes · Corral");
+  expect(makePageTitle("/app/nodes/gpu%20a", PAGES)).toBe("gpu a · Nodes · Corral");
 });
 
 test("an unknown or broken address has a title, too", () => {
-  expect(titleOf("/app/nothing", PLACES)).toBe("No such page · Corral");
-  expect(titleOf("/app/nodes/%E0%A4%A", PLACES)).toBe("%E0%A4%A · Nodes · Corral");
+  expect(makePageTitle("/app/nothing", PAGES)).toBe("Page not found · Corral");
+  expect(makePageTitle("/app/nodes/%E0%A4%A", PAGES)).toBe("%E0%A4%A · Nodes · Corral");
 });

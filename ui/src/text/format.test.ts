@@ -3,15 +3,15 @@ import {
   ago,
   bytes,
   bytesOf,
-  clock,
-  count,
   duration,
-  list,
+  formatCount,
+  formatMoment,
+  joinWords,
   percent,
   pickLocale,
   plural,
   rate,
-  shares,
+  roundShares,
   UNKNOWN,
   withLocalTimes,
 } from "@/text/format";
@@ -27,7 +27,7 @@ test("what is not known is a dash, and zero is zero", () => {
   expect(bytes(null)).toBe(UNKNOWN);
   expect(rate(undefined)).toBe(UNKNOWN);
   expect(percent(null)).toBe(UNKNOWN);
-  expect(count(0)).toBe("0");
+  expect(formatCount(0)).toBe("0");
   expect(duration(0)).toBe("0 ms");
 });
 
@@ -55,28 +55,28 @@ test("words for counts and lists", () => {
   expect(plural(1, "node")).toBe("1 node");
   expect(plural(0, "node")).toBe("0 nodes");
   expect(percent(99.9)).toBe("99 %");
-  expect(list(["a", "b", "c"])).toBe("a, b, and c");
+  expect(joinWords(["a", "b", "c"])).toBe("a, b, and c");
 });
 
-test("times in sentences of the server are told in the zone of the reader", () => {
+test("times in sentences of the server are shown in the reader's time zone", () => {
   expect(withLocalTimes("PostgreSQL is away since 2026-11-16 10:57:20 UTC. Models are served.")).toBe(
-    `PostgreSQL is away since ${clock("2026-11-16T10:57:20Z")}. Models are served.`,
+    `PostgreSQL is away since ${formatMoment("2026-11-16T10:57:20Z")}. Models are served.`,
   );
 });
 
 test("shares are whole and add up to a hundred", () => {
-  expect(shares([56.7, 25.9, 17.4], 100)).toEqual([57, 26, 17]);
-  expect(shares([1, 1, 1], 3)).toEqual([34, 33, 33]);
-  expect(shares([0, 0], 0)).toEqual([0, 0]);
+  expect(roundShares([56.7, 25.9, 17.4], 100)).toEqual([57, 26, 17]);
+  expect(roundShares([1, 1, 1], 3)).toEqual([34, 33, 33]);
+  expect(roundShares([0, 0], 0)).toEqual([0, 0]);
 });
 
 test("shares of a list that was cut leave the rest of the hundred to the rows that are not shown", () => {
-  expect(shares([30, 20], 100)).toEqual([30, 20]);
-  expect(shares([1, 1], 1000)).toEqual([0, 0]);
+  expect(roundShares([30, 20], 100)).toEqual([30, 20]);
+  expect(roundShares([1, 1], 1000)).toEqual([0, 0]);
 });
 
 test("dates and ages are in the same English, whatever the language of the browser", () => {
   expect(pickLocale(["de-DE", "en-US"])).toBe("en-US");
   expect(pickLocale(["de-DE", "fr"])).toBe("en-GB");
-  expect(clock("2026-11-16T10:00:00Z")).toMatch(/Nov/);
+  expect(formatMoment("2026-11-16T10:00:00Z")).toMatch(/Nov/);
 });

@@ -86,7 +86,7 @@ const days = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric" })
 const utcDays = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", timeZone: "UTC" });
 
 /** Day and time, in the reader's time zone. */
-export function clock(at: string | number): string {
+export function formatMoment(at: string | number): string {
   return moments.format(new Date(at));
 }
 
@@ -109,19 +109,19 @@ const UTC_TIME = /\b(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}) UTC\b/g;
 
 /** Sentences of the server have times in UTC; the page shows all times in the zone of its reader. */
 export function withLocalTimes(sentence: string): string {
-  return sentence.replace(UTC_TIME, (_, day: string, time: string) => clock(`${day}T${time}Z`));
+  return sentence.replace(UTC_TIME, (_, day: string, time: string) => formatMoment(`${day}T${time}Z`));
 }
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-export function count(value: number | null | undefined): string {
+export function formatCount(value: number | null | undefined): string {
   if (value == null) return UNKNOWN;
   return Math.abs(value) >= 10_000 ? compact.format(value) : plain.format(value);
 }
 
 /** Whole percentages that add up to 100: the largest remainders are rounded up. All zero if there is nothing to share. */
-export function shares(parts: readonly number[], whole: number): number[] {
+export function roundShares(parts: readonly number[], whole: number): number[] {
   if (!(whole > 0)) return parts.map(() => 0);
   const exact = parts.map((part) => (part / whole) * 100);
   const floors = exact.map(Math.floor);
@@ -142,11 +142,11 @@ export function percent(value: number | null | undefined): string {
 
 /** `1 node`, `2 nodes`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
-  return `${count(value)} ${value === 1 ? one : many}`;
+  return `${formatCount(value)} ${value === 1 ? one : many}`;
 }
 
 /** `a, b and c`. */
-export function list(words: string[]): string {
+export function joinWords(words: string[]): string {
   return new Intl.ListFormat("en", { style: "long", type: "conjunction" }).format(words);
 }
 

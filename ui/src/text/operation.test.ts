@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
-import type { OperationOut, RecordOut } from "@/api/schema";
-import { bar, called, detail, fault, phrase, stateWord, subject, targetWord, verb } from "@/text/operation";
+import type { EndedOperationOut, OperationOut } from "@/api/schema";
+import {
+  computeProgress,
+  describeDetail,
+  describeFault,
+  describeVerb,
+  nameForActions,
+  phrase,
+  stateWord,
+  subject,
+  targetWord,
+} from "@/text/operation";
 
 const operation = (more: Partial<OperationOut>): OperationOut =>
   ({
@@ -18,45 +28,50 @@ const node = (name: string, state: string, status = state) => ({
   status,
 });
 
-test("the verb tells what is done, what failed and what was done", () => {
-  expect(verb(operation({}))).toBe("Installing");
-  expect(verb(operation({ state: "failed", kind: "backend_delete" }))).toBe("Failed removal");
-  expect(verb(operation({ state: "queued" }))).toBe("Queued install");
-  expect(verb(operation({ state: "completed", kind: "model_stage" }))).toBe("Staged");
-  expect(verb(operation({ state: "completed", kind: "backend_delete" }))).toBe("Removed");
-  expect(verb(operation({ kind: "model_dance" }))).toBe("model_dance");
+test("describeVerb names what runs, what failed and what is done", () => {
+  expect(describeVerb(operation({}))).toBe("Installing");
+  expect(describeVerb(operation({ state: "failed", kind: "backend_delete" }))).toBe("Failed removal");
+  expect(describeVerb(operation({ state: "queued" }))).toBe("Queued install");
+  expect(describeVerb(operation({ state: "completed", kind: "model_stage" }))).toBe("Staged");
+  expect(describeVerb(operation({ state: "completed", kind: "backend_delete" }))).toBe("Removed");
+  expect(describeVerb(operation({ kind: "model_dance" }))).toBe("model_dance");
 });
 
 test("an operation of one node says which", () => {
   expect(subject(operation({ nodeName: "gpu-a" }))).toBe("hello on gpu-a");
   expect(subject(operation({ nodeName: "gpu-a", kind: "model_stage" }))).toBe("hello to gpu-a");
-  expect(called(operation({ nodeName: "gpu-a" }))).toBe("install of hello on gpu-a");
+  expect(nameForActions(operation({ nodeName: "gpu-a" }))).toBe("install of hello on gpu-a");
 });
 
 test("the detail is the error, then the nodes, then where to, then the phase, then that it waits", () => {
   const nodes = [node("a", "success"), node("b", "working"), node("c", "queued")] as OperationOut["nodes"];
-  expect(detail(operation({ state: "failed", error: "No disk.", nodes }))).toBe("No disk.");
-  expect(detail(operation({ nodes, phase: "downloading" }))).toBe("1 of 3 nodes done");
-  expect(detail(operation({ kind: "model_stage", nodeName: "a", phase: "staging" }))).toBe("to node a");
-  expect(detail(operation({ phase: "making_room" }))).toBe("making room");
-  expect(detail(operation({ state: "queued" }))).toBe("waiting for installer");
+  expect(describeDetail(operation({ state: "failed", error: "No disk.", nodes }))).toBe("No disk.");
+  expect(describeDetail(operation({ nodes, phase: "downloading" }))).toBe("1 of 3 nodes completed");
+  expect(describeDetail(operation({ kind: "model_stage", nodeName: "a", phase: "staging" }))).toBe(
+    "to node a",
+  );
+  expect(describeDetail(operation({ phase: "making_room" }))).toBe("making room");
+  expect(describeDetail(operation({ state: "queued" }))).toBe("queued");
 });
 
-test("pills tell the states of a node apart, and unknown ones are shown as they are", () => {
-  const pill = (state: string, status: string, phase: string | null = null) =>
-    targetWord({ state, status, phase }).text;
-  expect(pill("queued", "queued")).toBe("queued");
-  expect(pill("working", "downloading", "downloading")).toBe("downloading");
-  expect(pill("working", "downloading", "checking")).toBe("checking");
-  expect(pill("unconfirmed", "running_on_worker")).toBe("worker busy");
-  expect(pill("success", "success")).toBe("done");
-  expect(pill("error", "error")).toBe("failed");
-  expect(pill("dancing", "dancing")).toBe("dancing");
+test("each target state has its own word and colour, and an unknown state is shown as it is", () => {
+  const pill = (state: string, phase: string | null = null) => targetWord({ state, phase }).text;
+  expect(pill("queued")).toBe("queued");
+  expect(pill("working", "downloading")).toBe("downloading");
+  expect(pill("working", "making_room")).toBe("making room");
+  expect(pill("unconfirmed")).toBe("unreachable");
+  expect(pill("success")).toBe("completed");
+  expect(pill("error")).toBe("failed");
+  expect(pill("lost_in_space")).toBe("lost in space");
+  expect(targetWord({ state: "queued", error: "No disk." }).text).toBe("retrying");
+  expect(targetWord({ state: "success", is_rollback: true }).text).toBe("rolled back");
+  expect(targetWord({ state: "cancelled", begun: false }).text).toBe("skipped");
+  expect(targetWord({ state: "cancelled", begun: true }).text).toBe("cancelled");
   expect(stateWord("dancing")).toEqual({ text: "dancing", tone: "still" });
 });
 
-test("the record says how it ended, and how long it took only if that makes sense", () => {
-  const record = (more: Partial<RecordOut>): RecordOut =>
+test("the history says how it ended, and how long it took only if that makes sense", () => {
+  const record = (more: Partial<EndedOperationOut>): EndedOperationOut =>
     ({
       kind: "backend_install",
       outcome: "completed",
@@ -64,7 +79,7 @@ test("the record says how it ended, and how long it took only if that makes sens
       startedAt: "2026-01-01T00:00:00Z",
       finishedAt: "2026-01-01T00:01:12Z",
       ...more,
-    }) as RecordOut;
+    }) as EndedOperationOut;
   expect(phrase(record({}))).toBe("installed in 1 min 12 s");
   expect(phrase(record({ kind: "backend_delete" }))).toBe("removed");
   expect(phrase(record({ outcome: "cancelled" }))).toBe("cancelled");
@@ -76,22 +91,22 @@ test("the record says how it ended, and how long it took only if that makes sens
   expect(phrase(record({ finishedAt: "2025-12-31T00:00:00Z" }))).toBe("installed");
 });
 
-test("what several nodes failed with alike is said once", () => {
+test("an error that several nodes share is shown once", () => {
   const failed = (name: string, error: string) => ({ ...node(name, "error"), error });
   const nodes = [failed("a", "No disk."), failed("b", "No disk."), failed("c", "Gone.")];
-  expect(fault({ error: "a: No disk.; b: No disk.; c: Gone.", nodes: nodes as OperationOut["nodes"] })).toBe(
-    "a and b: No disk. c: Gone.",
-  );
-  expect(fault({ error: "Nobody can.", nodes: [] })).toBe("Nobody can.");
-  expect(fault({ error: null, nodes: [] })).toBeNull();
+  expect(
+    describeFault({ error: "a: No disk.; b: No disk.; c: Gone.", nodes: nodes as OperationOut["nodes"] }),
+  ).toBe("a and b: No disk. c: Gone.");
+  expect(describeFault({ error: "No node can.", nodes: [] })).toBe("No node can.");
+  expect(describeFault({ error: null, nodes: [] })).toBeNull();
 });
 
 test("only what moves has a bar", () => {
-  expect(bar(operation({ progress: 30 }))).toBe(30);
-  expect(bar(operation({ progress: 0 }))).toBeNull();
+  expect(computeProgress(operation({ progress: 30 }))).toBe(30);
+  expect(computeProgress(operation({ progress: 0 }))).toBeNull();
   const waits = [node("a", "queued")] as OperationOut["nodes"];
-  expect(bar(operation({ progress: 0, nodes: waits }))).toBeUndefined();
+  expect(computeProgress(operation({ progress: 0, nodes: waits }))).toBeUndefined();
   for (const state of ["queued", "failed", "completed", "paused"]) {
-    expect(bar(operation({ state, progress: 30 })), state).toBeUndefined();
+    expect(computeProgress(operation({ state, progress: 30 })), state).toBeUndefined();
   }
 });

@@ -1,17 +1,20 @@
 // Operations in words. One way to say what an operation does, for the strip, for cards, rows and other pages.
-import type { OperationOut, RecordOut, TargetOut } from "@/api/schema";
+import type { EndedOperationOut, OperationOut, TargetOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
-import { duration, list, UNKNOWN } from "@/text/format";
+import { duration, joinWords, UNKNOWN } from "@/text/format";
+import { isActive, isSettled } from "@/text/operationStates";
+import { findStateWord } from "@/text/stateWords";
+import { RETRYING, ROLLED_BACK, STATE_WORDS } from "@/text/stateWords.gen";
 
-export type Named = Pick<OperationOut, "kind" | "name" | "nodeName">;
+export type NamedOperation = Pick<OperationOut, "kind" | "name" | "nodeName">;
 
-interface Words {
+interface KindWords {
   doing: string;
   did: string;
   noun: string;
 }
 
-const KINDS: Record<string, Words> = {
+const KINDS: Record<string, KindWords> = {
   backend_install: { doing: "Installing", did: "installed", noun: "install" },
   backend_upgrade: { doing: "Upgrading", did: "upgraded", noun: "upgrade" },
   backend_reinstall: { doing: "Reinstalling", did: "reinstalled", noun: "reinstall" },
@@ -25,19 +28,13 @@ const KINDS: Record<string, Words> = {
 };
 
 /** A kind that this page does not know is shown as it is. */
-export function words(kind: string): Words {
+function describeKind(kind: string): KindWords {
   return KINDS[kind] ?? { doing: kind, did: `${kind} done`, noun: kind };
 }
 
-const UNDER_WAY = new Set(["queued", "running", "waiting_on_nodes"]);
-const ENDED = new Set(["completed", "failed", "cancelled", "superseded"]);
-
-export const isUnderWay = (state: string): boolean => UNDER_WAY.has(state);
-export const hasEnded = (state: string): boolean => ENDED.has(state);
-
 /** `Installing`, `Failed install`, `Queued install`, `Installed`. */
-export function verb({ kind, state }: Pick<OperationOut, "kind" | "state">): string {
-  const { doing, did, noun } = words(kind);
+export function describeVerb({ kind, state }: Pick<OperationOut, "kind" | "state">): string {
+  const { doing, did, noun } = describeKind(kind);
   switch (state) {
     case "queued":
       return `Queued ${noun}`;
@@ -58,106 +55,98 @@ export function verb({ kind, state }: Pick<OperationOut, "kind" | "state">): str
 }
 
 /** `hello on gpu-a`: an operation of one node is never taken for one of the whole fleet. */
-export function subject({ kind, name, nodeName }: Named): string {
+export function subject({ kind, name, nodeName }: NamedOperation): string {
   if (!nodeName) return name;
   return `${name} ${kind === "model_stage" ? "to" : "on"} ${nodeName}`;
 }
 
 /** What buttons about it are called after their verb: `Cancel install of hello on gpu-a`. */
-export function called(operation: Named): string {
-  return `${words(operation.kind).noun} of ${subject(operation)}`;
+export function nameForActions(operation: NamedOperation): string {
+  return `${describeKind(operation.kind).noun} of ${subject(operation)}`;
 }
 
-const STATES: Record<string, [string, Tone]> = {
-  queued: ["queued", "still"],
-  running: ["running", "busy"],
-  waiting_on_nodes: ["worker busy", "warn"],
-  completed: ["done", "good"],
-  completed_with_pending: ["owed", "warn"],
-  failed: ["failed", "bad"],
-  cancelled: ["cancelled", "still"],
-  paused: ["paused", "still"],
-  superseded: ["superseded", "still"],
+const STATE_TONES: Record<string, Tone> = {
+  running: "busy",
+  waiting_on_nodes: "warn",
+  completed: "good",
+  completed_with_pending: "warn",
+  failed: "bad",
 };
 
 export function stateWord(state: string): { text: string; tone: Tone } {
-  const [text, tone] = STATES[state] ?? [state, "still"];
-  return { text, tone };
+  return { text: findStateWord("operation", state), tone: STATE_TONES[state] ?? "still" };
 }
 
-const TARGETS: Record<string, [string, Tone]> = {
-  queued: ["queued", "still"],
-  downloading: ["downloading", "busy"],
-  running_on_worker: ["worker busy", "warn"],
-  success: ["done", "good"],
-  error: ["failed", "bad"],
-  cancelled: ["cancelled", "still"],
-  superseded: ["superseded", "still"],
-  skipped: ["skipped", "still"],
+const TARGET_TONES: Record<string, Tone> = {
+  working: "busy",
+  unconfirmed: "warn",
+  success: "good",
+  error: "bad",
 };
 
-/** Whether an operation ended before the worker of this node was told anything of it. */
-export function isNotBegun(target: { state: string; begun?: boolean }): boolean {
+/** Whether an operation ended before its command was sent to the worker of this node. */
+export function isNotStarted(target: { state: string; begun?: boolean }): boolean {
   return (target.state === "cancelled" || target.state === "skipped") && target.begun === false;
 }
 
-/** How one node is doing. `downloading` is the word for any work, so the phase says it better where there is one. */
-export function targetWord(target: Pick<TargetOut, "status" | "state" | "phase"> & { begun?: boolean }): {
-  text: string;
-  tone: Tone;
-} {
-  if (isNotBegun(target)) return { text: "not begun", tone: "still" };
-  if (target.state === "working") {
-    const phase = target.phase && target.phase !== "queued" ? phaseWord(target.phase) : "working";
-    return { text: phase, tone: "busy" };
-  }
-  const [text, tone] = TARGETS[target.status] ?? [target.status, "still"];
-  return { text, tone };
+type DescribedTarget = Pick<TargetOut, "state" | "phase" | "error"> & {
+  begun?: boolean;
+  is_rollback?: boolean;
+};
+
+/** The state of an operation on one node: a word, or the phase while the worker runs the job. */
+export function targetWord(target: DescribedTarget): { text: string; tone: Tone } {
+  const tone = TARGET_TONES[target.state] ?? "still";
+  if (isNotStarted(target)) return { text: STATE_WORDS.target.skipped, tone };
+  if (target.is_rollback && target.state === "success") return { text: ROLLED_BACK, tone: "warn" };
+  if (target.state === "queued" && target.error) return { text: RETRYING, tone };
+  if (target.state === "working" && target.phase && target.phase !== "queued")
+    return { text: phaseWord(target.phase), tone };
+  return { text: findStateWord("target", target.state), tone };
 }
 
-export function phaseWord(phase: string): string {
-  return phase.replaceAll("_", " ");
+export function phaseWord(phase: string | null | undefined): string {
+  return phase ? findStateWord("phase", phase) : "";
 }
 
 /** Why it failed. What several nodes failed with alike is said once. */
-export function fault({ error, nodes = [] }: Pick<OperationOut, "error" | "nodes">): string | null {
+export function describeFault({ error, nodes = [] }: Pick<OperationOut, "error" | "nodes">): string | null {
   if (!error) return null;
   const byText = new Map<string, string[]>();
   for (const { node_name, error: text } of nodes) {
     if (text) byText.set(text, [...(byText.get(text) ?? []), node_name]);
   }
   if (byText.size === 0 || nodes.length < 2) return error;
-  return [...byText].map(([text, names]) => `${list(names)}: ${text}`).join(" ");
+  return [...byText].map(([text, names]) => `${joinWords(names)}: ${text}`).join(" ");
 }
 
-type Told = Pick<
+type DetailedOperation = Pick<
   OperationOut,
   "kind" | "state" | "error" | "nodes" | "nodeName" | "phase" | "afterID" | "message"
 >;
 
 /** The one thing to know beside the name. An error before everything; then how many nodes; then where; then what. */
-export function detail(operation: Told): string {
+export function describeDetail(operation: DetailedOperation): string {
   const { state, error, nodes = [], phase } = operation;
-  if (error) return fault(operation) ?? error;
+  if (error) return describeFault(operation) ?? error;
   if (state === "completed_with_pending" && operation.message) return operation.message;
   if (nodes.length > 1) {
     if (state === "cancelled") return operation.message;
     const done = nodes.filter((target) => target.state === "success").length;
-    return `${done} of ${nodes.length} nodes done`;
+    return `${done} of ${nodes.length} nodes completed`;
   }
-  if (state === "queued")
-    return operation.afterID ? "waiting for another operation" : "waiting for installer";
+  if (state === "queued") return operation.afterID ? "queued behind another operation" : "queued";
   const node = operation.nodeName ?? nodes[0]?.node_name;
   if (operation.kind === "model_stage" && node) return `to node ${node}`;
   if (phase && phase !== "queued") return phaseWord(phase);
-  return hasEnded(state) ? "" : operation.message;
+  return isSettled(state) ? "" : operation.message;
 }
 
 /** How far the bar is: a percentage; null while something moves and nobody knows how far; undefined without a bar. */
-export function bar(
+export function computeProgress(
   operation: Pick<OperationOut, "state" | "progress" | "nodes">,
 ): number | null | undefined {
-  if (!isUnderWay(operation.state) || operation.state === "queued") return undefined;
+  if (!isActive(operation.state) || operation.state === "queued") return undefined;
   if (operation.progress > 0) return operation.progress;
   const nodes = operation.nodes ?? [];
   // Nodes that wait for a next try do not move, and must not look as if they did.
@@ -165,7 +154,7 @@ export function bar(
 }
 
 /** How long it ran; nothing if that is not known, or cannot be. */
-export function took(record: Pick<RecordOut, "startedAt" | "finishedAt">): string | null {
+export function describeDuration(record: Pick<EndedOperationOut, "startedAt" | "finishedAt">): string | null {
   if (!record.startedAt || !record.finishedAt) return null;
   const seconds = (Date.parse(record.finishedAt) - Date.parse(record.startedAt)) / 1000;
   const text = duration(seconds);
@@ -174,23 +163,23 @@ export function took(record: Pick<RecordOut, "startedAt" | "finishedAt">): strin
 
 /** `installed in 1 min 12 s`, `removed`, `cancelled`, `failed: …`. */
 export function phrase(
-  record: Pick<RecordOut, "kind" | "outcome" | "error" | "message" | "startedAt" | "finishedAt">,
+  record: Pick<EndedOperationOut, "kind" | "outcome" | "error" | "message" | "startedAt" | "finishedAt">,
 ): string {
   switch (record.outcome) {
     case "failed":
-      return `failed: ${record.error ?? record.message ?? "nobody said why"}`;
+      return `failed: ${record.error ?? record.message ?? "no reason given"}`;
     case "completed": {
-      const time = took(record);
-      const { did } = words(record.kind);
+      const time = describeDuration(record);
+      const { did } = describeKind(record.kind);
       return time && !isRemoval(record.kind) ? `${did} in ${time}` : did;
     }
     case "superseded":
       return record.message ? `superseded: ${record.message}` : "superseded";
     default:
-      return record.outcome;
+      return findStateWord("operation", record.outcome);
   }
 }
 
-export function isRemoval(kind: string): boolean {
+function isRemoval(kind: string): boolean {
   return kind.endsWith("_delete") || kind.endsWith("_unload");
 }

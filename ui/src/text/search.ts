@@ -2,34 +2,33 @@
 
 type Search = Record<string, unknown>;
 
-export function oneOf<T extends string>(search: Search, name: string, allowed: readonly T[]): T | undefined {
+export function parseChoice<T extends string>(
+  search: Search,
+  name: string,
+  allowed: readonly T[],
+): T | undefined {
   const value = search[name];
   return allowed.find((word) => word === value);
 }
 
-export function text(search: Search, name: string, max = 200): string | undefined {
+export function parseText(search: Search, name: string, max = 200): string | undefined {
   const value = search[name];
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value.slice(0, max) : undefined;
 }
 
-export function flag(search: Search, name: string): true | undefined {
+export function parseFlag(search: Search, name: string): true | undefined {
   return search[name] === true || search[name] === "true" || search[name] === 1 ? true : undefined;
 }
 
-export function whole(search: Search, name: string): number | undefined {
-  const value = Number(search[name]);
-  return Number.isSafeInteger(value) && value > 0 ? value : undefined;
-}
-
 /** A day such as `2026-11-01`. */
-export function day(search: Search, name: string): string | undefined {
+export function parseDay(search: Search, name: string): string | undefined {
   const value = search[name];
   const isDay = typeof value === "string" && /^\d{4}-\d{2}-\d{2}$/.test(value);
   return isDay && !Number.isNaN(Date.parse(value)) ? value : undefined;
 }
 
 /** What an address says; a link may leave any of it out. */
-export function said<T extends object>(search: T): Partial<T> {
+export function dropUndefined<T extends object>(search: T): Partial<T> {
   return search;
 }

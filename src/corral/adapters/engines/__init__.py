@@ -1,11 +1,11 @@
-"""Engines over HTTP/1.1: callbacks on bare connections, because every token of every answer passes here.
+"""Calls engines over HTTP/1.1 with callbacks on bare connections, because every token of every response passes here.
 
-`lines.py` sends calls and keeps connections, `line.py` is a call under way, `connection.py` one connection and what it
-makes of what an engine sends, `head.py` the first lines of a request.
+`client.py` renders and sends calls and keeps connections; `connection.py` is one connection, parses what an engine
+sends, and has the handles that control one call.
 """
 
 from __future__ import annotations
 
-from corral.adapters.engines.lines import HttpEngines
+from corral.adapters.engines.client import HttpEngineClient
 
-__all__ = ("HttpEngines",)
+__all__ = ("HttpEngineClient",)

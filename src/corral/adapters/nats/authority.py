@@ -1,8 +1,8 @@
-"""Who may let clients onto the bus: a NATS operator, its system account and the account that Corral lives in.
+"""Holds what lets clients onto the bus: a NATS operator, its system account and the account that Corral uses.
 
-One `Authority` belongs to one bus. `server_config` runs nats-server in operator mode, with a resolver that takes
-account changes (revocations) while it runs. What is preloaded carries a fixed old date: at a restart it never
-replaces an account that has been changed since, because the server keeps the newer one.
+One `NatsAuthority` belongs to one bus. `render_server_config` runs nats-server in operator mode, with a resolver that
+takes account changes (revocations) while it runs. Preloaded accounts carry a fixed old date: at a restart they never
+replace an account that has been changed since, because the server keeps the newer one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corral.adapters.nats.claims import JWT_VERSION, sign_claims
-from corral.adapters.nats.keys import Key, KeyKind, key_from_seed, new_key
+from corral.adapters.nats.keys import JWT_VERSION, NatsKey, NatsKeyKind, key_from_seed, new_key, sign_claims
 from corral.bus.codec import MAX_PAYLOAD_BYTES
 from corral.domain.errors import InvalidRequest
 
@@ -28,8 +27,9 @@ _UNLIMITED = {"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1, "im
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTls:
-    """Files for the server's TLS block. With `verify`, a client must show a certificate signed by `ca`."""
+class NatsServerTls:
+    """Names the files for the TLS block of nats-server. With `verify`, a client must show a
+    certificate signed by `ca`."""
 
     cert: Path
     key: Path
@@ -38,28 +38,29 @@ class ServerTls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
-    """Three seeds. Whoever holds the operator's can do everything; the account's suffices to mint users."""
+class NatsAuthority:
+    """Holds the seeds of a NATS operator and its accounts, which sign the credentials of bus clients. The holder of the
+    operator seed can do everything on the bus."""
 
     operator_seed: str = field(repr=False)
     account_seed: str = field(repr=False)
     system_seed: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        key_from_seed(self.operator_seed, KeyKind.OPERATOR)
-        key_from_seed(self.account_seed, KeyKind.ACCOUNT)
-        key_from_seed(self.system_seed, KeyKind.ACCOUNT)
+        key_from_seed(self.operator_seed, NatsKeyKind.OPERATOR)
+        key_from_seed(self.account_seed, NatsKeyKind.ACCOUNT)
+        key_from_seed(self.system_seed, NatsKeyKind.ACCOUNT)
 
     @classmethod
-    def create(cls) -> Authority:
+    def create(cls) -> NatsAuthority:
         return cls(
-            operator_seed=new_key(KeyKind.OPERATOR).seed,
-            account_seed=new_key(KeyKind.ACCOUNT).seed,
-            system_seed=new_key(KeyKind.ACCOUNT).seed,
+            operator_seed=new_key(NatsKeyKind.OPERATOR).seed,
+            account_seed=new_key(NatsKeyKind.ACCOUNT).seed,
+            system_seed=new_key(NatsKeyKind.ACCOUNT).seed,
         )
 
     def to_json(self) -> str:
-        """The three seeds as text. Secret: the file that holds it belongs to its owner alone."""
+        """Return the three seeds as text. Secret: the file that holds the text belongs to its owner alone."""
         seeds = {
             "operator_seed": self.operator_seed,
             "account_seed": self.account_seed,
@@ -68,7 +69,7 @@ class Authority:
         return json.dumps(seeds, indent=2) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Authority:
+    def from_json(cls, text: str) -> NatsAuthority:
         try:
             seeds = json.loads(text)
             return cls(
@@ -83,40 +84,40 @@ class Authority:
             ) from error
 
     @property
-    def operator_key(self) -> Key:
-        return key_from_seed(self.operator_seed, KeyKind.OPERATOR)
+    def operator_key(self) -> NatsKey:
+        return key_from_seed(self.operator_seed, NatsKeyKind.OPERATOR)
 
     @property
-    def account_key(self) -> Key:
-        return key_from_seed(self.account_seed, KeyKind.ACCOUNT)
+    def account_key(self) -> NatsKey:
+        return key_from_seed(self.account_seed, NatsKeyKind.ACCOUNT)
 
     @property
-    def system_key(self) -> Key:
-        return key_from_seed(self.system_seed, KeyKind.ACCOUNT)
+    def system_key(self) -> NatsKey:
+        return key_from_seed(self.system_seed, NatsKeyKind.ACCOUNT)
 
-    def server_config(self, *, host: str, port: int, directory: Path, tls: ServerTls | None = None) -> str:
-        """The text of a nats-server configuration. It holds no seed, only signed public claims."""
+    def render_server_config(self, *, host: str, port: int, directory: Path, tls: NatsServerTls | None = None) -> str:
+        """Return the text of a nats-server configuration. It holds no seed, only signed public claims."""
         accounts = directory / "accounts"
         settings: dict[str, Any] = {
-            "listen": f"{_bracketed(host)}:{port}",
-            "operator": self._operator_token(),
+            "listen": f"{_add_brackets(host)}:{port}",
+            "operator": self._make_operator_token(),
             "system_account": self.system_key.public,
             "resolver": {"type": "full", "dir": str(accounts), "allow_delete": False, "interval": "2m"},
             "resolver_preload": {
-                self.account_key.public: account_token(self.operator_key, self.account_key.public, name="corral"),
-                self.system_key.public: account_token(self.operator_key, self.system_key.public, name="system"),
+                self.account_key.public: sign_account_token(self.operator_key, self.account_key.public, name="corral"),
+                self.system_key.public: sign_account_token(self.operator_key, self.system_key.public, name="system"),
             },
             "max_payload": MAX_PAYLOAD_BYTES,
             "max_connections": MAX_CONNECTIONS,
             "write_deadline": f"{WRITE_DEADLINE_S}s",
         }
         if tls is not None:
-            settings["tls"] = _tls_block(tls)
+            settings["tls"] = _render_tls_block(tls)
         # JSON is a subset of the server's own format, except that the server does not know \\u escapes.
         lines = [f"{name}: {json.dumps(value, indent=2, ensure_ascii=False)}" for name, value in settings.items()]
         return "\n".join(lines) + "\n"
 
-    def _operator_token(self) -> str:
+    def _make_operator_token(self) -> str:
         operator = self.operator_key
         claims = {
             "sub": operator.public,
@@ -127,8 +128,8 @@ class Authority:
         return sign_claims(claims, operator)
 
 
-def account_claims(public_key: str, *, name: str) -> dict[str, Any]:
-    """An account without limits of its own; what its users may do is in their own claims."""
+def make_account_claims(public_key: str, *, name: str) -> dict[str, Any]:
+    """Return the claims of an account without limits of its own; what its users may do is in their own claims."""
     return {
         "sub": public_key,
         "iat": PRELOAD_ISSUED_AT,
@@ -142,16 +143,16 @@ def account_claims(public_key: str, *, name: str) -> dict[str, Any]:
     }
 
 
-def account_token(operator: Key, public_key: str, *, name: str) -> str:
-    return sign_claims(account_claims(public_key, name=name), operator)
+def sign_account_token(operator: NatsKey, public_key: str, *, name: str) -> str:
+    return sign_claims(make_account_claims(public_key, name=name), operator)
 
 
-def _tls_block(tls: ServerTls) -> dict[str, Any]:
+def _render_tls_block(tls: NatsServerTls) -> dict[str, Any]:
     block: dict[str, Any] = {"cert_file": str(tls.cert), "key_file": str(tls.key), "verify": tls.verify}
     if tls.ca is not None:
         block["ca_file"] = str(tls.ca)
     return block
 
 
-def _bracketed(host: str) -> str:
+def _add_brackets(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,8 +1,10 @@
-"""One connection to the bus, from its first byte to its last. It never reconnects: `client.py` makes another one.
+"""One connection to the bus, from its first byte to its last. A connection never reconnects: `client.py` makes a new
+one.
 
-nats-py gives up for good when a token has run out or was revoked, and keeps its subscriptions to itself, so its own
-reconnecting is switched off. A subscription is confirmed by a round trip; a refused one raises. Requests that are
-under way fail at once when the connection ends.
+nats-py gives up for good when a token has expired or was revoked, and keeps its subscriptions to itself, so its own
+reconnecting is switched off. A subscription is confirmed by a round trip; a refused one raises. Requests that are under
+way fail at once when the connection ends. Files for TLS are checked before anything connects. Each warning is logged
+once, because an outage repeats one sentence at every attempt.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
+import structlog
 from nacl.utils import random as random_bytes
 
-from corral.adapters.nats.credentials import Credential
-from corral.adapters.nats.library import Client, Feed, Msg, nats_errors
-from corral.adapters.nats.reporter import Reporter, check_url, printable_url
+from corral.adapters.nats.credentials import NatsCredential
+from corral.adapters.nats.nats_py import Client, Feed, Msg, nats_errors
 from corral.bus.codec import HEADER_ROOM_BYTES, check_size
 from corral.domain.errors import (
     BusUnavailable,
@@ -32,26 +36,118 @@ from corral.domain.errors import (
     NotAuthenticated,
 )
 
+log = structlog.get_logger(__name__)
+
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 2
-# Over all addresses, each tried twice.
+
+# The limit over all addresses, each tried twice.
 OPEN_LIMIT_S = 10.0
 ROUND_TRIP_LIMIT_S = 5.0
 CLOSE_LIMIT_S = 1.0
-# A machine that vanished without a word is noticed after three of these.
+
+# A machine that vanished is noticed after three of these pings.
 PING_INTERVAL_S = 10
-# What may wait for a socket that does not drain; eight of the largest messages.
+
+# The bytes that may wait for a socket that does not drain; eight of the largest messages.
 PENDING_OUT_BYTES = 8 * 1024 * 1024
 
 ID_HEADER = "Corral-Id"
 _NO_RESPONDERS = "503"
 _REFUSED = re.compile(r'Permissions Violation for (Publish|Subscription)[^"]*"([^"]+)"', re.IGNORECASE)
 
+CA_VARIABLE = "CORRAL_NATS_TLS_CA"
+CERT_VARIABLE = "CORRAL_NATS_TLS_CERT"
+KEY_VARIABLE = "CORRAL_NATS_TLS_KEY"
+
+_SCHEMES = ("nats", "tls", "ws", "wss")
+
+# Sentences name subjects, so their number is not bounded by itself.
+MAX_REMEMBERED = 256
+
+
+class BusWarningLog:
+    """Logs each warning of a bus client once, until `forget`: an outage repeats one sentence at every attempt."""
+
+    def __init__(self, client_name: str) -> None:
+        self._client_name = client_name
+        self._logged: set[str] = set()
+
+    def warn(self, sentence: str) -> None:
+        if sentence in self._logged:
+            return
+        if len(self._logged) >= MAX_REMEMBERED:
+            self._logged.clear()
+        self._logged.add(sentence)
+        log.warning("bus", client=self._client_name, problem=sentence)
+
+    def forget(self) -> None:
+        """Forget the logged warnings after a success, so that the next outage is logged again."""
+        self._logged.clear()
+
+
+def check_url(url: str) -> None:
+    """Raise `InvalidRequest` if the URL is not the address of a NATS server. The message does not repeat its
+    password."""
+    text = url.strip()
+    parts = urlsplit(text if "//" in text else f"nats://{text}")
+    try:
+        is_right = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise InvalidRequest(
+            "This is not an address of a NATS server.", hint="It looks like nats://host:4222 or tls://host:4222."
+        )
+
+
+def strip_url(url: str) -> str:
+    """Return the address without user, password, path and query, so that it may be logged."""
+    text = url.strip()
+    parts = urlsplit(text if "//" in text else f"nats://{text}")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def make_client_tls(*, tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None) -> ssl.SSLContext | None:
+    """Return the TLS context for these files, or None without any. Raises `InvalidRequest` that names the wrong
+    variable."""
+    if (tls_cert is None) != (tls_key is None):
+        given, missing = (CERT_VARIABLE, KEY_VARIABLE) if tls_cert else (KEY_VARIABLE, CERT_VARIABLE)
+        raise InvalidRequest(f"{given} is set and {missing} is not.", hint="Set both of them, or none.")
+    for variable, path in ((CA_VARIABLE, tls_ca), (CERT_VARIABLE, tls_cert), (KEY_VARIABLE, tls_key)):
+        if path is not None and not path.is_file():
+            raise InvalidRequest(f"{variable} names a file that does not exist: {path}.")
+    if tls_ca is None and tls_cert is None:
+        return None
+    context = _load(CA_VARIABLE, tls_ca)
+    if tls_cert is not None and tls_key is not None:
+        try:
+            context.load_cert_chain(tls_cert, tls_key)
+        except (ssl.SSLError, OSError) as error:
+            raise InvalidRequest(
+                f"{CERT_VARIABLE} and {KEY_VARIABLE} cannot be used: {_describe_reason(error)}.",
+                hint="Both must be PEM files, and the key must belong to the certificate.",
+            ) from error
+    return context
+
+
+def _load(variable: str, ca: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (ssl.SSLError, OSError) as error:
+        raise InvalidRequest(
+            f"{variable} cannot be used: {_describe_reason(error)}.", hint="A PEM file is expected."
+        ) from error
+
+
+def _describe_reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where the bus is and how to reach it. Addresses may hold a password and stay out of `repr`."""
+class NatsEndpoint:
+    """Says where the bus is and how to reach it. Addresses may hold a password and stay out of `repr`."""
 
     urls: tuple[str, ...] = field(repr=False)
     client_name: str
@@ -61,71 +157,79 @@ class Endpoint:
         for url in self.urls:
             check_url(url)
         if not self.urls:
-            raise InvalidRequest("An address of NATS is needed.", hint="For example nats://127.0.0.1:4222.")
+            raise InvalidRequest("The address of NATS is missing.", hint="For example nats://127.0.0.1:4222.")
 
     @property
     def printable(self) -> str:
-        return ", ".join(printable_url(url) for url in self.urls)
+        return ", ".join(strip_url(url) for url in self.urls)
 
 
-class Connection:
+class NatsConnection:
+    """One connection to NATS, from its first byte to its last; it never reconnects."""
+
     def __init__(
-        self, endpoint: Endpoint, credential: Credential, *, reporter: Reporter, on_lost: Callable[[], None]
+        self,
+        endpoint: NatsEndpoint,
+        credential: NatsCredential,
+        *,
+        reporter: BusWarningLog,
+        on_lost: Callable[[], None],
     ) -> None:
         self.credential = credential
         self._endpoint = endpoint
         self._reporter = reporter
         self._on_lost = on_lost
-        self._client = _Client(must_encrypt=endpoint.tls is not None)
+        self._client = _TlsEnforcingClient(must_encrypt=endpoint.tls is not None)
         self._is_in_use = False
         self._is_closed = False
-        self._working: set[asyncio.Task[Any]] = set()
-        self._trouble: Exception | None = None
-        self._refused: set[str] = set()
-        self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
-        # Replies to the connection before this one must not meet the requests of this one.
+        self._handler_tasks: set[asyncio.Task[Any]] = set()
+        self._last_error: Exception | None = None
+        self._refused_subjects: set[str] = set()
+        self._waiting_replies: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
+        # Replies to the previous connection must not reach the requests of this one.
         self._replies = f"{credential.inbox}.{random_bytes(8).hex()}"
         self._numbers = itertools.count(1)
-        self._owed = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._pending_count = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def is_open(self) -> bool:
         return self._client.is_connected and not self._is_closed
 
     async def open(self) -> None:
-        """Connect and listen on the inbox; one sentence says why it did not work."""
+        """Connect and subscribe to the inbox. Raises `BusUnavailable` with the reason if that fails."""
         try:
             async with asyncio.timeout(OPEN_LIMIT_S):
                 await self._connect()
-            await self.subscribe(f"{self._replies}.*", self._answered)
+            await self.subscribe(f"{self._replies}.*", self._on_reply)
             self._is_in_use = True
         except (OSError, nats_errors.Error, TimeoutError) as error:
             await self.close()
             _raise_if_cancelled()
-            raise self._explained(error) from error
+            raise self._to_corral_error(error) from error
         except BaseException:
             await asyncio.shield(self.close())
             raise
 
     async def drain(self, feed: Feed) -> None:
-        """Take the last messages of a subscription; a connection that is gone has no more."""
-        with contextlib.suppress(BusUnavailable), _unavailable_if_broken(self._endpoint):
+        """Receive the last messages of a subscription; a closed connection has none."""
+        with contextlib.suppress(BusUnavailable), _translate_errors(self._endpoint):
             drain: Callable[[], Coroutine[Any, Any, None]] = feed.drain
-            await self._unless_closed(drain())
+            await self._run_unless_closed(drain())
 
     async def subscribe(self, subject: str, take: Callable[[Msg], None]) -> Feed:
-        """Have every message on the subject given to `take`; the server has agreed when this returns."""
+        """Have every message on the subject passed to `take`. The server has confirmed the subscription when this
+        returns."""
 
         async def on_message(message: Msg) -> None:
             take(message)
 
-        self._refused.discard(subject.lower())
-        with _unavailable_if_broken(self._endpoint):
+        self._refused_subjects.discard(subject.lower())
+        with _translate_errors(self._endpoint):
             feed = await self._client.subscribe(subject, cb=on_message)
             await self._round_trip()
-            if subject.lower() in self._refused:
+            if subject.lower() in self._refused_subjects:
                 await feed.unsubscribe()
                 raise NotAllowed(
                     f"The bus refuses a subscription to {subject}: this credential does not allow it.",
@@ -136,48 +240,48 @@ class Connection:
     async def publish(self, subject: str, data: bytes, *, reply: str = "", message_id: str = "") -> None:
         headers = {ID_HEADER: message_id} if message_id else None
         check_size(data, subject=subject, limit_bytes=self._client.max_payload - HEADER_ROOM_BYTES)
-        with _unavailable_if_broken(self._endpoint):
+        with _translate_errors(self._endpoint):
             await self._client.publish(subject, data, reply=reply, headers=headers)
 
     async def request(self, subject: str, data: bytes, *, timeout_s: float, message_id: str = "") -> bytes:
-        """The answer's bytes; see `ports.bus.Bus.request` for what goes wrong and how."""
+        """Return the bytes of the reply. Raises as `ports.bus.Bus.request` does."""
         token = f"{self._replies}.{next(self._numbers)}"
         answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = (subject, answer)
-        self.owe()
+        self._waiting_replies[token] = (subject, answer)
+        self.add_pending()
         try:
             await self.publish(subject, data, reply=token, message_id=message_id)
             async with asyncio.timeout(timeout_s):
                 message = await answer
         except TimeoutError as error:
             raise NodeUnreachable(
-                f"Nobody answered on {subject} within {timeout_s:g} s.",
+                f"No reply on {subject} within {timeout_s:g} s.",
                 code="node_timeout",
-                hint="The machine is on the bus and does not answer: it may be overloaded or hang.",
+                hint="The machine is on the bus but does not respond: it may be overloaded or hang.",
             ) from error
         finally:
-            del self._waiting[token]
-            self.settle()
+            del self._waiting_replies[token]
+            self.finish_pending()
         if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
             raise NodeUnreachable(f"Nobody listens on {subject}.", hint="The node's worker is not on the bus.")
         return message.data
 
-    def owe(self) -> None:
-        """Something that came or went over this connection is not finished yet."""
-        self._owed += 1
-        self._quiet.clear()
+    def add_pending(self) -> None:
+        """Count a message on this connection whose handling has not finished yet."""
+        self._pending_count += 1
+        self._idle.clear()
 
-    def settle(self) -> None:
-        self._owed -= 1
-        assert self._owed >= 0, "more was settled on a connection than was owed"
-        if self._owed == 0:
-            self._quiet.set()
+    def finish_pending(self) -> None:
+        self._pending_count -= 1
+        assert self._pending_count >= 0, "more messages were settled than were pending on a connection"
+        if self._pending_count == 0:
+            self._idle.set()
 
-    async def retire(self, limit_s: float) -> None:
-        """Close once nothing is owed any more, or after the limit."""
+    async def close_when_idle(self, limit_s: float) -> None:
+        """Close the connection once no message is pending, or after the limit."""
         try:
             async with asyncio.timeout(limit_s):
-                await self._unless_closed(self._quiet.wait())
+                await self._run_unless_closed(self._idle.wait())
                 await self._round_trip()
         except (TimeoutError, BusUnavailable, nats_errors.Error, OSError):
             return
@@ -187,7 +291,7 @@ class Connection:
     async def close(self) -> None:
         self._is_in_use = False
         try:
-            # Also when it never got through: a socket that is half open still wants closing. After a TLS handshake
+            # Also when the connection never opened: a half-open socket still has to be closed. After a TLS handshake
             # that failed, nats-py would wait for an end that never comes.
             async with asyncio.timeout(CLOSE_LIMIT_S):
                 await self._client.close()
@@ -206,7 +310,7 @@ class Connection:
             user_jwt_cb=self.credential.token.encode,
             tls=self._endpoint.tls,
             allow_reconnect=False,
-            # Not more than one, and not zero: zero means "for ever" to nats-py.
+            # At most one attempt, and not zero, which means "for ever" to nats-py.
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             connect_timeout=CONNECT_TIMEOUT_S,
@@ -215,50 +319,49 @@ class Connection:
         )
 
     async def _round_trip(self) -> None:
-        await self._unless_closed(self._client.flush(timeout=int(ROUND_TRIP_LIMIT_S)))
+        await self._run_unless_closed(self._client.flush(timeout=int(ROUND_TRIP_LIMIT_S)))
 
-    async def _unless_closed(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work, or `BusUnavailable` as soon as the connection ends.
+    async def _run_unless_closed(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of the work, or raise `BusUnavailable` as soon as the connection ends.
 
-        The work is shielded: nats-py breaks the connection when the waiter for a PONG was cancelled.
-        """
+        The work is shielded: nats-py breaks the connection when the waiter for a PONG was cancelled."""
         task = asyncio.get_running_loop().create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._worked)
+        self._handler_tasks.add(task)
+        task.add_done_callback(self._on_work_done)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise _no_connection(self._endpoint) from None
+                raise _make_unavailable_error(self._endpoint) from None
             raise
 
-    def _worked(self, task: asyncio.Task[Any]) -> None:
-        self._working.discard(task)
+    def _on_work_done(self, task: asyncio.Task[Any]) -> None:
+        self._handler_tasks.discard(task)
         if not task.cancelled():
-            # Marks it as seen: the caller may be gone.
+            # Marks the exception as retrieved, because the caller may be gone.
             task.exception()
 
-    def _answered(self, message: Msg) -> None:
-        _, answer = self._waiting.get(message.subject, (None, None))
+    def _on_reply(self, message: Msg) -> None:
+        _, answer = self._waiting_replies.get(message.subject, (None, None))
         if answer is not None and not answer.done():
             answer.set_result(message)
 
     async def _on_error(self, error: Exception) -> None:
-        self._trouble = error
+        self._last_error = error
         refused = _REFUSED.search(str(error))
         if refused is None:
-            # What ends the connection is told by whoever meets the end.
+            # An error that ends the connection is reported by the code that notices the end.
             return
-        # nats-py hands errors on in small letters.
+        # nats-py passes errors on in lower case.
         action, subject = refused.group(1).lower(), refused.group(2).lower()
         if action == "subscription":
-            self._refused.add(subject)
+            self._refused_subjects.add(subject)
             return
-        self._reporter.warn(_refused_message(subject).message)
-        for asked, answer in self._waiting.values():
-            if asked.lower() == subject and not answer.done():
-                answer.set_exception(_refused_message(asked))
+        self._reporter.warn(_make_refused_error(subject).message)
+        for requested, answer in self._waiting_replies.values():
+            if requested.lower() == subject and not answer.done():
+                answer.set_exception(_make_refused_error(requested))
 
     async def _on_client_closed(self) -> None:
         was_in_use, self._is_in_use = self._is_in_use, False
@@ -270,24 +373,24 @@ class Connection:
 
     def _mark_closed(self) -> None:
         self._is_closed = True
-        for task in list(self._working):
+        for task in list(self._handler_tasks):
             task.cancel()
-        for _, answer in self._waiting.values():
+        for _, answer in self._waiting_replies.values():
             if not answer.done():
-                answer.set_exception(_no_connection(self._endpoint))
+                answer.set_exception(_make_unavailable_error(self._endpoint))
 
-    def _explained(self, error: Exception) -> CorralError:
-        # "No servers available" hides why; the last error of the attempt tells.
-        cause = self._trouble if isinstance(error, nats_errors.NoServersError) and self._trouble else error
+    def _to_corral_error(self, error: Exception) -> CorralError:
+        # "No servers available" hides the cause, which is the last error of the attempt.
+        cause = self._last_error if isinstance(error, nats_errors.NoServersError) and self._last_error else error
         where = self._endpoint.printable
         text = str(cause).removeprefix("nats: ").strip("'")
         if "authorization" in text.lower() or "authentication" in text.lower():
             return NotAuthenticated(
                 f"NATS at {where} refuses this credential: {text}.",
-                hint="It may have run out or been revoked, or belong to another cluster.",
+                hint="It may have expired, been revoked, or belong to another cluster.",
             )
         if isinstance(cause, TimeoutError):
-            text = "it does not answer"
+            text = "it does not respond"
         elif isinstance(cause, ssl.SSLError):
             text = f"TLS failed, {cause.reason or cause.strerror}"
         elif isinstance(cause, OSError):
@@ -295,8 +398,8 @@ class Connection:
         return BusUnavailable(f"NATS at {where} cannot be reached: {text}.", hint="Is nats-server running there?")
 
 
-class _Client(Client):
-    """nats-py's client, which would speak in clear text to a server that does not ask for TLS."""
+class _TlsEnforcingClient(Client):
+    """nats-py's client, with TLS enforced: the original would speak clear text to a server that does not offer TLS."""
 
     def __init__(self, *, must_encrypt: bool) -> None:
         super().__init__()
@@ -309,29 +412,29 @@ class _Client(Client):
 
 
 @contextlib.contextmanager
-def _unavailable_if_broken(endpoint: Endpoint) -> Iterator[None]:
-    """nats-py's own errors become `BusUnavailable`."""
+def _translate_errors(endpoint: NatsEndpoint) -> Iterator[None]:
+    """Convert nats-py's own errors to `BusUnavailable`."""
     try:
         yield
     except (nats_errors.Error, OSError, TimeoutError) as error:
-        raise _no_connection(endpoint) from error
+        raise _make_unavailable_error(endpoint) from error
 
 
 def _raise_if_cancelled() -> None:
-    """Python 3.11's `wait_for`, which nats-py uses, loses a cancellation that meets a failure."""
+    """Raise a cancellation that Python 3.11's `wait_for`, which nats-py uses, loses when it meets a failure."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
-def _refused_message(subject: str) -> NotAllowed:
+def _make_refused_error(subject: str) -> NotAllowed:
     return NotAllowed(
         f"The bus refuses a message to {subject}: this credential does not allow it.", details={"subject": subject}
     )
 
 
-def _no_connection(endpoint: Endpoint) -> BusUnavailable:
+def _make_unavailable_error(endpoint: NatsEndpoint) -> BusUnavailable:
     return BusUnavailable(
         f"There is no connection to NATS at {endpoint.printable}.",
-        hint="It is being made again in the background; try again.",
+        hint="It is being re-established in the background; try again.",
     )

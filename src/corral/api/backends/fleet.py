@@ -1,6 +1,6 @@
-"""Asking for backends over the whole fleet: `/api/backends/…` and the ancestor's `/backends/…`.
+"""Routes that change backends on the whole fleet: `/api/backends/…` and LocalAI's `/backends/…`.
 
-Each has `?plan=true`, which only says what would be done, and `?after=true`, which waits for what is under way.
+Each has `?plan=true`, a dry run, and `?after=true`, which queues the change behind a running operation.
 """
 
 from __future__ import annotations
@@ -9,137 +9,159 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Request, Response
 
-from corral.api.backends.asking import Caller, CallerIn, admitted_out, answer, asked_for, asked_from_outside, forced
-from corral.api.backends.upgrades import current_upgrades
-from corral.api.idempotency import once_as
-from corral.api.operations.views import as_json, display_name
-from corral.api.parts import OperateIn, PartsIn
+from corral.api.backends.catalog import find_upgrades
+from corral.api.backends.operation_requests import (
+    OperationCaller,
+    OperationCallerIn,
+    admission_to_wire,
+    make_external_spec,
+    make_forced_spec,
+    make_spec,
+    plan_or_admit,
+)
+from corral.api.deps import DepsIn, OperatorIn
+from corral.api.idempotency import run_once
+from corral.api.operation_views import get_display_name, to_json
 from corral.domain.errors import CorralError
 from corral.domain.operation import ACTIVE, Operation, OperationKind, OperationState
-from corral.operations.request import Asked
+from corral.operations.backend_spec import BackendOperationSpec
 from corral.store import operations as operation_store
 from corral.store.database import Transaction
 from corral.wire.backends import (
-    AdmittedOut,
-    ApplyIn,
-    ExternalIn,
-    InstallIn,
-    JobOut,
-    PlanOut,
-    RefusedOut,
+    AppliedUpgradesOut,
+    ApplyBackendIn,
+    BackendChangeIn,
+    BackendOperationOut,
+    BackendPlanOut,
+    ExternalBackendIn,
+    InstallBackendIn,
+    LocalAiJobOut,
+    RefusedUpgradeOut,
     TargetsIn,
-    UpgradesAppliedOut,
-    WishIn,
 )
 
 router = APIRouter(tags=["backends"])
 NAME_MAX = 255
 NameIn = Annotated[str, Path(max_length=NAME_MAX, pattern=r"^[^\x00-\x1f\x7f]+$", description="Name or gallery@name.")]
-_ASKING: dict[str, Any] = {"response_model": AdmittedOut | PlanOut}
+_OPERATION_ROUTE: dict[str, Any] = {"response_model": BackendOperationOut | BackendPlanOut}
 
 
-@router.post("/api/backends/install/{name:path}", **_ASKING)
-async def install(caller: CallerIn, name: NameIn, body: Annotated[InstallIn | None, Body()] = None) -> Response:
-    """Install on every node that may have it, or on some. Where it is there already, that is enough; with `force` it
-    is fetched again. A build for special hardware needs nodes: without them it is 409 with the name to ask for."""
-    return await answer(caller, await _installation(caller, name, body))
+@router.post("/api/backends/install/{name:path}", **_OPERATION_ROUTE)
+async def install_backend(
+    caller: OperationCallerIn, name: NameIn, body: Annotated[InstallBackendIn | None, Body()] = None
+) -> Response:
+    """Install a backend on all suitable nodes, or on some. Nodes that have it are left alone; with `force` it is
+    downloaded again. A build for specific hardware needs `nodes`: without them it is 409 with the name to use
+    instead."""
+    return await plan_or_admit(caller, await _make_install_spec(caller, name, body))
 
 
-@router.post("/api/backends/install-external", **_ASKING)
-async def install_external(caller: CallerIn, body: ExternalIn) -> Response:
-    """Install something that is in no gallery. Addresses inside a network are refused unless a setting allows them."""
+@router.post("/api/backends/install-external", **_OPERATION_ROUTE)
+async def install_external_backend(caller: OperationCallerIn, body: ExternalBackendIn) -> Response:
+    """Install a backend from an address. Addresses in private networks are refused unless a setting allows them."""
     nodes = None if body.nodes is None else tuple(body.nodes)
-    return await answer(caller, asked_from_outside(caller.parts, body, nodes))
+    return await plan_or_admit(caller, make_external_spec(caller.deps, body, nodes))
 
 
-async def _upgrade(caller: CallerIn, name: NameIn, body: Annotated[WishIn | None, Body()] = None) -> Response:
-    """Put the newest version, or the one that is named, on every node that has it."""
-    return await answer(caller, asked_for(OperationKind.BACKEND_UPGRADE, name, body))
+async def _upgrade_backend(
+    caller: OperationCallerIn, name: NameIn, body: Annotated[BackendChangeIn | None, Body()] = None
+) -> Response:
+    """Upgrade a backend to the newest or the given version on every node that has it."""
+    return await plan_or_admit(caller, make_spec(OperationKind.BACKEND_UPGRADE, name, body))
 
 
-async def _reinstall(caller: CallerIn, name: NameIn, body: Annotated[WishIn | None, Body()] = None) -> Response:
-    """Fetch it again and replace what is there, on every node that has it."""
-    return await answer(caller, asked_for(OperationKind.BACKEND_REINSTALL, name, body))
+async def _reinstall_backend(
+    caller: OperationCallerIn, name: NameIn, body: Annotated[BackendChangeIn | None, Body()] = None
+) -> Response:
+    """Download a backend again and replace it on every node that has it."""
+    return await plan_or_admit(caller, make_spec(OperationKind.BACKEND_REINSTALL, name, body))
 
 
-async def _roll_back(caller: CallerIn, name: NameIn, body: Annotated[TargetsIn | None, Body()] = None) -> Response:
-    """Go back to the version before, on every node that has kept one. Nothing is fetched; asking again swaps back."""
-    return await answer(caller, asked_for(OperationKind.BACKEND_ROLLBACK, name, body))
+async def _roll_back_backend(
+    caller: OperationCallerIn, name: NameIn, body: Annotated[TargetsIn | None, Body()] = None
+) -> Response:
+    """Go back to the previous version on every node that kept it. Nothing is downloaded; a second call swaps back."""
+    return await plan_or_admit(caller, make_spec(OperationKind.BACKEND_ROLLBACK, name, body))
 
 
-async def _delete(caller: CallerIn, name: NameIn, body: Annotated[TargetsIn | None, Body()] = None) -> Response:
-    """Remove it from every node that has it or owes it. An operation like the others, also on the ancestor's
-    synchronous path: nodes that are away lose it when they are back."""
-    return await answer(caller, asked_for(OperationKind.BACKEND_DELETE, name, body))
+async def _delete_backend(
+    caller: OperationCallerIn, name: NameIn, body: Annotated[TargetsIn | None, Body()] = None
+) -> Response:
+    """Remove a backend from every node that has it or has a pending change of it. This is an operation also on
+    LocalAI's synchronous path: offline nodes remove it when they are back."""
+    return await plan_or_admit(caller, make_spec(OperationKind.BACKEND_DELETE, name, body))
 
 
 for _path, _name, _work in (
-    ("/api/backends/upgrade/{name:path}", "upgrade", _upgrade),
-    ("/backends/upgrade/{name:path}", "upgrade_as_ancestor", _upgrade),
-    ("/api/backends/reinstall/{name:path}", "reinstall", _reinstall),
-    ("/api/backends/rollback/{name:path}", "roll_back", _roll_back),
-    ("/api/backends/delete/{name:path}", "delete", _delete),
-    ("/api/backends/system/delete/{name:path}", "delete_from_system", _delete),
-    ("/backends/delete/{name:path}", "delete_as_ancestor", _delete),
+    ("/api/backends/upgrade/{name:path}", "upgrade_backend", _upgrade_backend),
+    ("/backends/upgrade/{name:path}", "upgrade_backend_for_localai", _upgrade_backend),
+    ("/api/backends/reinstall/{name:path}", "reinstall_backend", _reinstall_backend),
+    ("/api/backends/rollback/{name:path}", "roll_back_backend", _roll_back_backend),
+    ("/api/backends/delete/{name:path}", "delete_backend", _delete_backend),
+    ("/api/backends/system/delete/{name:path}", "delete_system_backend", _delete_backend),
+    ("/backends/delete/{name:path}", "delete_backend_for_localai", _delete_backend),
 ):
-    router.post(_path, name=_name, **_ASKING)(_work)
+    router.post(_path, name=_name, **_OPERATION_ROUTE)(_work)
 
 
-@router.post("/backends/apply", **_ASKING)
-async def apply(caller: CallerIn, body: ApplyIn) -> Response:
-    """The ancestor's way to install. Sending it again is harmless."""
-    return await answer(caller, await _installation(caller, body.id, body))
+@router.post("/backends/apply", **_OPERATION_ROUTE)
+async def apply_backend(caller: OperationCallerIn, body: ApplyBackendIn) -> Response:
+    """Install a backend (LocalAI-compatible). Sending the request again is harmless."""
+    return await plan_or_admit(caller, await _make_install_spec(caller, body.id, body))
 
 
-async def _installation(caller: Caller, name: str, body: InstallIn | None) -> Asked:
-    asked = asked_for(OperationKind.BACKEND_INSTALL, name, body)
-    return await forced(caller.parts, asked) if body is not None and body.force else asked
+async def _make_install_spec(caller: OperationCaller, name: str, body: InstallBackendIn | None) -> BackendOperationSpec:
+    spec = make_spec(OperationKind.BACKEND_INSTALL, name, body)
+    return await make_forced_spec(caller.deps, spec) if body is not None and body.force else spec
 
 
-@router.post("/api/backends/upgrades/apply", response_model=UpgradesAppliedOut)
-async def apply_upgrades(request: Request, parts: PartsIn, operator: OperateIn) -> Response:
-    """Upgrade everything that has an upgrade: one operation for each. One that is refused does not stop the others."""
-    caller = Caller(request=request, parts=parts, operator=operator, plans=False, waits=False)
-    upgrades = await current_upgrades(parts)
+@router.post("/api/backends/upgrades/apply", response_model=AppliedUpgradesOut)
+async def apply_upgrades(request: Request, deps: DepsIn, operator: OperatorIn) -> Response:
+    """Upgrade all backends with an upgrade, one operation each. A refused upgrade does not stop the others."""
+    caller = OperationCaller(request=request, deps=deps, operator=operator, is_plan_only=False, waits_for_running=False)
+    upgrades = await find_upgrades(deps)
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
-        done = UpgradesAppliedOut(operations=[])
-        for found in upgrades:
-            await _upgrade_one(tx, caller, found.backend, done)
-        return 200, as_json(done)
+        done = AppliedUpgradesOut(operations=[])
+        for upgrade in upgrades:
+            await _upgrade_one(tx, caller, upgrade.backend, done)
+        return 200, to_json(done)
 
-    return await once_as(request, parts.database, operator, work)
+    return await run_once(request, deps.database, operator, work)
 
 
-async def _upgrade_one(tx: Transaction, caller: Caller, name: str, done: UpgradesAppliedOut) -> None:
-    asked = Asked(kind=OperationKind.BACKEND_UPGRADE, backend=name)
+async def _upgrade_one(tx: Transaction, caller: OperationCaller, name: str, done: AppliedUpgradesOut) -> None:
+    spec = BackendOperationSpec(kind=OperationKind.BACKEND_UPGRADE, backend=name)
     try:
-        admitted = await caller.parts.admission.admit_in(tx, asked, caller.operator.name)
+        admitted = await caller.deps.admission.admit_in(tx, spec, caller.operator.name)
     except CorralError as error:
         if error.retryable:
             raise
-        done.refused.append(RefusedOut(backend=name, code=error.slug, message=error.message))
+        done.refused.append(RefusedUpgradeOut(backend=name, code=error.slug, message=error.message))
     else:
-        done.operations.append(admitted_out(admitted))
+        done.operations.append(admission_to_wire(admitted))
 
 
-async def _job(parts: PartsIn, _: OperateIn, uid: str) -> JobOut:
-    """The ancestor's view of an operation; `/api/operations/{id}` says more."""
-    async with parts.database.transaction() as tx:
-        return job_out(await operation_store.get(tx, uid))
+async def _show_job(deps: DepsIn, _: OperatorIn, uid: str) -> LocalAiJobOut:
+    """Show an operation in LocalAI's form; `/api/operations/{id}` has more details."""
+    async with deps.database.transaction() as tx:
+        return job_to_wire(await operation_store.get(tx, uid))
 
 
-for _path, _name in (("/api/backends/job/{uid}", "job"), ("/backends/jobs/{uid}", "job_as_ancestor")):
-    router.get(_path, name=_name, response_model_exclude_none=True)(_job)
+for _path, _name in (
+    ("/api/backends/job/{uid}", "show_backend_job"),
+    ("/backends/jobs/{uid}", "show_backend_job_for_localai"),
+):
+    router.get(_path, name=_name, response_model_exclude_none=True)(_show_job)
 
 
-def job_out(operation: Operation) -> JobOut:
+def job_to_wire(operation: Operation) -> LocalAiJobOut:
     state = operation.state
     is_done = state in (OperationState.COMPLETED, OperationState.COMPLETED_WITH_PENDING)
-    return JobOut(
+    return LocalAiJobOut(
         progress=operation.progress.percent,
         message=operation.message,
-        gallery_element_name=display_name(operation),
+        gallery_element_name=get_display_name(operation),
         processed=state not in ACTIVE,
         deletion=operation.kind.is_deletion,
         queued=state is OperationState.QUEUED,

@@ -1,36 +1,36 @@
-"""Anthropic's messages as chat completions, and back. Pure: a request in, a body out; events in, events out.
+"""Translates Anthropic's messages to chat completions, and back. Pure: a request in, a body out; events in, events out.
 
-Exact for text, system prompts, pictures, tools and their results, stop sequences, sampling and JSON schemas. Whatever
-else changes what the model is to do is refused by its name. Limits: an engine seldom says which stop sequence ended an
-answer, and then it is told as `end_turn`; that a tool's result is an error is told by its text alone.
+Exact for text, system prompts, pictures, tools and their results, stop sequences, sampling and JSON schemas. Any other
+field that changes what the model does is refused by its name. Limits: an engine seldom reports which stop sequence
+ended a response, which is then reported as `end_turn`; that a tool's result is an error shows in its text alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from corral.api.dialects import chats
-from corral.api.dialects.chats import Said, Tokens, ToolCall, server_sent
-from corral.api.dialects.reading import (
+from corral.api.dialects import chat_completion
+from corral.api.dialects.chat_completion import ChatContent, TokenCounts, ToolCall, render_server_sent_event
+from corral.api.dialects.request_values import (
     Json,
-    content_of,
-    copied,
-    data_url,
-    flag,
-    image_part,
-    mapping,
-    not_expressible,
-    objects,
-    refuse_others,
-    some_text,
-    text,
-    text_part,
-    whole,
-    word,
-    wrong,
+    copy_renamed,
+    iter_objects,
+    join_content,
+    make_data_url,
+    make_image_part,
+    make_not_expressible_error,
+    make_text_part,
+    make_value_error,
+    read_flag,
+    read_word,
+    refuse_unknown,
+    require_integer,
+    require_object,
+    require_some_text,
+    require_text,
 )
 from corral.domain.errors import CorralError
 
@@ -43,7 +43,7 @@ _SAME = {
 }
 _KNOWN = frozenset({
     *_SAME, "model", "messages", "system", "stream", "tools", "tool_choice", "metadata", "thinking", "output_config",
-    # About billing and caching, not about the answer.
+    # Fields about billing and caching, which do not affect the response.
     "service_tier", "cache_control", "inference_geo",
 })  # fmt: skip
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -63,42 +63,47 @@ _ERROR_TYPES = {
 }
 
 
-def error_body(status: int, sentence: str, request_id: str) -> Json:
+def render_error_body(status: int, sentence: str, request_id: str) -> Json:
     kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": sentence}, "request_id": request_id}
 
 
-def model_object(name: str, created_at: datetime) -> Json:
+def render_model(name: str, created_at: datetime) -> Json:
     return {"type": "model", "id": name, "display_name": name, "created_at": created_at.isoformat()}
 
 
-def model_list(models: list[Json]) -> Json:
-    """All of them on one page."""
+def render_model_list(models: list[Json]) -> Json:
+    """Render all models on one page."""
     ids = [model["id"] for model in models] or [None]
     return {"data": models, "has_more": False, "first_id": ids[0], "last_id": ids[-1]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One request. `model` is the name that it asked for, `id` the one that its answer gets."""
+class MessagesTranslation:
+    """Translates one request of Anthropic's Messages API to a chat completion, and the response back. `model` is the
+    requested name, `id` the one that its response gets."""
 
     model: str
     id: str
     chat: Json = field(repr=False)
     is_stream: bool
     stream_type: bytes = b"text/event-stream"
+    call: str = "chat"
     ignored: tuple[str, ...] = ()
 
-    def answer(self, chat: Json) -> Json:
-        said = chats.said_in(chat)
-        reason, sequence = _ending(said)
-        return self.head(said.tokens or Tokens()) | {
-            "content": list(_blocks(said)),
+    def without_chat(self) -> MessagesTranslation:
+        return replace(self, chat={})
+
+    def translate_response(self, chat: Json) -> Json:
+        content = chat_completion.parse_completion(chat)
+        reason, sequence = _find_stop_reason(content)
+        return self.render_head(content.tokens or TokenCounts()) | {
+            "content": list(_render_blocks(content, self.id)),
             "stop_reason": reason,
             "stop_sequence": sequence,
         }
 
-    def head(self, tokens: Tokens) -> Json:
+    def render_head(self, tokens: TokenCounts) -> Json:
         return {
             "id": f"msg_{self.id}",
             "type": "message",
@@ -107,172 +112,192 @@ class Message:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": _usage(tokens),
+            "usage": _render_usage(tokens),
         }
 
-    def stream(self) -> MessageStream:
-        return MessageStream(self)
+    def begin_stream(self) -> MessagesStreamTranslation:
+        return MessagesStreamTranslation(self)
 
 
-def read(body: Json, *, model: str, answer_id: str) -> Message:
-    """A request as a chat. `InvalidRequest` names what is wrong, or what cannot be said."""
-    refuse_others(body, _KNOWN)
-    whole(body.get("max_tokens"), "max_tokens")
-    messages = [*_system(body.get("system")), *_messages(body.get("messages"))]
-    is_stream = flag(body.get("stream"), "stream", default=False)
-    chat: Json = copied(body, _SAME) | {"messages": messages, "stream": is_stream}
+def parse_request(body: Json, *, model: str, answer_id: str) -> MessagesTranslation:
+    """Parse a request as a chat. Raises `InvalidRequest` that names what is wrong, or what cannot be translated."""
+    refuse_unknown(body, _KNOWN)
+    require_integer(body.get("max_tokens"), "max_tokens")
+    messages = [*_translate_system(body.get("system")), *_translate_messages(body.get("messages"))]
+    is_stream = read_flag(body.get("stream"), "stream", default=False)
+    chat: Json = copy_renamed(body, _SAME) | {"messages": messages, "stream": is_stream}
     if is_stream:
         chat["stream_options"] = {"include_usage": True}
-    chat |= _tools(body) | _thinking(body.get("thinking")) | _format(body.get("output_config"))
-    user = mapping(body.get("metadata") or {}, "metadata").get("user_id")
+    chat |= (
+        _translate_tools(body) | _check_thinking(body.get("thinking")) | _translate_format(body.get("output_config"))
+    )
+    user = require_object(body.get("metadata") or {}, "metadata").get("user_id")
     if isinstance(user, str):
         chat["user"] = user
-    return Message(model=model, id=answer_id, chat=chat, is_stream=is_stream)
+    return MessagesTranslation(model=model, id=answer_id, chat=chat, is_stream=is_stream)
 
 
-def _system(value: object) -> Iterator[Json]:
+def _translate_system(value: object) -> Iterator[Json]:
     if value is None:
         return
-    said = (
-        value if isinstance(value, str) else content_of([_part(where, one) for where, one in objects(value, "system")])
+    system_text = (
+        value
+        if isinstance(value, str)
+        else join_content([_translate_part(where, one) for where, one in iter_objects(value, "system")])
     )
-    if not isinstance(said, str):
-        raise wrong("system", "text")
-    yield {"role": "system", "content": said}
+    if not isinstance(system_text, str):
+        raise make_value_error("system", "text")
+    yield {"role": "system", "content": system_text}
 
 
-def _messages(value: object) -> Iterator[Json]:
-    found = list(objects(value, "messages"))
+def _translate_messages(value: object) -> Iterator[Json]:
+    found = list(iter_objects(value, "messages"))
     if not found:
-        raise wrong("messages", "at least one message")
+        raise make_value_error("messages", "at least one message")
     for where, message in found:
         role = message.get("role")
         content = message.get("content")
-        blocks = [("", text_part(content))] if isinstance(content, str) else list(objects(content, f"{where}.content"))
+        blocks = (
+            [("", make_text_part(content))]
+            if isinstance(content, str)
+            else list(iter_objects(content, f"{where}.content"))
+        )
         if role == "user":
-            yield from _from_user(blocks)
+            yield from _translate_user(blocks)
         elif role == "assistant":
-            yield from _from_assistant(blocks)
+            yield from _translate_assistant(blocks)
         else:
-            raise wrong(f"{where}.role", "user or assistant")
+            raise make_value_error(f"{where}.role", "user or assistant")
     if found[-1][1].get("role") == "assistant":
-        raise not_expressible("An answer that goes on from the assistant's own words (a last message of the assistant)")
+        raise make_not_expressible_error(
+            "A response that continues the assistant's own text (a last message of the assistant)"
+        )
 
 
-def _from_user(blocks: list[tuple[str, Json]]) -> Iterator[Json]:
-    """Results of tools are messages of their own, and they come first."""
+def _translate_user(blocks: list[tuple[str, Json]]) -> Iterator[Json]:
+    """Translate the blocks of a user message. Results of tools are messages of their own, and they come first."""
     results = [(where, block) for where, block in blocks if block.get("type") == "tool_result"]
     for where, block in results:
         yield {
             "role": "tool",
-            "tool_call_id": some_text(block.get("tool_use_id"), f"{where}.tool_use_id"),
-            "content": _result(block.get("content"), f"{where}.content"),
+            "tool_call_id": require_some_text(block.get("tool_use_id"), f"{where}.tool_use_id"),
+            "content": _translate_tool_result(block.get("content"), f"{where}.content"),
         }
-    parts = [_part(where, block) for where, block in blocks if block.get("type") != "tool_result"]
+    parts = [_translate_part(where, block) for where, block in blocks if block.get("type") != "tool_result"]
     if parts or not results:
-        yield {"role": "user", "content": content_of(parts)}
+        yield {"role": "user", "content": join_content(parts)}
 
 
-def _result(value: object, where: str) -> str:
+def _translate_tool_result(value: object, where: str) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    said = content_of([_part(place, part) for place, part in objects(value, where)])
-    if not isinstance(said, str):
-        raise not_expressible("A picture as the result of a tool")
-    return said
+    content = join_content([_translate_part(path, part) for path, part in iter_objects(value, where)])
+    if not isinstance(content, str):
+        raise make_not_expressible_error("A picture as the result of a tool")
+    return content
 
 
-def _from_assistant(blocks: list[tuple[str, Json]]) -> Iterator[Json]:
+def _translate_assistant(blocks: list[tuple[str, Json]]) -> Iterator[Json]:
     message: Json = {"role": "assistant", "content": None}
-    said, calls = [], []
+    texts, calls = [], []
     for where, block in blocks:
-        kind = word(block.get("type"))
+        kind = read_word(block.get("type"))
         if kind == "tool_use":
             function = {
-                "name": some_text(block.get("name"), f"{where}.name"),
-                "arguments": json.dumps(mapping(block.get("input"), f"{where}.input"), ensure_ascii=False),
+                "name": require_some_text(block.get("name"), f"{where}.name"),
+                "arguments": json.dumps(require_object(block.get("input"), f"{where}.input"), ensure_ascii=False),
             }
-            calls.append({"id": some_text(block.get("id"), f"{where}.id"), "type": "function", "function": function})
+            calls.append(
+                {"id": require_some_text(block.get("id"), f"{where}.id"), "type": "function", "function": function}
+            )
         elif kind == "text":
-            said.append(text(block.get("text"), f"{where}.text"))
+            texts.append(require_text(block.get("text"), f"{where}.text"))
         elif kind not in _PAST_THOUGHTS:
-            raise not_expressible(f"A block of the type {kind} in a message of the assistant")
-    if said:
-        message["content"] = "".join(said)
+            raise make_not_expressible_error(f"A block of the type {kind} in a message of the assistant")
+    if texts:
+        message["content"] = "".join(texts)
     if calls:
         message["tool_calls"] = calls
-    if said or calls:
+    if texts or calls:
         yield message
 
 
-def _part(where: str, block: Json) -> Json:
+def _translate_part(where: str, block: Json) -> Json:
     kind = block.get("type")
     if kind == "text":
-        return text_part(text(block.get("text"), f"{where}.text"))
+        return make_text_part(require_text(block.get("text"), f"{where}.text"))
     if kind == "image":
-        source = mapping(block.get("source"), f"{where}.source")
+        source = require_object(block.get("source"), f"{where}.source")
         if source.get("type") == "base64":
-            media_type = some_text(source.get("media_type"), f"{where}.source.media_type")
-            return image_part(data_url(media_type, some_text(source.get("data"), f"{where}.source.data")))
+            media_type = require_some_text(source.get("media_type"), f"{where}.source.media_type")
+            return make_image_part(
+                make_data_url(media_type, require_some_text(source.get("data"), f"{where}.source.data"))
+            )
         if source.get("type") == "url":
-            return image_part(some_text(source.get("url"), f"{where}.source.url"))
-        raise not_expressible(f"A picture from a source of the type {source.get('type')}")
-    raise not_expressible(f"A block of the type {kind}")
+            return make_image_part(require_some_text(source.get("url"), f"{where}.source.url"))
+        raise make_not_expressible_error(f"A picture from a source of the type {source.get('type')}")
+    raise make_not_expressible_error(f"A block of the type {kind}")
 
 
-def _tools(body: Json) -> Json:
+def _translate_tools(body: Json) -> Json:
     chat: Json = {}
-    tools = [_tool(where, tool) for where, tool in objects(body.get("tools") or [], "tools")]
+    tools = [_translate_tool(where, tool) for where, tool in iter_objects(body.get("tools") or [], "tools")]
     if tools:
         chat["tools"] = tools
     if body.get("tool_choice") is None:
         return chat
-    choice = mapping(body["tool_choice"], "tool_choice")
-    kind = word(choice.get("type"))
+    choice = require_object(body["tool_choice"], "tool_choice")
+    kind = read_word(choice.get("type"))
     if kind == "tool":
-        chat["tool_choice"] = {"type": "function", "function": {"name": text(choice.get("name"), "tool_choice.name")}}
+        chat["tool_choice"] = {
+            "type": "function",
+            "function": {"name": require_text(choice.get("name"), "tool_choice.name")},
+        }
     elif kind in _CHOICES:
         chat["tool_choice"] = _CHOICES[kind]
     else:
-        raise wrong("tool_choice.type", "auto, any, tool or none")
-    if flag(choice.get("disable_parallel_tool_use"), "tool_choice.disable_parallel_tool_use", default=False):
+        raise make_value_error("tool_choice.type", "auto, any, tool or none")
+    if read_flag(choice.get("disable_parallel_tool_use"), "tool_choice.disable_parallel_tool_use", default=False):
         chat["parallel_tool_calls"] = False
     return chat
 
 
-def _tool(where: str, tool: Json) -> Json:
+def _translate_tool(where: str, tool: Json) -> Json:
     if tool.get("type") not in (None, "custom"):
-        raise not_expressible(f"The tool {tool['type']}", "it is run by Anthropic's own service")
+        raise make_not_expressible_error(f"The tool {tool['type']}", "it is run by Anthropic's own service")
     function = {
-        "name": some_text(tool.get("name"), f"{where}.name"),
-        "parameters": mapping(tool.get("input_schema"), f"{where}.input_schema"),
+        "name": require_some_text(tool.get("name"), f"{where}.name"),
+        "parameters": require_object(tool.get("input_schema"), f"{where}.input_schema"),
     }
-    return {"type": "function", "function": function | copied(tool, {"description": "description", "strict": "strict"})}
+    return {
+        "type": "function",
+        "function": function | copy_renamed(tool, {"description": "description", "strict": "strict"}),
+    }
 
 
-def _thinking(value: object) -> Json:
-    kind = mapping(value, "thinking").get("type") if value is not None else "adaptive"
+def _check_thinking(value: object) -> Json:
+    kind = require_object(value, "thinking").get("type") if value is not None else "adaptive"
     if kind == "enabled":
-        raise not_expressible("thinking with a budget")
+        raise make_not_expressible_error("thinking with a budget")
     return {}
 
 
-def _format(value: object) -> Json:
-    config = mapping(value or {}, "output_config")
-    refuse_others(config, {"format"}, "output_config")
-    wanted = mapping(config.get("format") or {}, "output_config.format")
-    if not wanted:
+def _translate_format(value: object) -> Json:
+    config = require_object(value or {}, "output_config")
+    refuse_unknown(config, {"format"}, "output_config")
+    response_format = require_object(config.get("format") or {}, "output_config.format")
+    if not response_format:
         return {}
-    if wanted.get("type") != "json_schema":
-        raise not_expressible(f"output_config.format {wanted.get('type')}")
-    schema = mapping(wanted.get("schema"), "output_config.format.schema")
+    if response_format.get("type") != "json_schema":
+        raise make_not_expressible_error(f"output_config.format {response_format.get('type')}")
+    schema = require_object(response_format.get("schema"), "output_config.format.schema")
     return {
         "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
     }
 
 
-def _usage(tokens: Tokens) -> Json:
-    """Anthropic counts what came from a cache apart."""
+def _render_usage(tokens: TokenCounts) -> Json:
+    """Render the usage. Anthropic counts cached tokens separately."""
     return {
         "input_tokens": max(0, tokens.prompt - tokens.cached),
         "cache_creation_input_tokens": 0,
@@ -281,95 +306,105 @@ def _usage(tokens: Tokens) -> Json:
     }
 
 
-def _ending(said: Said) -> tuple[str, str | None]:
-    if said.stopped_by is not None and said.finish == "stop":
-        return "stop_sequence", said.stopped_by
-    return _STOPS.get(said.finish, "end_turn"), None
+def _find_stop_reason(content: ChatContent) -> tuple[str, str | None]:
+    if content.stopped_by is not None and content.finish == "stop":
+        return "stop_sequence", content.stopped_by
+    return _STOPS.get(content.finish, "end_turn"), None
 
 
-def _blocks(said: Said) -> Iterator[Json]:
-    if said.reasoning:
-        yield {"type": "thinking", "thinking": said.reasoning, "signature": ""}
-    spoken = said.text or said.refusal
+def _render_blocks(content: ChatContent, message_id: str) -> Iterator[Json]:
+    if content.reasoning:
+        yield {"type": "thinking", "thinking": content.reasoning, "signature": ""}
+    spoken = content.text or content.refusal
     if spoken:
         yield {"type": "text", "text": spoken}
-    for call in said.calls:
-        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": chats.arguments_of(call)}
+    for call in content.calls:
+        yield _render_tool_use(call, message_id) | {"input": chat_completion.parse_arguments(call)}
 
 
-class MessageStream:
-    """Blocks are opened one after the other; what belongs to another kind, or to another tool, closes the last one."""
+def _render_tool_use(call: ToolCall, message_id: str) -> Json:
+    """Return the block of a call. Clients name its id with the result, so a call without an id gets one."""
+    call_id = call.id or f"toolu_{message_id}_{call.index}"
+    return {"type": "tool_use", "id": call_id, "name": call.name, "input": {}}
 
-    def __init__(self, message: Message) -> None:
+
+class MessagesStreamTranslation:
+    """Translates the events of a chat completion to those of Anthropic's Messages API. Blocks are opened one after the
+    other."""
+
+    def __init__(self, message: MessagesTranslation) -> None:
         self._message = message
         self._has_begun = False
         self._index = -1
-        # What the open block is: its type, and for a tool the number of the call.
+        # The open block: its type, and for a tool the number of the call.
         self._open: tuple[str, int] | None = None
-        self._ending: tuple[str, str | None] | None = None
-        self._tokens = Tokens()
+        self._stop_reason: tuple[str, str | None] | None = None
+        self._tokens = TokenCounts()
 
-    def event(self, chunk: Json) -> bytes:
-        return b"".join(self._event(chats.added_by(chunk)))
+    def translate_event(self, chunk: Json) -> bytes:
+        return b"".join(self._render_event(chat_completion.parse_chunk(chunk)))
 
-    def end(self) -> bytes:
-        if self._ending is None:
-            return self._begin() + self.error(chats.unfinished())
-        reason, sequence = self._ending
+    def render_end(self) -> bytes:
+        if self._stop_reason is None:
+            return self._begin() + self.render_error(chat_completion.make_unfinished_error())
+        reason, sequence = self._stop_reason
         delta = {"stop_reason": reason, "stop_sequence": sequence}
         return (
             self._begin()
             + self._close()
-            + server_sent("message_delta", {"type": "message_delta", "delta": delta, "usage": _usage(self._tokens)})
-            + server_sent("message_stop", {"type": "message_stop"})
+            + render_server_sent_event(
+                "message_delta", {"type": "message_delta", "delta": delta, "usage": _render_usage(self._tokens)}
+            )
+            + render_server_sent_event("message_stop", {"type": "message_stop"})
         )
 
-    def error(self, error: CorralError) -> bytes:
-        return server_sent("error", error_body(error.status, error.message, ""))
+    def render_error(self, error: CorralError) -> bytes:
+        return render_server_sent_event("error", render_error_body(error.status, error.message, ""))
 
-    def _event(self, said: Said) -> Iterator[bytes]:
+    def _render_event(self, content: ChatContent) -> Iterator[bytes]:
         yield self._begin()
-        self._tokens = said.tokens or self._tokens
-        if said.reasoning:
-            yield self._ensure(("thinking", 0), {"type": "thinking", "thinking": "", "signature": ""})
-            yield self._delta({"type": "thinking_delta", "thinking": said.reasoning})
-        spoken = said.text or said.refusal
+        self._tokens = content.tokens or self._tokens
+        if content.reasoning:
+            yield self._ensure_block(("thinking", 0), {"type": "thinking", "thinking": "", "signature": ""})
+            yield self._render_delta({"type": "thinking_delta", "thinking": content.reasoning})
+        spoken = content.text or content.refusal
         if spoken:
-            yield self._ensure(("text", 0), {"type": "text", "text": ""})
-            yield self._delta({"type": "text_delta", "text": spoken})
-        for call in said.calls:
+            yield self._ensure_block(("text", 0), {"type": "text", "text": ""})
+            yield self._render_delta({"type": "text_delta", "text": spoken})
+        for call in content.calls:
             yield from self._call(call)
-        if said.finish:
-            self._ending = _ending(said)
+        if content.finish:
+            self._stop_reason = _find_stop_reason(content)
 
     def _call(self, call: ToolCall) -> Iterator[bytes]:
-        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        yield self._ensure(("tool_use", call.index), block)
+        yield self._ensure_block(("tool_use", call.index), _render_tool_use(call, self._message.id))
         if call.arguments:
-            yield self._delta({"type": "input_json_delta", "partial_json": call.arguments})
+            yield self._render_delta({"type": "input_json_delta", "partial_json": call.arguments})
 
     def _begin(self) -> bytes:
         if self._has_begun:
             return b""
         self._has_begun = True
-        # How long the prompt was is told by a chat at its end; `message_delta` says it.
-        start = {"type": "message_start", "message": self._message.head(Tokens())}
-        return server_sent("message_start", start)
+        # A chat reports the length of the prompt at its end, so `message_delta` has it.
+        start = {"type": "message_start", "message": self._message.render_head(TokenCounts())}
+        return render_server_sent_event("message_start", start)
 
-    def _ensure(self, wanted: tuple[str, int], block: Json) -> bytes:
-        if self._open == wanted:
+    def _ensure_block(self, key: tuple[str, int], block: Json) -> bytes:
+        if self._open == key:
             return b""
         closed = self._close()
-        self._open = wanted
+        self._open = key
         self._index += 1
         start = {"type": "content_block_start", "index": self._index, "content_block": block}
-        return closed + server_sent("content_block_start", start)
+        return closed + render_server_sent_event("content_block_start", start)
 
-    def _delta(self, delta: Json) -> bytes:
-        return server_sent("content_block_delta", {"type": "content_block_delta", "index": self._index, "delta": delta})
+    def _render_delta(self, delta: Json) -> bytes:
+        return render_server_sent_event(
+            "content_block_delta", {"type": "content_block_delta", "index": self._index, "delta": delta}
+        )
 
     def _close(self) -> bytes:
         if self._open is None:
             return b""
         self._open = None
-        return server_sent("content_block_stop", {"type": "content_block_stop", "index": self._index})
+        return render_server_sent_event("content_block_stop", {"type": "content_block_stop", "index": self._index})

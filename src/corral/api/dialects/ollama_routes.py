@@ -1,150 +1,133 @@
-"""Ollama's routes: `/api/chat`, `/api/generate`, `/api/embed`, and what its clients ask about models.
+"""Ollama's routes: `/api/chat`, `/api/generate`, `/api/embed`, and its calls about models.
 
 Models are listed as Ollama lists them, with a tag: `x` is `x:latest`, and both are understood. A request without a
-prompt loads its model, as anybody who may ask the model can by asking; with `keep_alive` 0 it unloads the model for
-everybody, which takes the scope operate. Models are managed by Corral's own API; whoever wants to pull, copy or delete
-one here is told so.
+prompt loads its model, as any request to the model does; with `keep_alive` 0 it unloads the model for everybody, which
+takes the scope operate. Models are managed by Corral's own API; a call to pull, copy or delete one here is refused with
+that hint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 from starlette.routing import Route
 
-from corral.access.allowed import allowed
+from corral.access.permissions import require_scope
 from corral.api.dialects import ollama
-from corral.api.dialects.answering import answered, translate
-from corral.api.dialects.calls import Call
-from corral.api.dialects.envelopes import OLLAMA
-from corral.api.dialects.ollama import Asked, Moment, Preload
-from corral.api.dialects.reading import Json, some_text
-from corral.api.dialects.routes import CallRoute, Told, post
-from corral.api.models.bodies import serves_of
-from corral.api.openai.leaving import while_there
+from corral.api.dialects.dialect_call import DialectCall
+from corral.api.dialects.error_envelopes import OLLAMA
+from corral.api.dialects.ollama import OllamaClock, OllamaTranslation, PreloadRequest
+from corral.api.dialects.request_values import Json
+from corral.api.dialects.response_relay import relay_translated
+from corral.api.dialects.routes import CallRoute, MemoryRoute, make_post_route
+from corral.api.models.request_bodies import list_served_calls
+from corral.api.openai.asgi import run_until_disconnect
 from corral.domain.access import Scope
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelFacts
 from corral.domain.operation import OperationKind
-from corral.loading.request import Wanted
-from corral.serving.snapshot import LATEST
+from corral.gateway.routing.routing_snapshot import LATEST
+from corral.loading.spec import ModelOperationSpec
 from corral.store import replicas as replica_store
-from corral.store.use import Served
+from corral.store.replica_use import ServedModel
 
-# Which of Ollama's versions speaks as is spoken here; clients look at it before they use what is newer.
-SPOKEN_VERSION = "0.12.0"
+# The version of Ollama whose API this is; clients check it before they use newer features.
+OLLAMA_VERSION = "0.12.0"
 _CAPABILITIES = {"chat": "completion", "completions": "completion", "embeddings": "embedding"}
 _BILLION = 1_000_000_000
 _NEVER = "9999-12-31T23:59:59Z"
 
 
-class Chatted(CallRoute):
-    """`/api/chat` and `/api/generate`."""
+class OllamaChatRoute(CallRoute):
+    """Answers Ollama's `/api/chat` and `/api/generate`."""
 
-    otherwise = "always translated to a chat, a raw prompt to a completion"
+    fallback = "always translated to a chat, a raw prompt to a completion"
 
-    def __init__(self, path: str, read: Callable[..., Asked], *, is_chat: bool) -> None:
+    def __init__(self, path: str, read: Callable[..., OllamaTranslation], *, is_chat: bool) -> None:
         super().__init__(path, "chat", OLLAMA)
         self._read = read
         self._is_chat = is_chat
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: DialectCall) -> None:
         sent = await call.read_body()
-        said = await call.decode(sent)
-        model = await call.model(said.get("model"))
-        name, moment = str(said["model"]), _moment(call)
-        preload = ollama.read_preload(said, model=name, moment=moment, is_chat=self._is_chat)
+        model, name, clock = await call.resolve_model(sent.model), sent.model, _make_clock(call)
+        fields = sent.peek(("messages", "prompt", "keep_alive"))
+        preload = ollama.read_preload(fields, model=name, clock=clock, is_chat=self._is_chat)
         if preload is not None:
-            await while_there(call.request.receive, lambda: _preload(call, model, preload))
+            await run_until_disconnect(call.request.receive, lambda: _preload(call, model, preload))
             return
-        asked = self._read(said, model=name, moment=moment)
-        await while_there(
+        read = partial(self._read, model=name, clock=clock)
+        await run_until_disconnect(
             call.request.receive,
-            lambda: translate(call, model, asked, received_bytes=len(sent.raw), to=asked.call),
+            lambda: relay_translated(call, model, sent, read, lambda translation: replace(translation, clock=clock)),
         )
 
 
-async def _preload(call: Call, model: Served, preload: Preload) -> None:
+async def _preload(call: DialectCall, model: ServedModel, preload: PreloadRequest) -> None:
     if preload.unloads:
         await _unload(call, model)
     else:
-        await call.load(model)
-    await call.reply(preload.answer())
+        await call.load_model(model)
+    await call.send_json(preload.render_answer())
 
 
-async def _unload(call: Call, model: Served) -> None:
-    """End the model's replicas, also those that others use. A model that is loaded nowhere stays as it is."""
-    operator = allowed(call.principal, Scope.OPERATE)
-    async with call.parts.database.transaction() as tx:
+async def _unload(call: DialectCall, model: ServedModel) -> None:
+    """Unload the model's replicas, also those that other callers use. A model that is loaded nowhere stays as it is."""
+    operator = require_scope(call.principal, Scope.OPERATE)
+    async with call.deps.database.transaction() as tx:
         is_loaded = bool(await replica_store.list_replicas(tx, model=model.name))
     if is_loaded:
-        wanted = Wanted(kind=OperationKind.MODEL_UNLOAD, model=model.name, reason="a client of Ollama's API")
-        await call.parts.loading.loads.admit(wanted, operator.name)
+        spec = ModelOperationSpec(kind=OperationKind.MODEL_UNLOAD, model=model.name, reason="a client of Ollama's API")
+        await call.deps.model_operations.admission.admit(spec, operator.name)
 
 
-class Embedded(CallRoute):
-    """`/api/embed`, and `/api/embeddings`, which is older and takes one text."""
+class OllamaEmbedRoute(CallRoute):
+    """Answers Ollama's `/api/embed`, and `/api/embeddings`, which is older and takes one text."""
 
-    otherwise = "always translated to embeddings"
+    fallback = "always translated to embeddings"
 
     def __init__(self, path: str, *, is_old: bool = False) -> None:
         super().__init__(path, "embeddings", OLLAMA)
         self._is_old = is_old
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: DialectCall) -> None:
         sent = await call.read_body()
-        said = await call.decode(sent)
-        if self._is_old:
-            said = {"input" if name == "prompt" else name: value for name, value in said.items()}
-            some_text(said.get("input"), "prompt")
-        model = await call.model(said.get("model"))
-        wanted, ignored = ollama.read_embed(said)
-        call.note_ignored(ignored)
-        call.require(model, "embeddings")
-        wish = call.wish(model, "embeddings", call.chat_body(model, wanted, "embeddings"), received_bytes=len(sent.raw))
-        began_s = call.parts.clock.monotonic()
-
-        def tell(answer: Json) -> Json:
-            vectors, tokens = ollama.embeddings_of(answer)
-            took = ollama.nano(call.parts.clock.monotonic() - began_s)
-            told: Json = {"model": said["model"], "embeddings": vectors, "total_duration": took}
-            told |= {"load_duration": 0, "prompt_eval_count": tokens}
-            return {"embedding": vectors[0]} if self._is_old else told
-
-        async def work() -> None:
-            told = await answered(call, wish, tell)
-            if told is not None:
-                await call.reply(told)
-
-        await while_there(call.request.receive, work)
+        model, clock = await call.resolve_model(sent.model), _make_clock(call)
+        read = partial(ollama.read_embed_request, model=sent.model, clock=clock, is_old=self._is_old)
+        await run_until_disconnect(
+            call.request.receive,
+            lambda: relay_translated(call, model, sent, read, lambda translation: replace(translation, clock=clock)),
+        )
 
 
-class Shown(CallRoute):
-    """`/api/show`."""
+class OllamaShowRoute(CallRoute):
+    """Answers Ollama's `/api/show`."""
 
-    otherwise = Told.otherwise
+    fallback = MemoryRoute.fallback
 
-    async def answer(self, call: Call) -> None:
-        said = await call.decode(await call.read_body())
-        model = await call.found(said.get("model") or said.get("name"))
+    async def answer(self, call: DialectCall) -> None:
+        fields = (await call.read_body()).peek(("model", "name"))
+        model = await call.resolve_any_model(fields.get("model") or fields.get("name"))
         shown = {
             "modelfile": "",
             "parameters": "",
             "template": "",
-            "details": _details(model),
-            "model_info": _model_info(model),
-            "capabilities": _capabilities(model, _serves(call, model)),
+            "details": _render_details(model),
+            "model_info": _render_model_info(model),
+            "capabilities": _list_capabilities(model, _list_served_calls(call, model)),
             "modified_at": model.created_at.isoformat(),
         }
-        await call.reply(shown)
+        await call.send_json(shown)
 
 
-class Refused(CallRoute):
-    """What Ollama's clients do to models."""
+class OllamaUnsupportedRoute(CallRoute):
+    """Refuses the calls with which Ollama's clients manage models."""
 
-    otherwise = "400 `not_managed_here`"
+    fallback = "400 `not_managed_here`"
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: DialectCall) -> None:
         del call
         raise InvalidRequest(
             f"Models are not changed through {self.path}.",
@@ -153,56 +136,62 @@ class Refused(CallRoute):
         )
 
 
-def _moment(call: Call) -> Moment:
-    clock = call.parts.clock
-    return Moment(monotonic=clock.monotonic, stamp=lambda: clock.wall().isoformat().replace("+00:00", "Z"))
+def _make_clock(call: DialectCall) -> OllamaClock:
+    clock = call.deps.clock
+    return OllamaClock(monotonic=clock.monotonic, format_now=lambda: clock.wall().isoformat().replace("+00:00", "Z"))
 
 
-def _serves(call: Call, model: Served) -> tuple[str, ...]:
-    return model.serves or tuple(serves_of(call.parts, model.backend))
+def _list_served_calls(call: DialectCall, model: ServedModel) -> tuple[str, ...]:
+    return model.serves or tuple(list_served_calls(call.deps, model.backend))
 
 
-def _tags(call: Call) -> Json:
-    """The models that Ollama's calls can be made to. A model that is not loaded needs an engine that a gallery has."""
-    listed = [model for model in call.listed() if _is_for_ollama(call, model) and _can_be_loaded(call, model)]
-    return {"models": [_entry(model) | {"modified_at": model.created_at.isoformat()} for model in listed]}
+def _render_tags(call: DialectCall) -> Json:
+    """Render the models that Ollama's calls can use. A model that is not loaded needs an engine that a gallery has."""
+    listed = [model for model in call.list_models() if _is_for_ollama(call, model) and _can_be_loaded(call, model)]
+    return {"models": [_render_entry(model) | {"modified_at": model.created_at.isoformat()} for model in listed]}
 
 
-def _is_for_ollama(call: Call, model: Served) -> bool:
-    serves = _serves(call, model)
+def _is_for_ollama(call: DialectCall, model: ServedModel) -> bool:
+    serves = _list_served_calls(call, model)
     return not serves or any(word in _CAPABILITIES for word in serves)
 
 
-def _can_be_loaded(call: Call, model: Served) -> bool:
-    is_known = call.parts.catalog.get(model.backend) is not None or bool(serves_of(call.parts, model.backend))
-    return is_known or bool(call.parts.gateway.router.snapshot.open_replicas(model))
+def _can_be_loaded(call: DialectCall, model: ServedModel) -> bool:
+    is_known = call.deps.catalog.get(model.backend) is not None or bool(list_served_calls(call.deps, model.backend))
+    return is_known or bool(call.deps.gateway.router.snapshot.list_open_replicas(model))
 
 
-def _loaded(call: Call) -> Json:
-    """Those with a replica. When one goes is decided as it goes."""
-    snapshot = call.parts.gateway.router.snapshot
-    loaded = [model for model in call.listed() if snapshot.open_replicas(model)]
-    return {"models": [_entry(model) | {"expires_at": _NEVER, "size_vram": 0} for model in loaded]}
+def _render_loaded(call: DialectCall) -> Json:
+    """Render the models with a replica, in Ollama's form."""
+    snapshot = call.deps.gateway.router.snapshot
+    loaded = [model for model in call.list_models() if snapshot.list_open_replicas(model)]
+    return {"models": [_render_entry(model) | {"expires_at": _NEVER, "size_vram": 0} for model in loaded]}
 
 
-class Versioned(CallRoute):
-    """`/api/version`, without a key: clients ask for it to find out whether somebody is there at all."""
+class OllamaVersionRoute(CallRoute):
+    """Answers Ollama's `/api/version`, without a key: clients use it to find out whether a server is there."""
 
-    otherwise = Told.otherwise
+    fallback = MemoryRoute.fallback
     needs_key = False
 
-    async def answer(self, call: Call) -> None:
-        await call.reply({"version": SPOKEN_VERSION})
+    async def answer(self, call: DialectCall) -> None:
+        await call.send_json({"version": OLLAMA_VERSION})
 
 
-def _entry(model: Served) -> Json:
+def _render_entry(model: ServedModel) -> Json:
     name = model.name if ":" in model.name else model.name + LATEST
     size_bytes = model.size_bytes or 0
-    return {"name": name, "model": name, "size": size_bytes, "digest": model.run_hash, "details": _details(model)}
+    return {
+        "name": name,
+        "model": name,
+        "size": size_bytes,
+        "digest": model.run_hash,
+        "details": _render_details(model),
+    }
 
 
-def _details(model: Served) -> Mapping[str, object]:
-    """Clients want every one of these; what is not known is empty."""
+def _render_details(model: ServedModel) -> Mapping[str, object]:
+    """Render the details of a model. Clients expect every field, so unknown ones are empty."""
     facts = model.facts or ModelFacts()
     family = facts.architecture or model.backend
     return {
@@ -210,20 +199,20 @@ def _details(model: Served) -> Mapping[str, object]:
         "format": facts.format,
         "family": family,
         "families": [family],
-        "parameter_size": _parameter_size(facts.parameters),
+        "parameter_size": _format_parameter_size(facts.parameters),
         "quantization_level": facts.quantisation,
     }
 
 
-def _parameter_size(parameters: int | None) -> str:
-    """A count of parameters as Ollama writes it: 135M, 8.0B."""
+def _format_parameter_size(parameters: int | None) -> str:
+    """Format a count of parameters as Ollama does: 135M, 8.0B."""
     if not parameters:
         return ""
     return f"{parameters / 1e9:.1f}B" if parameters >= _BILLION else f"{parameters / 1e6:.0f}M"
 
 
-def _model_info(model: Served) -> Json:
-    """What clients look up under the keys of a GGUF header; only what is known."""
+def _render_model_info(model: ServedModel) -> Json:
+    """Render the known fields that clients look up under the keys of a GGUF header."""
     facts = model.facts or ModelFacts()
     family = facts.architecture
     found = {"general.name": model.name, "general.architecture": family, "general.parameter_count": facts.parameters}
@@ -236,7 +225,7 @@ def _model_info(model: Served) -> Json:
     return {key: value for key, value in found.items() if value}
 
 
-def _capabilities(model: Served, serves: tuple[str, ...]) -> list[str]:
+def _list_capabilities(model: ServedModel, serves: tuple[str, ...]) -> list[str]:
     found = [_CAPABILITIES[word] for word in serves if word in _CAPABILITIES]
     if "completion" in found:
         found += ["tools"] if model.takes_tools else []
@@ -245,14 +234,17 @@ def _capabilities(model: Served, serves: tuple[str, ...]) -> list[str]:
 
 
 OLLAMA_ROUTES = [
-    post(Chatted("/api/chat", ollama.read_chat, is_chat=True)),
-    post(Chatted("/api/generate", ollama.read_generate, is_chat=False)),
-    post(Embedded("/api/embed")),
-    post(Embedded("/api/embeddings", is_old=True)),
-    post(Shown("/api/show", "show", OLLAMA)),
-    Route("/api/tags", Told("/api/tags", "tags", OLLAMA, _tags), methods=["GET"]),
-    Route("/api/ps", Told("/api/ps", "ps", OLLAMA, _loaded), methods=["GET"]),
-    Route("/api/version", Versioned("/api/version", "version", OLLAMA), methods=["GET"]),
-    *(post(Refused(f"/api/{name}", name, OLLAMA)) for name in ("pull", "push", "create", "copy")),
-    Route("/api/delete", Refused("/api/delete", "delete", OLLAMA), methods=["DELETE"]),
+    make_post_route(OllamaChatRoute("/api/chat", ollama.read_chat, is_chat=True)),
+    make_post_route(OllamaChatRoute("/api/generate", ollama.read_generate, is_chat=False)),
+    make_post_route(OllamaEmbedRoute("/api/embed")),
+    make_post_route(OllamaEmbedRoute("/api/embeddings", is_old=True)),
+    make_post_route(OllamaShowRoute("/api/show", "show", OLLAMA)),
+    Route("/api/tags", MemoryRoute("/api/tags", "tags", OLLAMA, _render_tags), methods=["GET"]),
+    Route("/api/ps", MemoryRoute("/api/ps", "ps", OLLAMA, _render_loaded), methods=["GET"]),
+    Route("/api/version", OllamaVersionRoute("/api/version", "version", OLLAMA), methods=["GET"]),
+    *(
+        make_post_route(OllamaUnsupportedRoute(f"/api/{name}", name, OLLAMA))
+        for name in ("pull", "push", "create", "copy")
+    ),
+    Route("/api/delete", OllamaUnsupportedRoute("/api/delete", "delete", OLLAMA), methods=["DELETE"]),
 ]

@@ -1,13 +1,14 @@
-"""The routes as plain ASGI: read, passed on or translated, answered.
+"""The routes as plain ASGI: read the request, relay or translate it, and reply.
 
-Guarantee: a client that goes away is noticed at once, while it waits as well as while it reads, and its call to the
-engine ends with it. A stream goes out as it comes in, event by event.
+Guarantee: a client that disconnects is noticed at once, while it waits as well as while it reads, and its engine call
+ends with it. A stream goes out as it comes in, event by event.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from starlette.exceptions import HTTPException
@@ -15,44 +16,44 @@ from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from corral.api.deps import ApiDeps
 from corral.api.dialects import anthropic, responses
-from corral.api.dialects.answering import pass_on, translate
-from corral.api.dialects.calls import PATHS, Call
-from corral.api.dialects.chats import Translation
-from corral.api.dialects.envelopes import ANTHROPIC, OPENAI, Envelope
-from corral.api.dialects.reading import Json
+from corral.api.dialects.chat_completion import Translation
+from corral.api.dialects.dialect_call import PATHS, DialectCall
+from corral.api.dialects.error_envelopes import ANTHROPIC, OPENAI, ErrorEnvelope
+from corral.api.dialects.request_values import Json
+from corral.api.dialects.response_relay import relay_response, relay_translated
 from corral.api.errors import TOO_LARGE_HINT
-from corral.api.openai.leaving import while_there
-from corral.api.openai.receive import ClientLeft
-from corral.api.parts import Parts
+from corral.api.openai.asgi import ClientDisconnected, run_until_disconnect
 from corral.domain.errors import CorralError, TooLarge
-from corral.serving.errors import ModelNotFound
-from corral.store.use import Served
+from corral.gateway.errors import ModelNotFound
+from corral.store.replica_use import ServedModel
 
-# An engine says so where it does not have a path, or only an older version of it runs.
-_NOT_THERE = frozenset({404, 405, 501})
+# The statuses with which an engine says that it does not have a path, as older versions do.
+_UNSUPPORTED_STATUSES = frozenset({404, 405, 501})
 
 
 class CallRoute(ABC):
-    """One path: authorised, answered, and every error in the caller's envelope."""
+    """Answers one path of a dialect as a plain ASGI application: authorised, and every error in the
+    caller's envelope."""
 
-    # What happens where the engine does not speak it; for the page about calls.
-    otherwise: ClassVar[str]
+    # What happens if the engine does not support the call; for the reference page about calls.
+    fallback: ClassVar[str]
     needs_key: ClassVar[bool] = True
 
-    def __init__(self, path: str, call: str, envelope: Envelope) -> None:
-        # What the metrics call it.
+    def __init__(self, path: str, call: str, envelope: ErrorEnvelope) -> None:
+        # The name of the call in the metrics.
         self.path = path
         self.call = call
         self.envelope = envelope
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
-        request, parts = Request(scope, receive), scope["app"].state.parts
-        assert isinstance(parts, Parts)
-        call = Call(
+        request, deps = Request(scope, receive), scope["app"].state.deps
+        assert isinstance(deps, ApiDeps)
+        call = DialectCall(
             request=request,
-            parts=parts,
+            deps=deps,
             send=send,
             envelope=self.envelope,
             name=self.call,
@@ -60,116 +61,124 @@ class CallRoute(ABC):
         )
         try:
             if self.needs_key:
-                await call.enter()
+                await call.authenticate()
             await self.answer(call)
-        except ClientLeft:
+        except ClientDisconnected:
             return
         except CorralError as error:
-            await call.fail(error)
+            await call.send_error(error)
         except HTTPException as error:
             if error.status_code != TooLarge.status:
                 raise
-            # A body that did not say how long it is.
-            await call.fail(TooLarge(error.detail, hint=TOO_LARGE_HINT))
+            # The body had no declared length.
+            await call.send_error(TooLarge(error.detail, hint=TOO_LARGE_HINT))
 
     @abstractmethod
-    async def answer(self, call: Call) -> None: ...
+    async def answer(self, call: DialectCall) -> None: ...
 
 
-class Passed(CallRoute):
-    """A call that is passed on to an engine that speaks it, or refused."""
+class RelayRoute(CallRoute):
+    """Relays a call to an engine that speaks it, and refuses it otherwise."""
 
-    otherwise = "400 `engine_lacks_call`"
+    fallback = "400 `engine_lacks_call`"
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: DialectCall) -> None:
         sent = await call.read_body()
-        model = await call.model(sent.model)
-        call.require(model, self.call)
-        wish = call.native_wish(model, sent)
+        model = await call.resolve_model(sent.model)
+        call.require_engine_support(model, self.call)
+        request = call.build_native_request(model, sent)
 
         async def work() -> None:
-            await pass_on(call, wish)
+            await relay_response(call, request)
 
-        await while_there(call.request.receive, work)
+        await run_until_disconnect(call.request.receive, work)
 
 
-class Told(CallRoute):
-    """What is answered from memory."""
+class MemoryRoute(CallRoute):
+    """Answers a call from memory, without an engine."""
 
-    otherwise = "answered from memory"
+    fallback = "answered from memory"
 
-    def __init__(self, path: str, call: str, envelope: Envelope, tell: Callable[[Call], Json]) -> None:
+    def __init__(self, path: str, call: str, envelope: ErrorEnvelope, render: Callable[[DialectCall], Json]) -> None:
         super().__init__(path, call, envelope)
-        self._tell = tell
+        self._render = render
 
-    async def answer(self, call: Call) -> None:
-        await call.reply(self._tell(call))
-
-
-Reader = Callable[[Call, Json, Served], Translation]
+    async def answer(self, call: DialectCall) -> None:
+        await call.send_json(self._render(call))
 
 
-class Translated(CallRoute):
-    """A call that is passed on if the engine speaks it, and said in other words otherwise."""
+# Reads the body of a request; the result can be sent to another process.
+TranslationReader = Callable[[DialectCall, ServedModel], Callable[[Json], Translation]]
 
-    otherwise = "translated to a chat; what no chat can say is 400 `not_expressible`"
 
-    def __init__(self, path: str, call: str, envelope: Envelope, read: Reader) -> None:
+class TranslationRoute(CallRoute):
+    """Relays a call to an engine that speaks it, and translates it to a chat completion otherwise."""
+
+    fallback = "translated to a chat; what no chat can say is 400 `not_expressible`"
+
+    def __init__(self, path: str, call: str, envelope: ErrorEnvelope, read: TranslationReader) -> None:
         super().__init__(path, call, envelope)
         self._read = read
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: DialectCall) -> None:
         sent = await call.read_body()
-        model = await call.model(sent.model)
-        native = call.native_wish(model, sent) if call.speaks(model, self.call) else None
+        model = await call.resolve_model(sent.model)
+        native = call.build_native_request(model, sent) if call.check_engine_support(model, self.call) else None
 
         async def work() -> None:
-            if native is not None and await pass_on(call, native, gives_up_on=_NOT_THERE):
+            if native is not None and await relay_response(call, native, fallback_statuses=_UNSUPPORTED_STATUSES):
                 return
-            asked = self._read(call, await call.decode(sent), model)
-            await translate(call, model, asked, received_bytes=len(sent.raw))
+            await relay_translated(call, model, sent, self._read(call, model))
 
-        await while_there(call.request.receive, work)
-
-
-def _read_message(call: Call, body: Json, model: Served) -> Translation:
-    return anthropic.read(body, model=model.name, answer_id=call.new_id())
+        await run_until_disconnect(call.request.receive, work)
 
 
-def _read_response(call: Call, body: Json, model: Served) -> Translation:
-    created_at = int(call.parts.clock.wall().timestamp())
-    return responses.read(body, model=model.name, answer_id=call.new_id(), created_at=created_at)
+def _make_message_reader(call: DialectCall, model: ServedModel) -> Callable[[Json], Translation]:
+    return partial(anthropic.parse_request, model=model.name, answer_id=call.new_id())
 
 
-def _models(call: Call) -> Json:
-    return anthropic.model_list([anthropic.model_object(model.name, model.created_at) for model in call.listed()])
+def _make_response_reader(call: DialectCall, model: ServedModel) -> Callable[[Json], Translation]:
+    created_at = int(call.deps.clock.wall().timestamp())
+    return partial(responses.parse_request, model=model.name, answer_id=call.new_id(), created_at=created_at)
 
 
-def _model(call: Call) -> Json:
+def _render_models(call: DialectCall) -> Json:
+    return anthropic.render_model_list(
+        [anthropic.render_model(model.name, model.created_at) for model in call.list_models()]
+    )
+
+
+def _render_model(call: DialectCall) -> Json:
     name = call.request.path_params["model"]
-    found = call.parts.gateway.router.snapshot.find(name)
-    if found is not None and found in call.listed():
-        return anthropic.model_object(found.name, found.created_at)
+    found = call.deps.gateway.router.snapshot.find(name)
+    if found is not None and found in call.list_models():
+        return anthropic.render_model(found.name, found.created_at)
     raise ModelNotFound(f"There is no model named {name[:255]!r}.", hint="GET /v1/models lists them.")
 
 
-class ForAnthropic(Route):
-    """Anthropic's clients ask for models at the same path as OpenAI's, but say who they are."""
+class AnthropicOnlyRoute(Route):
+    """Matches only requests of Anthropic's clients, which ask for models at the same path as OpenAI's."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        says_so = scope["type"] == "http" and any(name == b"anthropic-version" for name, _ in scope["headers"])
-        return super().matches(scope) if says_so else (Match.NONE, {})
+        has_anthropic_header = scope["type"] == "http" and any(
+            name == b"anthropic-version" for name, _ in scope["headers"]
+        )
+        return super().matches(scope) if has_anthropic_header else (Match.NONE, {})
 
 
-def post(made: CallRoute) -> Route:
-    return Route(made.path, made, methods=["POST"])
+def make_post_route(route: CallRoute) -> Route:
+    return Route(route.path, route, methods=["POST"])
 
 
 V1_ROUTES = [
-    post(Translated(PATHS["responses"], "responses", OPENAI, _read_response)),
-    *(post(Passed(PATHS[call], call, OPENAI)) for call in ("rerank", "speech", "images")),
-    post(Translated(PATHS["messages"], "messages", ANTHROPIC, _read_message)),
-    post(Passed(PATHS["count_tokens"], "count_tokens", ANTHROPIC)),
-    ForAnthropic("/v1/models", Told("/v1/models", "models", ANTHROPIC, _models), methods=["GET"]),
-    ForAnthropic("/v1/models/{model:path}", Told("/v1/models/{model}", "models", ANTHROPIC, _model), methods=["GET"]),
+    make_post_route(TranslationRoute(PATHS["responses"], "responses", OPENAI, _make_response_reader)),
+    *(make_post_route(RelayRoute(PATHS[call], call, OPENAI)) for call in ("rerank", "speech", "images")),
+    make_post_route(TranslationRoute(PATHS["messages"], "messages", ANTHROPIC, _make_message_reader)),
+    make_post_route(RelayRoute(PATHS["count_tokens"], "count_tokens", ANTHROPIC)),
+    AnthropicOnlyRoute("/v1/models", MemoryRoute("/v1/models", "models", ANTHROPIC, _render_models), methods=["GET"]),
+    AnthropicOnlyRoute(
+        "/v1/models/{model:path}",
+        MemoryRoute("/v1/models/{model}", "models", ANTHROPIC, _render_model),
+        methods=["GET"],
+    ),
 ]

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from corral.domain.errors import InvalidRequest
 
-# What may stand in a script between quotes; a request may name any host.
+# Characters that are safe inside quotes in a shell script; the Host header of a request may contain any.
 _PLAIN_URL = re.compile(
     r"https?://(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._/-]*)?"
 )
@@ -23,25 +23,27 @@ _PLAIN_URL = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinOptions:
-    """Where this frontend listens, as far as a machine that is to join has to know."""
+    """Says where this frontend listens, as far as a machine that joins has to know."""
 
     listen_host: str = "127.0.0.1"
     port: int = 8080
-    # Looks this machine's address on its network up. May block.
+    # Returns this machine's address on its network. May block.
     find_host: Callable[[], str] = lambda: "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAddress:
+    """Holds the address for machines that join, or why they cannot reach this cluster."""
+
     url: str
-    # Why no other machine can join at this address, and what to do about it; None: others can.
+    # Why no other machine can join at this address, and what to do about it; None: other machines can join.
     problem: str | None = None
     hint: str | None = None
 
 
-def choose_address(options: JoinOptions, public_url: str | None, asked_url: str) -> JoinAddress:
+def choose_address(options: JoinOptions, public_url: str | None, request_url: str) -> JoinAddress:
     """Return the address for another machine. `asked_url` is the one that this caller used. May block."""
-    for url in (public_url, asked_url):
+    for url in (public_url, request_url):
         if url and not is_loopback(urlsplit(url).hostname):
             return JoinAddress(url=check_url(url))
     if not is_loopback(options.listen_host):
@@ -49,18 +51,18 @@ def choose_address(options: JoinOptions, public_url: str | None, asked_url: str)
         if not is_loopback(host):
             return JoinAddress(url=f"http://{f'[{host}]' if ':' in host else host}:{options.port}")
     return JoinAddress(
-        url=check_url(public_url or asked_url),
+        url=check_url(public_url or request_url),
         problem=f"This cluster listens on {options.listen_host} only: no other machine can reach it.",
         hint="Start it with `corral up --host 0.0.0.0` (or `corral serve --host 0.0.0.0`). If a proxy stands before "
         "it, set public_url to the proxy's address.",
     )
 
 
-def choose_script_url(public_url: str | None, asked_url: str) -> str:
+def choose_script_url(public_url: str | None, request_url: str) -> str:
     """Return the address that the script uses: the one that it was fetched by, with the scheme of `public_url`."""
-    if public_url and urlsplit(public_url).hostname == urlsplit(asked_url).hostname:
+    if public_url and urlsplit(public_url).hostname == urlsplit(request_url).hostname:
         return check_url(public_url)
-    return check_url(asked_url)
+    return check_url(request_url)
 
 
 def check_url(url: str) -> str:

@@ -50,7 +50,7 @@ try:
     with urllib.request.urlopen(url, timeout=60) as response:
         body = response.read()
 except urllib.error.HTTPError as error:
-    sys.exit(f"error: {url} answers {error.code}.\n\nhint: The frontends may have been upgraded meanwhile. Fetch this script again.")
+    sys.exit(f"error: {url} returned {error.code}.\n\nhint: The frontends may have been upgraded meanwhile. Fetch this script again.")
 except (OSError, ValueError, http.client.HTTPException) as error:
     sys.exit(
         f"error: {url} cannot be reached ({error}).\n\n"

@@ -1,11 +1,10 @@
-"""Models over HTTP: configurations and their revisions, the galleries, installing, and the whole fleet in one file."""
+"""Routes about models: configurations and revisions, galleries, installation, loads, and the whole fleet as one
+file."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.models import configs, fleet, galleries, installing, loads
+from corral.api.models import configs, galleries, installation, loads
 
-router = APIRouter(
-    routes=[route for part in (galleries, configs, installing, fleet, loads) for route in part.router.routes]
-)
+router = APIRouter(routes=[route for part in (galleries, configs, installation, loads) for route in part.router.routes])

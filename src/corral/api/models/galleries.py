@@ -1,4 +1,4 @@
-"""What models there are to have, and what those of this cluster can do. Reading only, except for fetching indexes."""
+"""Routes for galleries of models, variants, memory estimates and capabilities of models."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, BackgroundTasks, Query
 from pydantic import Field, StringConstraints
 
-from corral.access.allowed import may_ask
-from corral.api.backends.galleries import gallery_out
-from corral.api.models.bodies import EntryIn, serves_of
-from corral.api.operations.views import TASK_TYPES
-from corral.api.parts import AnybodyIn, OperateIn, Parts, PartsIn
+from corral.api.backends.catalog import gallery_to_wire
+from corral.api.deps import AnyCallerIn, ApiDeps, DepsIn, OperatorIn
+from corral.api.models.request_bodies import EntryIn, list_served_calls
+from corral.api.operation_views import TASK_TYPES
+from corral.domain.access import can_use_model
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.model import Model, ModelConfig
 from corral.domain.node import Node
 from corral.domain.operation import ACTIVE, Operation
-from corral.models import listing as listings
-from corral.models.gallery import Wish, target_nodes
-from corral.policy.models.estimate import estimate, observed_of
-from corral.policy.models.gallery import ModelEntry, config_of
-from corral.policy.placing.sizes import in_words
-from corral.policy.status import status_of
-from corral.runtime.guard import attempt
+from corral.models import gallery as listings
+from corral.models.gallery import GalleryModelRequest, list_target_nodes
+from corral.policy.models.estimate import estimate_need, parse_observed
+from corral.policy.models.gallery import ModelGalleryEntry, make_config
+from corral.policy.placing.filters import format_size
+from corral.policy.status import compute_status
+from corral.runtime.attempt import attempt
 from corral.store import galleries as gallery_store
 from corral.store import loads as load_store
 from corral.store import models as store
@@ -33,15 +33,15 @@ from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import replicas as replica_store
 from corral.store import rules as rule_store
-from corral.wire.backends import GalleryOut, RefreshOut
-from corral.wire.base import Lenient, clamp_to
+from corral.wire.backends import GalleryOut, GalleryRefreshOut
+from corral.wire.base import LenientModel, make_clamp
 from corral.wire.models import (
-    CapabilitiesListOut,
-    CapabilitiesOut,
-    EstimateOut,
     GalleryModelOut,
     GalleryPageOut,
-    LoadedOnOut,
+    MemoryEstimateOut,
+    ModelCapabilitiesListOut,
+    ModelCapabilitiesOut,
+    ModelNodeOut,
     VariantOut,
     VariantsOut,
 )
@@ -50,16 +50,16 @@ router = APIRouter(tags=["models"])
 Word = Annotated[str, StringConstraints(max_length=200)]
 ItemsIn = Annotated[
     int,
-    Field(ge=1, description=f"Entries on a page. More than {listings.ITEMS_MAX} are {listings.ITEMS_MAX}."),
-    clamp_to(listings.ITEMS_MAX),
+    Field(ge=1, description=f"Entries on a page; at most {listings.ITEMS_MAX}."),
+    make_clamp(listings.ITEMS_MAX),
 ]
 ESTIMATE_LIMIT_S = 10.0
 CONTEXTS_MAX = 20
 _NO_NODE_CONTEXTS = (8192,)
 
 
-class ModelPageIn(Lenient):
-    """Which page of the galleries, and in which order."""
+class GalleryPageQuery(LenientModel):
+    """Query parameters of the model galleries: search, filters, page and order."""
 
     term: Word = ""
     tag: Word = ""
@@ -73,15 +73,18 @@ class ModelPageIn(Lenient):
 
 
 @router.get("/api/models", response_model_exclude_none=True)
-async def list_gallery(parts: PartsIn, _: OperateIn, page: Annotated[ModelPageIn, Query()]) -> GalleryPageOut:
-    """A page of what can be had, with the models that were made of it. While PostgreSQL is away, without them."""
+async def list_gallery_models(
+    deps: DepsIn, _: OperatorIn, page: Annotated[GalleryPageQuery, Query()]
+) -> GalleryPageOut:
+    """List a page of the galleries, with the models made from each entry. While PostgreSQL is away, without the
+    models."""
     try:
-        async with parts.database.transaction() as tx:
+        async with deps.database.transaction() as tx:
             models = await store.list_models(tx)
-            live = await operation_store.list_listed(tx)
+            live = await operation_store.list_live(tx)
     except StoreUnavailable:
         models, live = [], []
-    query = listings.Query(
+    query = listings.ModelListingQuery(
         term=page.term,
         tag=page.tag,
         backend=page.backend,
@@ -92,10 +95,12 @@ async def list_gallery(parts: PartsIn, _: OperateIn, page: Annotated[ModelPageIn
         is_descending=page.order == "desc",
         folds_variants=page.collapse_variants,
     )
-    found = listings.listing(parts.models.entries(), models, query, lambda backend: serves_of(parts, backend))
+    found = listings.build_listing(
+        deps.model_gallery.list_entries(), models, query, lambda backend: list_served_calls(deps, backend)
+    )
     busy = {one.subject: one for one in live if one.state in ACTIVE and not one.kind.is_backend}
     return GalleryPageOut(
-        models=[_entry_out(row, busy) for row in found.items],
+        models=[_entry_to_wire(row, busy) for row in found.items],
         processing_models={name: operation.id for name, operation in busy.items()},
         task_types={name: TASK_TYPES[operation.kind] for name, operation in busy.items()},
         available_models=found.available,
@@ -108,16 +113,18 @@ async def list_gallery(parts: PartsIn, _: OperateIn, page: Annotated[ModelPageIn
 
 
 @router.get("/models/available", response_model_exclude_none=True)
-async def list_available(parts: PartsIn, _: OperateIn) -> list[GalleryModelOut]:
-    """Everything that the galleries have, by name."""
-    async with parts.database.transaction() as tx:
+async def list_available_models(deps: DepsIn, _: OperatorIn) -> list[GalleryModelOut]:
+    """List all entries of the galleries by name."""
+    async with deps.database.transaction() as tx:
         models = await store.list_models(tx)
-    query = listings.Query(items=listings.ITEMS_MAX)
-    found = listings.listing(parts.models.entries(), models, query, lambda backend: serves_of(parts, backend))
-    return [_entry_out(row, {}) for row in found.items]
+    query = listings.ModelListingQuery(items=listings.ITEMS_MAX)
+    found = listings.build_listing(
+        deps.model_gallery.list_entries(), models, query, lambda backend: list_served_calls(deps, backend)
+    )
+    return [_entry_to_wire(row, {}) for row in found.items]
 
 
-def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> GalleryModelOut:
+def _entry_to_wire(row: listings.ListedModelEntry, busy: Mapping[str, Operation]) -> GalleryModelOut:
     entry = row.entry
     operation = next((busy[name] for name in (*row.models, entry.name) if name in busy), None)
     return GalleryModelOut(
@@ -130,7 +137,7 @@ def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> Gall
         urls=list(entry.urls),
         tags=list(entry.tags),
         backend=entry.backend,
-        size=in_words(entry.size_bytes) if entry.size_bytes else "",
+        size=format_size(entry.size_bytes) if entry.size_bytes else "",
         size_bytes=entry.size_bytes,
         serves=list(row.serves),
         is_unverified=entry.is_unverified,
@@ -145,51 +152,60 @@ def _entry_out(row: listings.ListedEntry, busy: Mapping[str, Operation]) -> Gall
 
 
 @router.get("/api/models/capabilities")
-async def list_capabilities(parts: PartsIn, principal: AnybodyIn) -> CapabilitiesListOut:
-    """The models that this key may ask, with what they can do and where they run. For everybody who has a key."""
-    async with parts.database.transaction() as tx:
+async def list_capabilities(deps: DepsIn, principal: AnyCallerIn) -> ModelCapabilitiesListOut:
+    """List the models that this key may use, with their capabilities and nodes. Any key may call this."""
+    async with deps.database.transaction() as tx:
         models = {model.name: model for model in await store.list_models(tx)}
         replicas = await replica_store.list_replicas(tx)
         nodes = {node.id: node for node in await node_store.list_nodes(tx)}
         failures = await load_store.list_load_failures(tx)
-    places: dict[str, list[LoadedOnOut]] = {}
+    nodes_by_capability: dict[str, list[ModelNodeOut]] = {}
     for replica in replicas:
         node = nodes.get(replica.node_id)
         if node is not None:
-            place = LoadedOnOut(node_id=node.id, node_name=node.name, state=replica.state, node_status=status_of(node))
-            places.setdefault(replica.model, []).append(place)
+            place = ModelNodeOut(
+                node_id=node.id, node_name=node.name, state=replica.state, node_status=compute_status(node)
+            )
+            nodes_by_capability.setdefault(replica.model, []).append(place)
     known = [
-        _capabilities(parts, model, places.get(name, []), load_failed=name in failures and name not in places)
+        _capabilities_to_wire(
+            deps,
+            model,
+            nodes_by_capability.get(name, []),
+            load_failed=name in failures and name not in nodes_by_capability,
+        )
         for name, model in models.items()
-        if may_ask(principal, name, model.config.aliases)
+        if can_use_model(principal, name, model.config.aliases)
     ]
     strays = [
-        CapabilitiesOut(id=name, name=name, capabilities=[], loaded_on=found, source="registry-only")
-        for name, found in places.items()
-        if name not in models and may_ask(principal, name)
+        ModelCapabilitiesOut(id=name, name=name, capabilities=[], loaded_on=found, source="registry-only")
+        for name, found in nodes_by_capability.items()
+        if name not in models and can_use_model(principal, name)
     ]
-    return CapabilitiesListOut(data=sorted(known + strays, key=lambda one: one.name))
+    return ModelCapabilitiesListOut(data=sorted(known + strays, key=lambda one: one.name))
 
 
-def _capabilities(parts: Parts, model: Model, places: list[LoadedOnOut], *, load_failed: bool) -> CapabilitiesOut:
+def _capabilities_to_wire(
+    deps: ApiDeps, model: Model, loaded_nodes: list[ModelNodeOut], *, load_failed: bool
+) -> ModelCapabilitiesOut:
     config = model.config
-    return CapabilitiesOut(
+    return ModelCapabilitiesOut(
         id=model.name,
         name=model.name,
-        capabilities=list(config.serves) or serves_of(parts, config.backend),
+        capabilities=list(config.serves) or list_served_calls(deps, config.backend),
         backend=config.backend,
         disabled=not config.is_enabled,
         pinned=config.is_pinned,
-        loaded_on=places,
+        loaded_on=loaded_nodes,
         load_failed=load_failed,
     )
 
 
 @router.get("/api/models/variants/{name:path}")
-async def list_variants(parts: PartsIn, _: OperateIn, name: EntryIn) -> VariantsOut:
-    """Which variants an entry has, which of them fit on the nodes that may get it, and which one they would get."""
-    entry, nodes = await _entry_and_nodes(parts, name)
-    chosen = parts.models.choose(Wish(entry=entry.id), nodes, parts.catalog)[1]
+async def list_variants(deps: DepsIn, _: OperatorIn, name: EntryIn) -> VariantsOut:
+    """List the variants of an entry, which of them fit the suitable nodes, and which one would be picked."""
+    entry, nodes = await _find_entry_and_nodes(deps, name)
+    chosen = deps.model_gallery.choose(GalleryModelRequest(entry=entry.id), nodes, deps.catalog)[1]
     return VariantsOut(
         auto_selected=chosen.variant.model,
         variants=[
@@ -208,92 +224,94 @@ async def list_variants(parts: PartsIn, _: OperateIn, name: EntryIn) -> Variants
     )
 
 
-async def _entry_and_nodes(parts: Parts, name: str) -> tuple[ModelEntry, Sequence[Node]]:
-    async with parts.database.transaction() as tx:
+async def _find_entry_and_nodes(deps: ApiDeps, name: str) -> tuple[ModelGalleryEntry, Sequence[Node]]:
+    async with deps.database.transaction() as tx:
         model = await store.find_model(tx, name)
         rule = await rule_store.find_rule(tx, model.name if model else name)
-        nodes = target_nodes(await node_store.list_nodes(tx), rule.selector if rule else None)
-    # A model that was made of an entry stands for it.
-    asked = model.config.gallery if model and model.config.gallery and parts.models.get(name) is None else name
-    return parts.models.find(asked), nodes
+        nodes = list_target_nodes(await node_store.list_nodes(tx), rule.selector if rule else None)
+    # A model that was created from an entry is resolved to this entry.
+    entry_name = (
+        model.config.gallery if model and model.config.gallery and deps.model_gallery.get(name) is None else name
+    )
+    return deps.model_gallery.find(entry_name), nodes
 
 
 @router.get("/api/models/estimate/{name:path}", response_model_exclude_none=True)
 async def estimate_model(
-    parts: PartsIn,
-    _: OperateIn,
+    deps: DepsIn,
+    _: OperatorIn,
     name: EntryIn,
     contexts: Annotated[str, Query(max_length=200, description="Context sizes: 8192,32768.")] = "",
-) -> EstimateOut:
-    """About how much memory a replica of a model or of an entry takes, on the node with the most of it. Nothing, if it
-    cannot be said."""
+) -> MemoryEstimateOut:
+    """Estimate the memory of a replica of a model or an entry, on the node with the most memory. Empty if it is not
+    known."""
     sizes = [int(word) for word in contexts.split(",") if word.strip().isdecimal()][:CONTEXTS_MAX] or None
     try:
         async with asyncio.timeout(ESTIMATE_LIMIT_S):
-            return await _estimate(parts, name, sizes)
+            return await _estimate_memory(deps, name, sizes)
     except (CorralError, TimeoutError):
-        return EstimateOut()
+        return MemoryEstimateOut()
 
 
-async def _estimate(parts: Parts, name: str, sizes: list[int] | None) -> EstimateOut:
-    async with parts.database.transaction() as tx:
+async def _estimate_memory(deps: ApiDeps, name: str, sizes: list[int] | None) -> MemoryEstimateOut:
+    async with deps.database.transaction() as tx:
         model = await store.find_model(tx, name)
-        nodes = target_nodes(await node_store.list_nodes(tx))
-        observed = observed_of(await load_store.find_observed(tx, model.name), model.run_hash) if model else None
+        nodes = list_target_nodes(await node_store.list_nodes(tx))
+        observed = parse_observed(await load_store.find_observed(tx, model.name), model.run_hash) if model else None
     if model is not None:
         config, facts, payload = model.config, model.facts, model.payload_bytes
     else:
-        entry = parts.models.find(name)
-        config, facts, payload = config_of(entry), None, entry.size_bytes
+        entry = deps.model_gallery.find(name)
+        config, facts, payload = make_config(entry), None, entry.size_bytes
     node = max(nodes, key=lambda one: (one.hardware.total_vram or 0, one.hardware.total_ram or 0), default=None)
     if node is None:
-        return EstimateOut(size_bytes=payload)
+        return MemoryEstimateOut(size_bytes=payload)
     found = {}
     for size in sizes or _NO_NODE_CONTEXTS:
-        need = estimate(_with_context(config, size) if sizes else config, facts, payload, node, observed)
+        need = estimate_need(_with_context(config, size) if sizes else config, facts, payload, node, observed)
         memory = need.vram_bytes or need.ram_bytes
         if memory is not None:
             found[str(size) if sizes else "default"] = memory
-    return EstimateOut(size_bytes=payload, context=found, is_observed=observed is not None)
+    return MemoryEstimateOut(size_bytes=payload, context=found, is_observed=observed is not None)
 
 
 def _with_context(config: ModelConfig, size: int) -> ModelConfig:
     return replace(config, options={**config.options, "context_size": str(size)})
 
 
-async def _galleries(parts: PartsIn, _: OperateIn) -> list[GalleryOut]:
-    """The galleries of models, with when each was fetched and what is wrong with one that could not be."""
-    return await _shown_galleries(parts)
+async def _list_galleries(deps: DepsIn, _: OperatorIn) -> list[GalleryOut]:
+    """List the galleries of models with the time and the error of their last fetch."""
+    return await _read_galleries(deps)
 
 
 for _path, _name in (
     ("/api/models/galleries", "model_galleries"),
-    ("/models/galleries", "model_galleries_as_ancestor"),
+    ("/models/galleries", "model_galleries_for_localai"),
 ):
-    router.get(_path, name=_name)(_galleries)
+    router.get(_path, name=_name)(_list_galleries)
 
 
-async def _refresh(parts: PartsIn, _: OperateIn, later: BackgroundTasks) -> RefreshOut:
-    """Fetch every gallery of models anew, also those that failed lately. Answers with what is known now."""
+async def _refresh_galleries(deps: DepsIn, _: OperatorIn, background: BackgroundTasks) -> GalleryRefreshOut:
+    """Fetch all galleries of models again, including those that failed recently. Returns the galleries as known now."""
 
     async def fetch() -> None:
-        await attempt(parts.model_refresher.refresh_once)
+        await attempt(deps.model_refresher.refresh_once)
 
-    later.add_task(fetch)
-    return RefreshOut(message="The galleries are fetched now.", galleries=await _shown_galleries(parts))
+    background.add_task(fetch)
+    return GalleryRefreshOut(message="The galleries are being fetched.", galleries=await _read_galleries(deps))
 
 
 for _path, _name in (
     ("/api/models/galleries/refresh", "refresh_model_galleries"),
-    ("/models/reload", "reload_models_as_ancestor"),
+    ("/models/reload", "reload_models_for_localai"),
 ):
-    router.post(_path, name=_name, status_code=202)(_refresh)
+    router.post(_path, name=_name, status_code=202)(_refresh_galleries)
 
 
-async def _shown_galleries(parts: Parts) -> list[GalleryOut]:
+async def _read_galleries(deps: ApiDeps) -> list[GalleryOut]:
     try:
-        async with parts.database.transaction() as tx:
+        async with deps.database.transaction() as tx:
             stamps = {(one.name, one.url): one for one in await gallery_store.list_stamps(tx, gallery_store.MODELS)}
     except StoreUnavailable:
         stamps = {}
-    return [gallery_out(state, stamps.get((state.name, state.url))) for state in parts.models.states]
+    return [gallery_to_wire(state, stamps.get((state.name, state.url))) for state in deps.model_gallery.states]

@@ -1,12 +1,7 @@
-"""`/v1`: OpenAI's API, for the official clients and everything that speaks like them.
+"""`/v1`: OpenAI's API, for the official clients and all compatible ones.
 
-The routes that answer are plain ASGI (`passing.py`): a stream goes through without a framework in between. Those in
-`described.py` have the same paths, stand behind them, and exist for the description.
+The routes are plain ASGI (`routes.py`): a stream passes without a framework in between. `api/openapi.py` describes them
+for the OpenAPI document.
+
+This package imports nothing: see `corral.api.dialects`.
 """
-
-from __future__ import annotations
-
-from corral.api.openai.described import router
-from corral.api.openai.passing import ROUTES
-
-__all__ = ["ROUTES", "router"]

@@ -1,8 +1,8 @@
-"""`/docs`: the reference of the HTTP API as one document without scripts, made of the frontend's own description.
+"""`/docs`: the reference of the HTTP API as one document without scripts, made from the OpenAPI document.
 
-Guarantee: nothing is loaded from another host, so it works without internet and no stranger's script runs on the origin
-of an admin's session. Its policy allows its own style, by the hash of it, and nothing else; it cannot be framed.
-Limit: it shows requests and answers, and sends none; `/openapi.json` is there for programs that do.
+Guarantee: nothing is loaded from another host, so it works without internet access and no third-party script runs on
+the origin of an admin's session. Its content security policy allows only its own style, by hash; it cannot be framed.
+Limit: it describes requests and responses and sends none; `/openapi.json` is for programs that do.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def render_reference(description: Mapping[str, Any]) -> bytes:
         for verb in (one for one in _VERBS if one in methods):
             operation = methods[verb]
             tag = (operation.get("tags") or [_NO_TAG])[0]
-            groups.setdefault(tag, []).append("".join(_operation(path, verb, operation)))
+            groups.setdefault(tag, []).append("".join(_iter_operation(path, verb, operation)))
     schemas = description.get("components", {}).get("schemas", {})
     parts = [
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
@@ -69,49 +69,50 @@ def render_reference(description: Mapping[str, Any]) -> bytes:
     for tag in sorted(groups):
         parts += [f'<h2 id="{escape(tag)}">{escape(tag.capitalize())}</h2>', *groups[tag]]
     parts.append("<h2 id=schemas>Schemas</h2>")
-    parts += [piece for name in sorted(schemas) for piece in _schema(name, schemas[name])]
+    parts += [piece for name in sorted(schemas) for piece in _iter_schema(name, schemas[name])]
     parts.append("</main></body></html>\n")
     return "".join(parts).encode()
 
 
-def _operation(path: str, verb: str, operation: Mapping[str, Any]) -> Iterator[str]:
+def _iter_operation(path: str, verb: str, operation: Mapping[str, Any]) -> Iterator[str]:
     yield f"<details><summary><code><span class=verb>{verb.upper()}</span> {escape(path)}</code></summary>"
-    yield f"<p>{_text(operation.get('description') or operation.get('summary') or '')}</p>"
+    yield f"<p>{_render_text(operation.get('description') or operation.get('summary') or '')}</p>"
     rows = [
         (
             parameter["name"],
-            f"{parameter['in']}, {_type(parameter.get('schema', {}))}",
+            f"{parameter['in']}, {_render_type(parameter.get('schema', {}))}",
             parameter.get("description", ""),
         )
         for parameter in operation.get("parameters", ())
     ]
     for content_type, content in operation.get("requestBody", {}).get("content", {}).items():
-        rows.append(("body", f"{content_type}, {_type(content.get('schema', {}))}", ""))
+        rows.append(("body", f"{content_type}, {_render_type(content.get('schema', {}))}", ""))
     for status, answer in operation.get("responses", {}).items():
         for content_type, content in (answer.get("content") or {"no body": {}}).items():
             if status.startswith("2"):
-                rows.append((status, f"{content_type}, {_type(content.get('schema', {}))}", ""))
-    yield from _table(rows)
+                rows.append((status, f"{content_type}, {_render_type(content.get('schema', {}))}", ""))
+    yield from _iter_table(rows)
     yield "</details>"
 
 
-def _schema(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+def _iter_schema(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     yield f'<details id="{escape(name)}"><summary><code>{escape(name)}</code></summary>'
-    yield f"<p>{_text(schema.get('description', ''))}</p>"
-    yield from _table(
-        (field, _type(value), value.get("description", "")) for field, value in schema.get("properties", {}).items()
+    yield f"<p>{_render_text(schema.get('description', ''))}</p>"
+    yield from _iter_table(
+        (field, _render_type(value), value.get("description", ""))
+        for field, value in schema.get("properties", {}).items()
     )
     yield "</details>"
 
 
-def _table(rows: Any) -> Iterator[str]:
+def _iter_table(rows: Any) -> Iterator[str]:
     yield "<table>"
     for name, kind, words in rows:
-        yield f"<tr><td><code>{escape(str(name))}</code></td><td>{kind}</td><td>{_text(str(words))}</td></tr>"
+        yield f"<tr><td><code>{escape(str(name))}</code></td><td>{kind}</td><td>{_render_text(str(words))}</td></tr>"
     yield "</table>"
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def _render_type(schema: Mapping[str, Any]) -> str:
     """Return what a value may be, in words, with links to the schemas that it names."""
     reference = schema.get("$ref", "")
     if reference.startswith(_SCHEMA):
@@ -119,13 +120,13 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f'<a href="#{name}">{name}</a>'
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
-            return " or ".join(_type(one) for one in schema[several])
+            return " or ".join(_render_type(one) for one in schema[several])
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_render_type(schema.get('items', {}))}"
     if "enum" in schema:
         return " | ".join(escape(str(value)) for value in schema["enum"])
     return escape(str(schema.get("type", "any")))
 
 
-def _text(words: str) -> str:
+def _render_text(words: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(words))

@@ -1,6 +1,6 @@
-"""Settings: one typed model per process, read once, named the same as flag, variable and key in the file.
+"""Settings of the processes: one typed model per process, with the same name as flag, variable and key in the file.
 
-Each name is imported when it is first used: a command that lists nodes does not wait for the settings of a frontend.
+Each name is imported at its first use, so that a command that lists nodes does not import the settings of a frontend.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from corral.app.settings.base import ProcessSettings
     from corral.app.settings.client import ClientSettings
-    from corral.app.settings.loading import Loaded, Origin, Problem, is_set_up, load
+    from corral.app.settings.display import DisplayedSetting, redact_settings
+    from corral.app.settings.loader import LoadedSettings, SettingOrigin, SettingProblem, is_configured, load_settings
     from corral.app.settings.models import (
         ALL_MODELS,
         FrontendSettings,
@@ -20,38 +21,35 @@ if TYPE_CHECKING:
         UpSettings,
         WorkerSettings,
     )
-    from corral.app.settings.names import SettingDoc, describe, document, known_variables
-    from corral.app.settings.showing import ShownSetting, redacted
-    from corral.app.settings.values import duration_text, parse_duration_s, parse_folders, parse_registry_credentials
+    from corral.app.settings.names import SettingDoc, describe_all_settings, describe_settings, list_known_variables
+    from corral.app.settings.values import parse_folders, parse_registry_credentials
 
 __all__ = [
     "ALL_MODELS",
     "ClientSettings",
+    "DisplayedSetting",
     "FrontendSettings",
-    "Loaded",
+    "LoadedSettings",
     "LogFormat",
     "LogLevel",
-    "Origin",
-    "Problem",
     "ProcessSettings",
     "SettingDoc",
-    "ShownSetting",
+    "SettingOrigin",
+    "SettingProblem",
     "UpSettings",
     "WorkerSettings",
-    "describe",
-    "document",
-    "duration_text",
-    "is_set_up",
-    "known_variables",
-    "load",
-    "parse_duration_s",
+    "describe_all_settings",
+    "describe_settings",
+    "is_configured",
+    "list_known_variables",
+    "load_settings",
     "parse_folders",
     "parse_registry_credentials",
-    "redacted",
+    "redact_settings",
 ]
 
-# The light modules come first: a name is looked for in each of them until one has it.
-_MODULES = ("client", "loading", "base", "names", "values", "models", "showing")
+# The modules that import quickly come first: a name is looked up in each until one has it.
+_MODULES = ("client", "loader", "base", "names", "values", "models", "display")
 
 
 def __getattr__(name: str) -> object:

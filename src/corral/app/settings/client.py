@@ -1,4 +1,4 @@
-"""Settings of the commands that talk to a cluster. They alone are read when one of those runs."""
+"""Settings of the commands that talk to a cluster. Such a command reads no other settings."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from corral.app.settings.base import ProcessSettings, shown_default
+from corral.app.settings.base import ProcessSettings, make_shown_default
 from corral.app.settings.values import Directory, FrontendUrl
 
 
 class ClientSettings(ProcessSettings):
-    """The commands that talk to a cluster."""
+    """Settings of the commands that talk to a cluster: its address and key."""
 
     process: ClassVar[str] = "client"
 
     url: FrontendUrl | None = Field(
         default=None,
         description="Address of a frontend: http://host:8080.",
-        json_schema_extra=shown_default("the one of `corral login`, else the cluster of `corral up`"),
+        json_schema_extra=make_shown_default("the one of `corral login`, else the cluster of `corral up`"),
     )
     key: SecretStr | None = Field(
         default=None,
-        description="Admin key.",
-        json_schema_extra=shown_default("the one of `corral login`, else the one of `corral up`"),
+        description="API key.",
+        json_schema_extra=make_shown_default("the one of `corral login`, else the one of `corral up`"),
     )
     home: Directory = Field(
         default_factory=lambda: Path("~/.corral").expanduser(),
         description="Directory of the local cluster of `corral up`.",
-        json_schema_extra=shown_default("~/.corral"),
+        json_schema_extra=make_shown_default("~/.corral"),
     )

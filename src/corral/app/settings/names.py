@@ -1,4 +1,4 @@
-"""What each setting is called: as a flag, as a variable, in the file.
+"""Names each setting as a flag, as a variable and in the file.
 
 One rule: the field's name without its unit (the value carries one: `CORRAL_NODE_LEASE=45s`). A secret has a second
 name that ends in `_FILE` and gives the file which holds it.
@@ -19,10 +19,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from corral.app.settings.base import ProcessSettings
-from corral.app.settings.values import duration_text
+from corral.domain.duration import format_duration
 
 PREFIX = "CORRAL_"
-# Read by programs of ours, but settings of no process: the file's own name, the supervisor's mark, the tests' servers.
+# Variables that Corral reads but that are no settings: the settings file, marks of the supervisor, test servers.
 OTHER_VARIABLES = frozenset(
     {
         *("CORRAL_CONFIG", "CORRAL_SUPERVISED_HOME", "CORRAL_PARENT_PID", "CORRAL_FAMILY_DIR"),
@@ -33,7 +33,7 @@ OTHER_VARIABLES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDoc:
-    """One line of the reference page, and one flag."""
+    """Describes one setting: its names as key, flag and variable, its kind, default and sentence."""
 
     process: str
     field: str
@@ -55,66 +55,66 @@ class SettingDoc:
         return self.kind == "yes or no"
 
 
-def key_of(field: str) -> str:
+def to_key(field: str) -> str:
     return field.removesuffix("_s").removesuffix("_bytes")
 
 
-def environment_of(field: str) -> str:
-    return PREFIX + key_of(field).upper()
+def to_variable(field: str) -> str:
+    return PREFIX + to_key(field).upper()
 
 
-def flag_of(field: str) -> str:
-    return "--" + key_of(field).replace("_", "-")
+def to_flag(field: str) -> str:
+    return "--" + to_key(field).replace("_", "-")
 
 
-def document(model: type[ProcessSettings]) -> list[SettingDoc]:
-    """The settings of one process, its own ones before those that several share."""
+def describe_settings(model: type[ProcessSettings]) -> list[SettingDoc]:
+    """Return the settings of one process, its own before those that several processes share."""
     own = [name for name in model.model_fields if name in model.__annotations__]
     shared = [name for name in model.model_fields if name not in model.__annotations__]
     return [_document_field(model, name, model.model_fields[name]) for name in own + shared]
 
 
-def describe() -> list[SettingDoc]:
-    """Every setting of every process."""
+def describe_all_settings() -> list[SettingDoc]:
+    """Return every setting of every process."""
     from corral.app.settings.models import ALL_MODELS
 
-    return [doc for model in ALL_MODELS for doc in document(model)]
+    return [doc for model in ALL_MODELS for doc in describe_settings(model)]
 
 
-def known_variables() -> frozenset[str]:
-    """All variables that any process knows: one shell is often used for several of them."""
-    return frozenset(variables_of(describe()) | OTHER_VARIABLES)
+def list_known_variables() -> frozenset[str]:
+    """Return all variables that any process knows, because one shell is often used for several processes."""
+    return frozenset(list_variables(describe_all_settings()) | OTHER_VARIABLES)
 
 
-def variables_of(docs: Iterable[SettingDoc]) -> set[str]:
+def list_variables(docs: Iterable[SettingDoc]) -> set[str]:
     """Return the names under which these settings, and files with their secrets, are given in the environment."""
     return {name for doc in docs for name in (doc.environment, doc.file_environment) if name is not None}
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was most likely meant. What all names begin with says nothing about that."""
+def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is nearest to an unknown one; their common prefix does not count."""
     own = {one.removeprefix(PREFIX): one for one in sorted(known)}
     found = get_close_matches(name.removeprefix(PREFIX), own, n=1, cutoff=0.7)
     return own[found[0]] if found else None
 
 
 def _document_field(model: type[ProcessSettings], name: str, info: FieldInfo) -> SettingDoc:
-    inner = _without_none(info.annotation)
+    inner = _strip_none(info.annotation)
     return SettingDoc(
         process=model.process,
         field=name,
-        key=key_of(name),
-        environment=environment_of(name),
-        flag=flag_of(name),
-        kind=_kind(name, inner),
-        default=_default_text(name, info),
+        key=to_key(name),
+        environment=to_variable(name),
+        flag=to_flag(name),
+        kind=_describe_kind(name, inner),
+        default=_describe_default(name, info),
         required=info.is_required(),
         secret=inner is SecretStr,
         description=info.description or "",
     )
 
 
-def _without_none(annotation: Any) -> Any:
+def _strip_none(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     if get_origin(annotation) is Annotated:
@@ -122,7 +122,7 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _kind(name: str, inner: Any) -> str:
+def _describe_kind(name: str, inner: Any) -> str:
     if name.endswith("_s"):
         return "duration"
     if name.endswith("_bytes"):
@@ -133,7 +133,7 @@ def _kind(name: str, inner: Any) -> str:
     return kinds.get(inner, "labels" if get_origin(inner) is dict else "text")
 
 
-def _default_text(name: str, info: FieldInfo) -> str | None:
+def _describe_default(name: str, info: FieldInfo) -> str | None:
     extra = info.json_schema_extra
     if isinstance(extra, dict) and "shown_default" in extra:
         return str(extra["shown_default"])
@@ -141,4 +141,4 @@ def _default_text(name: str, info: FieldInfo) -> str | None:
         return None
     if isinstance(info.default, bool):
         return "yes" if info.default else "no"
-    return duration_text(info.default) if name.endswith("_s") else str(info.default)
+    return format_duration(info.default) if name.endswith("_s") else str(info.default)

@@ -1,7 +1,7 @@
-"""How one setting's text becomes a value: durations, addresses, labels, files.
+"""Parses the text of one setting into a value: limits, addresses, labels, files.
 
-Each function takes what a person wrote and gives back a value, or raises `ValueError` with a sentence that says what
-was expected. None of them names the setting: only the loader knows whether a flag, a variable or a file said it.
+Each function takes the given text and returns a value, or raises `ValueError` with a sentence that says what is
+expected. The sentence does not name the setting: only the loader knows whether a flag, a variable or a file gave it.
 """
 
 from __future__ import annotations
@@ -17,63 +17,34 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from corral.app.redaction import redact_text
+from corral.domain.duration import parse_duration_s
 from corral.domain.errors import InvalidRequest
 
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?", re.ASCII)
-_UNIT_S: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _CREDENTIALS_EXAMPLE = '{"registry.example:5000": "user:password"}'
 _REGISTRY_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
-# Longer than any of our durations can sensibly be; keeps a typing mistake from becoming "never".
-LONGEST_DURATION_S = 10 * 365 * 86400.0
 _SIZE = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[a-zA-Z]{0,3})", re.ASCII)
 _UNIT_BYTES = {"": 1, "b": 1}
 _UNIT_BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
 _UNIT_BYTES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
-LARGEST_SIZE_BYTES = 2**60
+SIZE_BYTES_MAX = 2**60
 NAME_LENGTH_MAX = 255
 
 
-def parse_duration_s(value: object) -> float:
-    """`30s`, `5m`, `1h`, `1d`, `250ms`, or a plain number of seconds."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("is not a duration: write 30s, 5m, 1h or a number of seconds")  # noqa: TRY004 - pydantic collects ValueError only
-    text = str(value).strip()
-    if text.startswith("-"):
-        raise ValueError(f"is negative ({text}): a duration is longer than zero")
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"is not a duration ({text!r}): write 30s, 5m, 1h or a number of seconds")
-    seconds = float(match["number"]) * _UNIT_S[match["unit"] or "s"]
-    if seconds <= 0:
-        raise ValueError("is zero: a duration is longer than zero")
-    if seconds > LONGEST_DURATION_S:
-        raise ValueError(f"is longer than ten years ({text})")
-    return seconds
-
-
 def parse_limit_s(value: object) -> float:
-    """A duration, or 0, which is no limit."""
+    """Parse a duration, or 0 for no limit, into seconds."""
     return 0.0 if str(value).strip() in ("0", "0.0", "0s") else parse_duration_s(value)
 
 
-def duration_text(seconds: float) -> str:
-    """The shortest way to write a duration that reads back as the same number."""
-    for unit in ("d", "h", "m"):
-        if seconds >= _UNIT_S[unit] and seconds % _UNIT_S[unit] == 0:
-            return f"{seconds / _UNIT_S[unit]:.0f}{unit}"
-    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
-
-
 def parse_names(text: str) -> tuple[str, ...]:
-    """The names in `one,two`: trimmed, without empty ones, each once."""
-    from corral.domain.prefetch import PREFETCH_MAX
+    """Parse `one,two` into names: trimmed, without empty ones, each once."""
+    from corral.domain.model import PREFETCH_MAX
 
     names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if len(names) > PREFETCH_MAX:
-        raise ValueError(f"has {len(names)} names: at most {PREFETCH_MAX} are taken")
+        raise ValueError(f"has {len(names)} names: at most {PREFETCH_MAX} are allowed")
     for name in names:
         if len(name) > NAME_LENGTH_MAX or not name.isprintable():
-            raise ValueError(f"has a name that is none: it has 1 to {NAME_LENGTH_MAX} printable characters")
+            raise ValueError(f"has an invalid name: a name has 1 to {NAME_LENGTH_MAX} printable characters")
     return names
 
 
@@ -82,9 +53,9 @@ def check_names(text: str) -> str:
 
 
 def parse_labels(value: object) -> dict[str, str]:
-    """`site=attic,gpu=small` or a table of the same."""
+    """Parse `site=attic,gpu=small`, or a table of the same, into labels."""
     if isinstance(value, Mapping):
-        return _checked_labels({str(key): str(text) for key, text in value.items()})
+        return _check_labels({str(key): str(text) for key, text in value.items()})
     if not isinstance(value, str):
         raise ValueError("is not a list of labels: write key=value,key2=value2")  # noqa: TRY004 - pydantic collects ValueError only
     labels: dict[str, str] = {}
@@ -95,10 +66,10 @@ def parse_labels(value: object) -> dict[str, str]:
         if key.strip() in labels:
             raise ValueError(f"names the label {key.strip()!r} twice")
         labels[key.strip()] = text.strip()
-    return _checked_labels(labels)
+    return _check_labels(labels)
 
 
-def _checked_labels(labels: dict[str, str]) -> dict[str, str]:
+def _check_labels(labels: dict[str, str]) -> dict[str, str]:
     from corral.policy.labels import check_labels
 
     try:
@@ -119,7 +90,7 @@ def check_vram_budget(value: str) -> str:
 
 
 def parse_size_bytes(value: object) -> int:
-    """`1GiB`, `500MB`, or a plain number of bytes."""
+    """Parse `1GiB`, `500MB` or a plain number into bytes."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError("is not a size: write 1GiB, 500MB or a number of bytes")  # noqa: TRY004 - pydantic collects ValueError only
     match = _SIZE.fullmatch(str(value).strip())
@@ -127,7 +98,7 @@ def parse_size_bytes(value: object) -> int:
     if match is None or unit not in _UNIT_BYTES:
         raise ValueError(f"is not a size ({value!r}): write 1GiB, 500MB or a number of bytes")
     size_bytes = int(float(match["number"]) * _UNIT_BYTES[unit])
-    if size_bytes > LARGEST_SIZE_BYTES:
+    if size_bytes > SIZE_BYTES_MAX:
         raise ValueError(f"is larger than any disk ({value!r})")
     return size_bytes
 
@@ -141,7 +112,7 @@ def check_database_url(value: SecretStr) -> SecretStr:
     if "sqlite" in scheme or "mysql" in scheme or "mariadb" in scheme:
         raise ValueError(
             f"names a {scheme.split('+')[0]} database, but the registry needs PostgreSQL 15 or newer: "
-            "leases, row locks and change notices have no equal there"
+            "its leases, row locks and change notices need PostgreSQL"
         )
     raise ValueError("is not a PostgreSQL address: write postgresql://user:password@host:5432/database")
 
@@ -150,12 +121,12 @@ def check_nats_url(value: str) -> str:
     for part in value.split(","):
         parsed = urlsplit(part.strip())
         if parsed.scheme not in {"nats", "tls", "ws", "wss"} or not parsed.netloc:
-            raise ValueError("is not a NATS address: write nats://host:4222 (several are parted by commas)")
+            raise ValueError("is not a NATS address: write nats://host:4222 (separate several with commas)")
     return value
 
 
-def without_userinfo(url: str) -> str:
-    """The address without user and password; those of a frontend are no business of a worker."""
+def strip_userinfo(url: str) -> str:
+    """Return the address without user and password: workers must not get the frontend's credentials."""
     parts = [urlsplit(part.strip()) for part in url.split(",")]
     return ",".join(part._replace(netloc=part.netloc.rpartition("@")[2]).geturl() for part in parts)
 
@@ -166,18 +137,18 @@ def check_http_url(value: str) -> str:
         raise ValueError(f"is not an address of a frontend ({redact_text(value)!r}): write http://host:8080")
     url = value.strip().rstrip("/")
     if url.endswith("/v1"):
-        # The base address of OpenAI's clients, pasted. Every path of ours would be looked for below it.
-        raise ValueError(f"is the base address for OpenAI's clients; here leave /v1 out: {url.removesuffix('/v1')}")
+        # This is the base address for OpenAI clients; all paths of Corral would be looked up below it.
+        raise ValueError(f"is the base address for OpenAI clients; leave out /v1 here: {url.removesuffix('/v1')}")
     return url
 
 
 def check_http_urls(value: str) -> str:
-    """One address or several; a worker asks the next one when the first does not answer."""
+    """Check one or several addresses; a worker tries the next one if the first does not respond."""
     return ",".join(check_http_url(part) for part in value.split(","))
 
 
 def check_advertised_address(value: str) -> str:
-    """`host`, `host:port` or `[ipv6]:port`; a scheme or a path is a sign that something else was meant."""
+    """Check an address of the form `host`, `host:port` or `[ipv6]:port`; a scheme or a path is refused."""
     parsed = urlsplit(f"//{value.strip()}")
     try:
         has_valid_port = parsed.port is None or parsed.port > 0
@@ -197,11 +168,11 @@ def is_web_address(value: object) -> bool:
 
 
 def parse_registry_credentials(text: str) -> dict[str, str]:
-    """A JSON object: the host of a registry to user:password. What is wrong is told without a word of it."""
+    """Parse a JSON object of registry host to user:password. Errors never quote the text, because it holds secrets."""
     try:
         value = json.loads(text)
     except ValueError:
-        # Without its cause, which would quote the text.
+        # Raised without its cause, which would quote the text.
         raise ValueError(f"is not JSON: write {_CREDENTIALS_EXAMPLE}") from None
     if not isinstance(value, dict) or not all(_is_credential(host, pair) for host, pair in value.items()):
         raise ValueError(f"is not a table of hosts, each with user:password: write {_CREDENTIALS_EXAMPLE}")
@@ -223,36 +194,36 @@ def check_web_address(value: str) -> str:
     return value.strip().rstrip("/")
 
 
-# What browsers send as `Origin`: no path, no slash at the end.
+# An origin as browsers send it: no path, no slash at the end.
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?", re.ASCII)
 
 
 def parse_folders(text: str) -> tuple[Path, ...]:
-    """Folders, parted by commas."""
+    """Parse folders that are separated by commas."""
     return tuple(Path(part.strip()).expanduser() for part in text.split(",") if part.strip())
 
 
 def parse_origins(text: str) -> tuple[str, ...]:
-    """Origins of web pages, separated by commas."""
+    """Parse origins of web pages that are separated by commas."""
     return tuple(part.strip().lower() for part in text.split(",") if part.strip())
 
 
 def check_origins(value: str) -> str:
     wrong = [origin for origin in parse_origins(value) if origin != "*" and _ORIGIN.fullmatch(origin) is None]
     if wrong:
-        raise ValueError(f"has {wrong[0]!r}, which is no origin: write https://host, http://host:port or *")
+        raise ValueError(f"has {wrong[0]!r}, which is not an origin: write https://host, http://host:port or *")
     return value
 
 
 def check_folders(value: str) -> str:
     relative = [str(folder) for folder in parse_folders(value) if not folder.is_absolute()]
     if relative:
-        raise ValueError(f"has to name folders from the root on: {relative[0]!r} does not begin with /")
+        raise ValueError(f"must contain absolute paths: {relative[0]!r} does not begin with /")
     return value
 
 
 def parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Addresses and networks, parted by commas."""
+    """Parse addresses and networks that are separated by commas."""
     return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
 
 
@@ -260,7 +231,7 @@ def check_networks(value: str) -> str:
     try:
         parse_networks(value)
     except ValueError as error:
-        raise ValueError(f"has to be addresses or networks, parted by commas, such as 10.0.0.0/8: {error}") from None
+        raise ValueError(f"must be addresses or networks separated by commas, such as 10.0.0.0/8: {error}") from None
     return value
 
 
@@ -275,36 +246,36 @@ def check_readable_file(value: Path) -> Path:
         raise ValueError(f"names a file that cannot be read: {path} ({error.strerror})") from error
 
 
-def seed_starting_with(prefix: str, what: str) -> AfterValidator:
+def make_seed_check(prefix: str, what: str) -> AfterValidator:
     def check(value: SecretStr) -> SecretStr:
         if not value.get_secret_value().strip().startswith(prefix):
-            raise ValueError(f"is not the seed of {what}: that one starts with {prefix}")
+            raise ValueError(f"is not the seed of {what}: such a seed starts with {prefix}")
         return SecretStr(value.get_secret_value().strip())
 
     return AfterValidator(check)
 
 
-def _lower(value: object) -> object:
+def _to_lower_case(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
 def check_storage(value: str) -> str:
-    from corral.adapters.storage.address import EXAMPLE, parse_address
+    from corral.adapters.storage import EXAMPLE, parse_address
 
     try:
         parse_address(value)
     except InvalidRequest as error:
-        raise ValueError(f"is not the address of a storage; example: {EXAMPLE}") from error
+        raise ValueError(f"is not the address of a storage: write {EXAMPLE}") from error
     return value
 
 
 def check_storage_key(value: SecretStr) -> SecretStr:
-    from corral.adapters.storage.address import parse_key
+    from corral.adapters.storage import parse_key
 
     try:
         parse_key(value.get_secret_value())
     except InvalidRequest as error:
-        raise ValueError("is not the key of a storage: that one is written as name:secret") from error
+        raise ValueError("is not the key of a storage: write name:secret") from error
     return value
 
 
@@ -321,8 +292,8 @@ AdvertisedAddress = Annotated[str, AfterValidator(check_advertised_address)]
 VramBudget = Annotated[str, AfterValidator(check_vram_budget)]
 ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]
 Directory = Annotated[Path, AfterValidator(Path.expanduser)]
-AccountSeed = Annotated[SecretStr, seed_starting_with("SA", "a NATS account")]
-OperatorSeed = Annotated[SecretStr, seed_starting_with("SO", "a NATS operator")]
+AccountSeed = Annotated[SecretStr, make_seed_check("SA", "a NATS account")]
+OperatorSeed = Annotated[SecretStr, make_seed_check("SO", "a NATS operator")]
 WebAddress = Annotated[str, AfterValidator(check_web_address)]
 StorageAddress = Annotated[str, AfterValidator(check_storage)]
 StorageKey = Annotated[SecretStr, AfterValidator(check_storage_key)]
@@ -330,4 +301,4 @@ Networks = Annotated[str, AfterValidator(check_networks)]
 Folders = Annotated[str, AfterValidator(check_folders)]
 Origins = Annotated[str, AfterValidator(check_origins)]
 RegistryCredentials = Annotated[SecretStr, AfterValidator(check_registry_credentials)]
-AnyCase = BeforeValidator(_lower)
+AnyCase = BeforeValidator(_to_lower_case)

@@ -1,1 +1,1 @@
-"""Programs, not modules: each file is copied beside an engine and run by the interpreter of that engine."""
+"""Launchers of engines: programs, not modules. Each file is copied beside an engine and run by its interpreter."""

@@ -7,25 +7,17 @@ is the default there.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import hmac
 import io
 import json
-import os
 import sys
-import traceback
 import wave
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from corral.engines.launchers._engine_server import ApiError, EngineServer, make_parser, serve
 
 BODY_LIMIT_BYTES = 256 << 10
 INPUT_MAX = 4096
@@ -38,7 +30,7 @@ MP3_QUALITY = 5
 
 
 def main() -> int:
-    options = common_options((__doc__ or "").splitlines()[0]).parse_args()
+    options = make_parser((__doc__ or "").splitlines()[0]).parse_args()
     try:
         import onnxruntime
         import piper
@@ -52,7 +44,7 @@ def main() -> int:
         return 0
 
     def load() -> Any:
-        model = voice_file(Path(options.model))
+        model = find_voice_file(Path(options.model))
         limits = onnxruntime.SessionOptions()
         limits.intra_op_num_threads = options.threads
         limits.inter_op_num_threads = 1
@@ -60,12 +52,12 @@ def main() -> int:
         about = json.loads(Path(f"{model}.json").read_text(encoding="utf-8"))
         return piper.PiperVoice(session=session, config=piper.PiperConfig.from_dict(about))
 
-    serve(options, load, {"/v1/audio/speech": speak})
+    serve(options, load, {"/v1/audio/speech": serve_speech}, body_limit_bytes=BODY_LIMIT_BYTES)
     return 0
 
 
-def voice_file(path: Path) -> Path:
-    """The voice itself, or the only one in a folder."""
+def find_voice_file(path: Path) -> Path:
+    """Return the voice itself, or the only one in a folder."""
     if not path.is_dir():
         return path
     found = sorted(path.glob("*.onnx"))
@@ -74,21 +66,21 @@ def voice_file(path: Path) -> Path:
     return found[0]
 
 
-async def speak(desk: Desk, request: web.Request) -> web.Response:
+async def serve_speech(server: EngineServer, request: web.Request) -> web.Response:
     try:
-        wish = await request.json()
+        body = await request.json()
     except ValueError:
-        wish = None
-    if not isinstance(wish, dict):
-        raise Refused(400, "The body is not a JSON object.")
-    text, form, speed = wish.get("input"), wish.get("response_format") or FORMATS[0], wish.get("speed", 1.0)
+        body = None
+    if not isinstance(body, dict):
+        raise ApiError(400, "The body is not a JSON object.")
+    text, form, speed = body.get("input"), body.get("response_format") or FORMATS[0], body.get("speed", 1.0)
     if not isinstance(text, str) or not text.strip() or len(text) > INPUT_MAX:
-        raise Refused(400, f"input is not a text of 1 to {INPUT_MAX} characters.")
+        raise ApiError(400, f"input is not a text of 1 to {INPUT_MAX} characters.")
     if form not in FORMATS:
-        raise Refused(400, f"response_format {form!r} is not one of {', '.join(FORMATS)}.")
+        raise ApiError(400, f"response_format {form!r} is not one of {', '.join(FORMATS)}.")
     if not isinstance(speed, (int, float)) or isinstance(speed, bool) or not 0.25 <= speed <= 4:
-        raise Refused(400, "speed is not a number from 0.25 to 4.")
-    audio = await desk.work(synthesize, text, str(wish.get("voice", "")), speed, form)
+        raise ApiError(400, "speed is not a number from 0.25 to 4.")
+    audio = await server.run_call(synthesize, text, str(body.get("voice", "")), speed, form)
     return web.Response(body=audio, content_type=TYPES[form])
 
 
@@ -96,24 +88,25 @@ def synthesize(voice: Any, text: str, speaker: str, speed: float, form: str) -> 
     import piper
 
     scale = voice.config.length_scale / speed
-    wish = piper.SynthesisConfig(speaker_id=speaker_of(voice.config, speaker), length_scale=scale)
-    samples = b"".join(chunk.audio_int16_bytes for chunk in voice.synthesize(text, syn_config=wish))
+    config = piper.SynthesisConfig(speaker_id=find_speaker(voice.config, speaker), length_scale=scale)
+    samples = b"".join(chunk.audio_int16_bytes for chunk in voice.synthesize(text, syn_config=config))
     rate = voice.config.sample_rate
-    write = {"mp3": as_mp3, "wav": as_wav, "pcm": resampled}[form]
+    write = {"mp3": encode_mp3, "wav": encode_wav, "pcm": resample}[form]
     return write(samples, rate)
 
 
-def speaker_of(config: Any, name: str) -> int | None:
-    """A voice of one speaker takes any name; of many, the name is to be one of theirs or none."""
+def find_speaker(config: Any, name: str) -> int | None:
+    """Return the number of a speaker. A voice of one speaker takes any name; of many, the name must be one of theirs or
+    none."""
     if config.num_speakers < 2 or not name:
         return None
     if name not in config.speaker_id_map:
         some = ", ".join(sorted(config.speaker_id_map)[:10])
-        raise Refused(400, f"voice {name!r} is not one of this model's: {some}, ...")
+        raise ApiError(400, f"voice {name!r} is not one of this model's: {some}, ...")
     return int(config.speaker_id_map[name])
 
 
-def resampled(samples: bytes, rate: int) -> bytes:
+def resample(samples: bytes, rate: int) -> bytes:
     import numpy as np
 
     values = np.frombuffer(samples, dtype=np.int16)
@@ -121,7 +114,7 @@ def resampled(samples: bytes, rate: int) -> bytes:
     return np.interp(moments, np.arange(len(values)), values).astype("<i2").tobytes()  # type: ignore[no-any-return]
 
 
-def as_mp3(samples: bytes, rate: int) -> bytes:
+def encode_mp3(samples: bytes, rate: int) -> bytes:
     import lameenc
 
     encoder = lameenc.Encoder()
@@ -133,7 +126,7 @@ def as_mp3(samples: bytes, rate: int) -> bytes:
     return bytes(encoder.encode(samples)) + bytes(encoder.flush())
 
 
-def as_wav(samples: bytes, rate: int) -> bytes:
+def encode_wav(samples: bytes, rate: int) -> bytes:
     with io.BytesIO() as held:
         with wave.open(held, "wb") as file:
             file.setnchannels(1)
@@ -141,148 +134,6 @@ def as_wav(samples: bytes, rate: int) -> bytes:
             file.setframerate(rate)
             file.writeframes(samples)
         return held.getvalue()
-
-
-# ---- serving: the same text in every launcher of an engine without a server of its own; a test compares them ----
-WAITING_MAX = 64
-GRACE_S = 10.0
-
-
-class Refused(Exception):
-    """A call that gets an error in OpenAI's shape."""
-
-    def __init__(self, status: int, message: str, code: str = "invalid_value") -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-    def answer(self) -> web.Response:
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        error = {"message": str(self), "type": kind, "param": None, "code": self.code}
-        headers = {"Retry-After": "1"} if self.status == 503 else None
-        return web.json_response({"error": error}, status=self.status, headers=headers)
-
-
-class Desk:
-    """Lets in who has the key, `parallel` at a time, the others in a line of limited length; counts them all."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.name = options.name or Path(options.model).name
-        self.key = key_from(options.api_key_env)
-        self.engine: Any = None
-        self.running = self.waiting = self.served = self.failed = 0
-        self._turns = asyncio.Semaphore(options.parallel)
-        self._pool = ThreadPoolExecutor(options.parallel)
-
-    async def load(self, load: Callable[[], Any]) -> None:
-        loading = asyncio.get_running_loop().run_in_executor(self._pool, load)
-        await asyncio.wait([loading])
-        if fault := loading.exception():
-            print(f"error: the model cannot be loaded: {fault}", file=sys.stderr, flush=True)
-            os._exit(1)
-        self.engine = loading.result()
-        print(f"ready: {self.name}", file=sys.stderr, flush=True)
-
-    async def work(self, call: Callable[..., Any], *arguments: object) -> Any:
-        """The result of a call that computes; it runs in a thread."""
-        if self.engine is None:
-            raise Refused(503, "Loading model", "loading")
-        if self.waiting >= WAITING_MAX:
-            raise Refused(503, f"{WAITING_MAX} calls are waiting already.", "overloaded")
-        self.waiting += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self.waiting -= 1
-        self.running += 1
-        try:
-            return await self._computed(call, *arguments)
-        finally:
-            self.running -= 1
-            self._turns.release()
-
-    async def _computed(self, call: Callable[..., Any], *arguments: object) -> Any:
-        computing = asyncio.get_running_loop().run_in_executor(self._pool, call, self.engine, *arguments)
-        await asyncio.wait([computing])
-        fault = computing.exception()
-        if fault is None or isinstance(fault, Refused):
-            return computing.result()
-        traceback.print_exception(fault)
-        raise Refused(500, "The engine failed at this call; its log says how.", "internal") from fault
-
-    @web.middleware
-    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.key and request.path != "/health" and not hmac.compare_digest(shown.encode(), self.key.encode()):
-            return Refused(401, "The key is missing or wrong.", "invalid_api_key").answer()
-        try:
-            answer = await handler(request)
-        except Refused as refused:
-            self.failed += 1
-            return refused.answer()
-        except web.HTTPException as error:
-            return Refused(error.status, f"{error.reason}: {request.method} {request.path}", "http").answer()
-        self.served += request.method == "POST"
-        return answer
-
-    async def health(self, _request: web.Request) -> web.Response:
-        if self.engine is None:
-            return Refused(503, "Loading model", "loading").answer()
-        return web.json_response({"status": "ok"})
-
-    async def models(self, _request: web.Request) -> web.Response:
-        model = {"id": self.name, "object": "model", "created": 0, "owned_by": "corral"}
-        return web.json_response({"object": "list", "data": [model]})
-
-    async def metrics(self, _request: web.Request) -> web.Response:
-        numbers = {
-            "corral_engine_requests_processing": ("gauge", self.running),
-            "corral_engine_requests_waiting": ("gauge", self.waiting),
-            "corral_engine_requests_total": ("counter", self.served),
-            "corral_engine_requests_failed_total": ("counter", self.failed),
-        }
-        lines = [f"# TYPE {name} {kind}\n{name} {value}\n" for name, (kind, value) in numbers.items()]
-        return web.Response(text="".join(lines), headers={"Content-Type": "text/plain; version=0.0.4"})
-
-
-def key_from(variable: str) -> str:
-    """The key that callers must show; a variable that was named and is empty must not open the door."""
-    key = os.environ.pop(variable, "") if variable else ""
-    if variable and not key:
-        print(f"error: {variable} is empty, so there is no key to check", file=sys.stderr, flush=True)
-        raise SystemExit(1)
-    return key
-
-
-def common_options(description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--check", action="store_true", help="load the engine, print its version and end")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--model", default="")
-    parser.add_argument("--name", default="", help="the model's public name")
-    parser.add_argument("--threads", type=int, default=1, help="of one call")
-    parser.add_argument("--parallel", type=int, default=1, help="calls at a time")
-    parser.add_argument("--api-key-env", default="", help="the variable that holds the key which callers must show")
-    return parser
-
-
-def serve(options: argparse.Namespace, load: Callable[[], Any], routes: Mapping[str, Callable[..., Any]]) -> None:
-    """Answer until SIGTERM; then what runs may end, and a load that is under way is dropped."""
-    desk = Desk(options)
-    app = web.Application(middlewares=[desk.guard], client_max_size=BODY_LIMIT_BYTES)
-    app.add_routes([web.get("/health", desk.health), web.get("/v1/models", desk.models)])
-    app.add_routes([web.get("/metrics", desk.metrics)])
-    app.add_routes([web.post(path, partial(handler, desk)) for path, handler in routes.items()])
-
-    async def start(app: web.Application) -> None:
-        app["loading"] = asyncio.create_task(desk.load(load))
-
-    app.on_startup.append(start)
-    web.run_app(app, host=options.host, port=options.port, print=None, shutdown_timeout=GRACE_S)
-    os._exit(0)
-
-
-# ---- end of serving ----
 
 
 if __name__ == "__main__":

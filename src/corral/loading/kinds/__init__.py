@@ -1,1 +1,1 @@
-"""What each kind of operation about a model does when it is looked at: load, install and stage, unload and delete."""
+"""Handlers for each kind of operation about a model: load, install and stage, unload and delete."""

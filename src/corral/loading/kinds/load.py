@@ -1,7 +1,7 @@
-"""A load: have the files, choose nodes, make room, tell them, and go on elsewhere when one cannot.
+"""Handles a load: get the files, choose nodes, make room, send commands, and retry on another node when one cannot.
 
-Every look starts from the rows; a takeover is a look like any other. Guarantee: whatever a load has begun it brings to
-its end: the replica is published, or its row and what was set aside for it are gone, or it is on its way out.
+Every look starts from the rows; a takeover is a look like any other. Guarantee: a load brings everything that it has
+begun to an end: the replica is published, or its row and reservations are gone, or it is being stopped.
 """
 
 from __future__ import annotations
@@ -15,200 +15,225 @@ from functools import partial
 from corral.bus.subjects import MODEL_LOAD
 from corral.domain.model import Model
 from corral.domain.node import NodeId
-from corral.domain.operation import Fault, Phase, Progress, Target, TargetState
+from corral.domain.operation import Fault, JobPhase, Progress, Target, TargetState
 from corral.domain.replica import Replica, ReplicaState
-from corral.loading.kinds.commands import Places, load_command
-from corral.loading.kinds.files import (
-    FileNeeds,
-    are_known,
-    ends_of_cut_off,
-    is_over,
-    is_somewhere,
-    with_guard,
+from corral.loading.fetches import (
+    FileProvisioner,
+    add_file_check,
+    has_known_files,
+    is_available,
+    is_past_deadline,
+    list_cut_off_ends,
 )
+from corral.loading.kinds.commands import BlobSourceResolver, LoadTicketIssuer, make_load_command
 from corral.loading.kinds.view import (
-    Next,
-    Patience,
-    View,
-    Work,
-    completed,
+    ModelOperationView,
+    RetryBudget,
+    compute_progress,
     end_targets,
-    failed,
     give_up,
-    not_begun,
-    plan_of,
-    progress_of,
-    reread,
-    running,
+    make_completed_verdict,
+    make_failed_verdict,
+    make_not_begun_verdict,
+    make_running_verdict,
+    read_target_plan,
+    reload_view,
     supersede,
 )
-from corral.loading.load_tickets import LoadTickets
-from corral.loading.placing import Attempt, Placer
-from corral.operations.apply import Teller, Told
+from corral.loading.placer import PlacementAttempt, Placer
+from corral.operations.command_sender import CommandResult, CommandSender
+from corral.operations.driver import AdvanceResult, CommandCall
 from corral.policy import faults
-from corral.policy.dispatch import can_be_asked, can_be_sent
-from corral.policy.loading import EDITED, STALLED, Again, Failure, all_causes, asked_at, end_of, next_try
-from corral.policy.progress import Ended
+from corral.policy.dispatch import accepts_work, is_reachable
+from corral.policy.loads import (
+    EDITED,
+    STALLED,
+    NodeFailure,
+    RetryPlan,
+    combine_causes,
+    compute_query_time,
+    find_end,
+    plan_retry,
+)
+from corral.policy.progress import TargetEnd
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
-from corral.store.loads import earlier_faults
+from corral.store.loads import read_earlier_faults
 
-# How often to look while others make room; what ends is heard of at once.
+# How often to look while others make room; the end of a replica wakes the operation at once.
 ROOM_S = 1.0
-# Looks at a fleet in which everything that could go is in use.
+# How often to look at a fleet in which every replica that could be evicted is in use.
 BUSY_LOOKS = 4
-# So often the stop of one that was to make room may fail; the pauses between double.
+# How often the stop of an evicted replica may fail; the pauses between attempts double.
 STOP_TRIES = 5
-# How much of the bar is getting the files to a frontend, if that is needed at all.
+# The part of the progress bar for fetching files to a frontend, if that is needed at all.
 FETCH_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadKind:
-    placer: Placer
-    files: FileNeeds
-    teller: Teller
-    places: Places
-    tickets: LoadTickets
-    busy: Patience
+class LoadHandler:
+    """Handles model_load: gets the files, chooses nodes, makes room, sends commands, and retries on other nodes."""
 
-    async def advance(self, tx: Transaction, view: View) -> Next:
+    placer: Placer
+    files: FileProvisioner
+    sender: CommandSender
+    blob_sources: BlobSourceResolver
+    tickets: LoadTicketIssuer
+    busy_budget: RetryBudget
+
+    async def advance(self, tx: Transaction, view: ModelOperationView) -> AdvanceResult:
         model = view.model
-        refusal = _refusal(view)
+        refusal = _find_refusal(view)
         if model is None or refusal is not None:
-            return await supersede(tx, view, refusal or _gone(view))
-        await load_store.begin_hold(tx, view.operation.id, self.files.hold.base_s)
-        over = is_over(view.operation.deadline_at, view.now)
-        there = await _still_there(tx, view)
-        found = [(t, end_of(t, view.nodes.get(t.node), is_over=over) or _in_vain(t, there)) for t in view.open]
+            return await supersede(tx, view, refusal or _make_gone_fault(view))
+        await load_store.begin_deadline(tx, view.operation.id, self.files.timeouts.base_s)
+        over = is_past_deadline(view.operation.deadline_at, view.now)
+        replicas = await _list_awaited_replicas(tx, view)
+        found = [
+            (t, find_end(t, view.nodes.get(t.node), is_over=over) or _find_failed_eviction(t, replicas))
+            for t in view.open_targets
+        ]
         loss = await self.files.find_loss(tx, view, model)
-        ends = [(target, end) for target, end in found if end is not None] or ends_of_cut_off(loss)
+        ends = [(target, end) for target, end in found if end is not None] or list_cut_off_ends(loss)
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends)
-        if _lacking(view):
+        if _count_missing_replicas(view):
             waiting = await self._find_place(tx, view, model)
-            if waiting is not None and not view.open:
+            if waiting is not None and not view.open_targets:
                 return replace(waiting, moved=moved | waiting.moved)
-            view = await reread(tx, view)
-            there = await _still_there(tx, view)
+            view = await reload_view(tx, view)
+            replicas = await _list_awaited_replicas(tx, view)
         fetch = await self.files.restore(tx, view, model, loss)
         if fetch is not None and fetch.verdict.fault is not None:
             return replace(fetch, moved=fetch.moved | moved)
-        return with_guard(self._go_on(view, model, there, moved), view, model, fetch)
+        return add_file_check(self._advance_targets(view, model, replicas, moved), view, model, fetch)
 
-    async def _find_place(self, tx: Transaction, view: View, model: Model) -> Next | None:
-        """None if nodes were chosen. Else what is waited for, or why there is no place."""
-        failures = _failures(view)
-        again = next_try(failures) if failures else Again()
-        if again is None:
+    async def _find_place(self, tx: Transaction, view: ModelOperationView, model: Model) -> AdvanceResult | None:
+        """Choose nodes for the load. None if nodes were chosen; else the result says what is waited for, or why
+        there is no room."""
+        failures = _list_failures(view)
+        retry_plan = plan_retry(failures) if failures else RetryPlan()
+        if retry_plan is None:
             return await self._fail(tx, view, failures)
         if not view.operation.targets and await _is_enough(tx, view, model):
-            return Next(verdict=completed(view, f"{model.name} is loaded already."))
-        if self.files.is_fetching(view) or not are_known(model):
+            return AdvanceResult(verdict=make_completed_verdict(view, f"{model.name} is loaded already."))
+        if self.files.is_fetching(view) or not has_known_files(model):
             fetching = await self._fetch_files(tx, view, model)
-            # What was fetched may have given the model another run hash: it is read anew at the next look.
-            return fetching or Next(verdict=running(view, f"Choosing a node for {model.name}", next_s=0.0))
-        if is_over(view.operation.deadline_at, view.now):
-            return await self._fail(tx, view, [*failures, _nowhere(view)])
-        return await self._place(tx, view, model, failures, again)
+            # The fetch may have given the model another run hash: the model is read anew at the next look.
+            return fetching or AdvanceResult(
+                verdict=make_running_verdict(view, f"Choosing a node for {model.name}", next_s=0.0)
+            )
+        if is_past_deadline(view.operation.deadline_at, view.now):
+            return await self._fail(tx, view, [*failures, _make_no_room_failure(view)])
+        return await self._place(tx, view, model, failures, retry_plan)
 
-    async def _fetch_files(self, tx: Transaction, view: View, model: Model) -> Next | None:
-        """Fetch the files, unless an installation that this load waited for has just tried that in vain: then the load
-        ends without a failure of its own. None if the files are there."""
+    async def _fetch_files(self, tx: Transaction, view: ModelOperationView, model: Model) -> AdvanceResult | None:
+        """Fetch the files, unless an installation that this load waited for has just failed to: then the load ends
+        without a failure of its own. None if the files are available."""
         if not self.files.is_fetching(view):
             install = await load_store.find_ended_install(tx, view.operation)
             if install is not None:
-                return Next(verdict=not_begun(view, install))
-        return await self.files.look(tx, view, model, share=FETCH_SHARE)
+                return AdvanceResult(verdict=make_not_begun_verdict(view, install))
+        return await self.files.ensure_files(tx, view, model, share=FETCH_SHARE)
 
     async def _place(
-        self, tx: Transaction, view: View, model: Model, failures: Sequence[Failure], again: Again
-    ) -> Next | None:
-        await load_store.lock_placing(tx)
-        registry = await self.placer.look(tx, model)
-        if not is_somewhere(model, registry.in_library, registry.staged):
+        self, tx: Transaction, view: ModelOperationView, model: Model, failures: Sequence[NodeFailure], retry: RetryPlan
+    ) -> AdvanceResult | None:
+        await load_store.lock_placement(tx)
+        registry = await self.placer.read_snapshot(tx, model)
+        if not is_available(model, registry.in_library, registry.staged):
             return await self._fetch_files(tx, view, model)
-        attempt = Attempt(wanted=replace(view.wanted, count=_lacking(view)), again=again)
+        attempt = PlacementAttempt(spec=replace(view.spec, count=_count_missing_replicas(view)), retry=retry)
         decided = self.placer.decide(model, attempt, registry)
         key = view.operation.id
-        if decided.is_busy and not self.busy.is_over(key):
-            return _making_room(view, decided.fault.text if decided.fault else "")
-        self.busy.forget(key)
+        if decided.is_busy and not self.busy_budget.exceeds_after_attempt(key):
+            return _make_room_result(view, decided.fault.text if decided.fault else "")
+        self.busy_budget.forget(key)
         if decided.fault is not None:
             return await self._fail(tx, view, failures, decided.fault)
-        if decided.waits:
-            return _making_room(view, decided.waits)
-        # A node is at one replica of a load at a time; those that are at one now get another one after it.
-        now = decided.one_each(without={target.node for target in view.open})
+        if decided.wait_message:
+            return _make_room_result(view, decided.wait_message)
+        # A node runs one replica of a load at a time; busy nodes get another one afterwards.
+        now = decided.limit_to_one_per_node(excluded={target.node for target in view.open_targets})
         if not now.choices:
-            return Next(verdict=running(view, _sentence(view, ())))
-        await self.placer.write(tx, view.operation, model, now, registry)
+            return AdvanceResult(verdict=make_running_verdict(view, _describe_progress(view, ())))
+        await self.placer.write_decision(tx, view.operation, model, now, registry)
         return None
 
     async def _fail(
-        self, tx: Transaction, view: View, failures: Sequence[Failure], refusal: Fault | None = None
-    ) -> Next:
-        """With every cause. As long as other nodes are at it, they go on, and this is looked at when they are done."""
-        fault = all_causes(failures, [refusal.text] if refusal else []) or _gone(view)
+        self, tx: Transaction, view: ModelOperationView, failures: Sequence[NodeFailure], refusal: Fault | None = None
+    ) -> AdvanceResult:
+        """Fail the load with every cause. While other nodes still load, they go on, and the load is looked at when
+        they are done."""
+        fault = combine_causes(failures, [refusal.text] if refusal else []) or _make_gone_fault(view)
         if refusal is not None:
             fault = replace(fault, code=refusal.code if not failures else fault.code)
-        if view.open:
-            return Next(verdict=running(view, fault.text))
-        if view.loaded_on:
-            # Those that are there stay; the sentence says what is missing.
-            missing = view.wanted.count - len(view.loaded_on)
-            words = f"Loaded on {_named(view.loaded_on)}; {missing} more have no place. {fault.text}"
-            return Next(verdict=failed(view, Fault(code=fault.code, text=words)))
+        if view.open_targets:
+            return AdvanceResult(verdict=make_running_verdict(view, fault.text))
+        if view.loaded_node_names:
+            # Loaded replicas stay; the sentence says how many are missing.
+            missing = view.spec.count - len(view.loaded_node_names)
+            words = f"Loaded on {_format_names(view.loaded_node_names)}; {missing} more have no place. {fault.text}"
+            return AdvanceResult(verdict=make_failed_verdict(view, Fault(code=fault.code, text=words)))
         return await give_up(tx, view, fault)
 
-    def _go_on(self, view: View, model: Model, there: Mapping[str, Replica], moved: frozenset[NodeId]) -> Next:
-        """Tell those that are to be told, ask those that are silent, and say how far it is."""
-        if not view.open:
-            return Next(verdict=completed(view, f"Loaded on {_named(view.loaded_on)}"), moved=moved)
-        works: list[Work] = []
+    def _advance_targets(
+        self, view: ModelOperationView, model: Model, existing: Mapping[str, Replica], moved: frozenset[NodeId]
+    ) -> AdvanceResult:
+        """Send commands to queued targets, query silent ones, and report the progress."""
+        if not view.open_targets:
+            return AdvanceResult(
+                verdict=make_completed_verdict(view, f"Loaded on {_format_names(view.loaded_node_names)}"), moved=moved
+            )
+        works: list[CommandCall] = []
         moments: list[datetime] = []
         blocked: list[Target] = []
-        for target in view.open:
+        for target in view.open_targets:
             node = view.nodes.get(target.node)
             if target.state is TargetState.QUEUED:
-                if _waits(target) & there.keys():
+                if _list_awaited_ids(target) & existing.keys():
                     blocked.append(target)
                     continue
-                if can_be_sent(node):
+                if accepts_work(node):
                     works.append(partial(self._send, view, target, model))
                 moments.append(view.now)
-            elif can_be_asked(node):
-                at = asked_at(target, view.now)
-                if view.asks_all or at <= view.now:
-                    works.append(partial(self.teller.ask, target))
+            elif is_reachable(node):
+                at = compute_query_time(target, view.now)
+                if view.queries_all or at <= view.now:
+                    works.append(partial(self.sender.query_job, target))
                 moments.append(max(at, view.now))
         if view.operation.deadline_at is not None:
             moments.append(max(view.operation.deadline_at, view.now))
         if blocked:
-            moments.append(view.in_seconds(ROOM_S))
-        verdict = running(
-            view, _sentence(view, blocked), progress=_progress(view, blocked), next_at=min(moments, default=None)
+            moments.append(view.compute_time_after(ROOM_S))
+        verdict = make_running_verdict(
+            view,
+            _describe_progress(view, blocked),
+            progress=_compute_progress(view, blocked),
+            next_at=min(moments, default=None),
         )
-        return Next(verdict=verdict, works=tuple(works), moved=moved, hears_replicas=bool(blocked))
+        return AdvanceResult(verdict=verdict, calls=tuple(works), moved=moved, watches_replicas=bool(blocked))
 
-    async def _send(self, view: View, target: Target, model: Model) -> Told:
-        places = await self.places.of(target.node, plan_of(target).get("from") or (), view.nodes, model)
-        plan = plan_of(target)
+    async def _send(self, view: ModelOperationView, target: Target, model: Model) -> CommandResult:
+        sources = await self.blob_sources.resolve(
+            target.node, read_target_plan(target).get("from") or (), view.nodes, model
+        )
+        plan = read_target_plan(target)
         ticket = self.tickets.issue(target.node, model.name, int(plan["index"]), str(plan["revision"]))
-        return await self.teller.command(MODEL_LOAD, load_command(target, model, places, ticket), target)
+        return await self.sender.send_command(MODEL_LOAD, make_load_command(target, model, sources, ticket), target)
 
 
-def _lacking(view: View) -> int:
-    """How many replicas have still to be begun."""
-    return max(0, view.wanted.count - len(view.loaded_on) - len(view.open))
+def _count_missing_replicas(view: ModelOperationView) -> int:
+    """Return how many replicas have still to be started."""
+    return max(0, view.spec.count - len(view.loaded_node_names) - len(view.open_targets))
 
 
-def _refusal(view: View) -> Fault | None:
-    """Why this load makes no sense any more."""
+def _find_refusal(view: ModelOperationView) -> Fault | None:
+    """Return why this load has become pointless; None if it has not."""
     model = view.model
     if model is None:
-        return _gone(view)
+        return _make_gone_fault(view)
     if not model.config.is_enabled:
         return Fault(code="model_disabled", text=f"Model {model.name} was disabled.")
     if view.is_edited(model.run_hash):
@@ -217,86 +242,88 @@ def _refusal(view: View) -> Fault | None:
     return None
 
 
-def _gone(view: View) -> Fault:
-    return Fault(code="model_not_found", text=f"There is no model {view.wanted.model} any more.")
+def _make_gone_fault(view: ModelOperationView) -> Fault:
+    return Fault(code="model_not_found", text=f"There is no model {view.spec.model} any more.")
 
 
-def _nowhere(view: View) -> Failure:
+def _make_no_room_failure(view: ModelOperationView) -> NodeFailure:
     text = "no node had room for it in time"
-    return Failure(node=NodeId(""), node_name=view.wanted.model, fault=Fault(code=STALLED, text=text))
+    return NodeFailure(node=NodeId(""), node_name=view.spec.model, fault=Fault(code=STALLED, text=text))
 
 
-def _failures(view: View) -> list[Failure]:
-    """Oldest first: those of targets that began anew are kept with them."""
-    found: list[tuple[datetime, Failure]] = []
+def _list_failures(view: ModelOperationView) -> list[NodeFailure]:
+    """Return the failures of the load, oldest first: targets that were restarted keep theirs."""
+    found: list[tuple[datetime, NodeFailure]] = []
     for target in view.operation.targets:
         at = target.finished_at or view.now
-        known = earlier_faults(target.previous)
+        known = read_earlier_faults(target.previous)
         if target.state is TargetState.ERROR:
             known.append(target.fault or Fault(code=faults.INTERNAL, text="It failed."))
-        found += [(at, Failure(node=target.node, node_name=target.node_name, fault=fault)) for fault in known]
+        found += [(at, NodeFailure(node=target.node, node_name=target.node_name, fault=fault)) for fault in known]
     return [failure for _, failure in sorted(found, key=lambda item: item[0])]
 
 
-async def _is_enough(tx: Transaction, view: View, model: Model) -> bool:
-    """Whether what was asked for has come by itself: an engine that died was started anew and adopted."""
-    enough = 1 if view.wanted.if_cold else view.wanted.enough
+async def _is_enough(tx: Transaction, view: ModelOperationView, model: Model) -> bool:
+    """Whether enough replicas exist without this load: a dead engine was restarted and adopted."""
+    enough = 1 if view.spec.if_cold else view.spec.enough
     if enough is None:
         return False
     rows = await replica_store.list_replicas(tx, model=model.name)
     return sum(row.state is ReplicaState.LOADED and row.revision == model.run_hash for row in rows) >= enough
 
 
-async def _still_there(tx: Transaction, view: View) -> dict[str, Replica]:
-    """Of the replicas that somebody here waits for, those that have not ended."""
-    waits = {key for target in view.open for key in _waits(target)}
+async def _list_awaited_replicas(tx: Transaction, view: ModelOperationView) -> dict[str, Replica]:
+    """Return the replicas that targets wait for and that have not ended."""
+    waits = {key for target in view.open_targets for key in _list_awaited_ids(target)}
     return {replica.id: replica for replica in await replica_store.list_existing(tx, waits)}
 
 
-def _waits(target: Target) -> set[str]:
-    """What has to be gone before this one begins; once it was told, that is of no interest."""
-    return set(plan_of(target).get("waits") or ()) if target.state is TargetState.QUEUED else set()
+def _list_awaited_ids(target: Target) -> set[str]:
+    """Return the replicas that have to end before the target starts; none once its command was sent."""
+    return set(read_target_plan(target).get("waits") or ()) if target.state is TargetState.QUEUED else set()
 
 
-def _in_vain(target: Target, there: Mapping[str, Replica]) -> Ended | None:
-    """Whether what was to make room does not go: then another node may do."""
-    for key in sorted(_waits(target) & there.keys()):
-        replica = there[key]
+def _find_failed_eviction(target: Target, existing: Mapping[str, Replica]) -> TargetEnd | None:
+    """Return an end for a target whose evicted replicas do not stop: another node may do."""
+    for key in sorted(_list_awaited_ids(target) & existing.keys()):
+        replica = existing[key]
         if replica.stop_attempts > STOP_TRIES:
-            text = f"{replica.model} was to make room there and does not end: {replica.stop_problem}"
-            return Ended(state=TargetState.ERROR, fault=Fault(code="eviction_failed", text=text))
+            text = f"{replica.model} was evicted to make room there and does not end: {replica.stop_problem}"
+            return TargetEnd(state=TargetState.ERROR, fault=Fault(code="eviction_failed", text=text))
     return None
 
 
-def _making_room(view: View, words: str) -> Next:
-    progress = replace(view.operation.progress, phase=Phase.MAKING_ROOM)
-    return Next(verdict=running(view, words, progress=progress, next_s=ROOM_S), hears_replicas=True)
+def _make_room_result(view: ModelOperationView, words: str) -> AdvanceResult:
+    progress = replace(view.operation.progress, phase=JobPhase.MAKING_ROOM)
+    return AdvanceResult(
+        verdict=make_running_verdict(view, words, progress=progress, next_s=ROOM_S), watches_replicas=True
+    )
 
 
-def _progress(view: View, blocked: Sequence[Target]) -> Progress:
-    progress = progress_of(view)
-    if blocked and len(blocked) == len(view.open):
-        return replace(progress, phase=Phase.MAKING_ROOM)
+def _compute_progress(view: ModelOperationView, blocked: Sequence[Target]) -> Progress:
+    progress = compute_progress(view)
+    if blocked and len(blocked) == len(view.open_targets):
+        return replace(progress, phase=JobPhase.MAKING_ROOM)
     return progress
 
 
-def _sentence(view: View, blocked: Sequence[Target]) -> str:
-    name = view.wanted.model
-    if blocked and len(blocked) == len(view.open):
-        return f"Making room for {name} on {_names(blocked)}"
-    silent = [target for target in view.open if target.state is TargetState.UNCONFIRMED]
-    if silent and len(silent) == len(view.open):
-        return f"{_names(silent)} was told to load {name} and does not answer now"
-    done = f"; loaded on {_named(view.loaded_on)}" if view.loaded_on else ""
-    return f"Loading {name} on {_names(view.open)}{done}"
+def _describe_progress(view: ModelOperationView, blocked: Sequence[Target]) -> str:
+    name = view.spec.model
+    if blocked and len(blocked) == len(view.open_targets):
+        return f"Making room for {name} on {_format_targets(blocked)}"
+    silent = [target for target in view.open_targets if target.state is TargetState.UNCONFIRMED]
+    if silent and len(silent) == len(view.open_targets):
+        return f"{_format_targets(silent)} got the command to load {name} and does not respond now"
+    done = f"; loaded on {_format_names(view.loaded_node_names)}" if view.loaded_node_names else ""
+    return f"Loading {name} on {_format_targets(view.open_targets)}{done}"
 
 
-def _names(targets: Sequence[Target]) -> str:
-    return _named([target.node_name for target in targets])
+def _format_targets(targets: Sequence[Target]) -> str:
+    return _format_names([target.node_name for target in targets])
 
 
-def _named(names: Sequence[str]) -> str:
-    """Each once; one that got several says how many."""
+def _format_names(names: Sequence[str]) -> str:
+    """Return the names, each once, with a count for nodes that have several replicas."""
     counts = Counter(names)
     shown = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in list(counts.items())[:5])
     return shown if len(counts) <= 5 else f"{shown} and {len(counts) - 5} more"

@@ -1,1 +1,1 @@
-"""Decisions about models: their configuration, what their files say of them, and what they take of a machine."""
+"""Decisions about models: their configuration, the facts in their files, and their need of a machine."""

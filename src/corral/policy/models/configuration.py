@@ -1,4 +1,4 @@
-"""A model's configuration as YAML and JSON, what of it an engine notices, and how two of them differ.
+"""A model's configuration as YAML and JSON, the part of it that an engine notices, and the diff of two of them.
 
     name: chat                                    files:
     backend: llama-cpp                              - path: model.gguf
@@ -23,7 +23,7 @@ from typing import Any
 
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import FilePart, ModelConfig, ModelFile, StoredFile
-from corral.policy.models.reading import Reader, as_text, merged
+from corral.policy.models.mapping_reader import MappingReader, as_text, merge_patch
 
 CODE = "bad_model"
 NAME_MAX = 255
@@ -42,68 +42,70 @@ _HUB = re.compile(r"hf://[^/\s]+/[^/@\s]+(?:@[^/\s]+)?(?P<path>/.+)?")
 
 
 def from_mapping(value: object, *, name: str = "") -> ModelConfig:
-    """Read what a person wrote. `name` is for where the name is said elsewhere; a second, other one is refused."""
-    reader = Reader(value, "The model", CODE)
-    said = reader.value.get("name")
-    if name and said not in (None, name):
-        raise reader.wrong(
-            f"the name in it is {str(said)[:80]!r}, but {name[:80]!r} is meant", "Renaming is a call of its own."
+    """Parse a configuration that a person wrote. `name` is for a name that is given elsewhere; a different one is
+    refused."""
+    reader = MappingReader(value, "The model", CODE)
+    given_name = reader.value.get("name")
+    if name and given_name not in (None, name):
+        raise reader.make_error(
+            f"the name in it is {str(given_name)[:80]!r}, but {name[:80]!r} is expected",
+            "Renaming is a call of its own.",
         )
-    checked = check_name(name or reader.text("name", required=True))
-    reader = Reader(value, f"Model {checked}", CODE)
-    reader.allow(_KEYS)
-    serves = reader.texts("serves")
+    checked = check_name(name or reader.read_text("name", required=True))
+    reader = MappingReader(value, f"Model {checked}", CODE)
+    reader.check_keys(_KEYS)
+    serves = reader.read_texts("serves")
     reader.check_words("serves", serves, CALLS)
-    files = _files(reader)
+    files = _parse_files(reader)
     return ModelConfig(
         name=checked,
-        description=reader.text("description"),
-        backend=_backend(reader),
+        description=reader.read_text("description"),
+        backend=_parse_backend(reader),
         files=files,
-        entry=_path(reader, reader.text("entry"), "entry") if reader.value.get("entry") else "",
-        options=_options(reader),
-        threads=reader.whole("threads", least=1, most=4096),
-        vram_bytes=reader.size("vram"),
-        ram_bytes=reader.size("ram"),
-        load_timeout_s=reader.seconds("load_timeout"),
-        groups=reader.texts("groups"),
-        aliases=_aliases(reader, checked),
-        defaults=_defaults(reader),
+        entry=_parse_path(reader, reader.read_text("entry"), "entry") if reader.value.get("entry") else "",
+        options=_parse_options(reader),
+        threads=reader.read_integer("threads", least=1, most=4096),
+        vram_bytes=reader.read_size("vram"),
+        ram_bytes=reader.read_size("ram"),
+        load_timeout_s=reader.read_seconds("load_timeout"),
+        groups=reader.read_texts("groups"),
+        aliases=_parse_aliases(reader, checked),
+        defaults=_parse_defaults(reader),
         serves=serves,
-        is_enabled=reader.flag("enabled", default=True),
-        is_pinned=reader.flag("pinned", default=False),
-        idle_s=reader.seconds("idle", zero=True),
-        gallery=reader.text("gallery", longest=NAME_MAX * 2),
-        variant=reader.text("variant", longest=NAME_MAX),
-        is_variant_pinned=reader.flag("variant_pinned", default=False),
+        is_enabled=reader.read_flag("enabled", default=True),
+        is_pinned=reader.read_flag("pinned", default=False),
+        idle_s=reader.read_seconds("idle", zero=True),
+        gallery=reader.read_text("gallery", longest=NAME_MAX * 2),
+        variant=reader.read_text("variant", longest=NAME_MAX),
+        is_variant_pinned=reader.read_flag("variant_pinned", default=False),
     )
 
 
 def from_stored(value: Mapping[str, Any]) -> ModelConfig:
-    """What `to_mapping` wrote, also by a newer version: settings that this one does not know are left out."""
+    """Parse what `to_mapping` wrote, also by a newer version: settings that this one does not know are left out."""
     return from_mapping({key: item for key, item in value.items() if key in _KEYS})
 
 
 def to_mapping(config: ModelConfig) -> dict[str, Any]:
-    """As it is written: in a fixed order, without what is as it would be anyway."""
+    """Return the configuration as it is written: in a fixed order, without default values."""
     written: dict[str, Any] = {
         "name": config.name,
         "description": config.description,
         "backend": config.backend,
-        "files": [_file_mapping(file) for file in config.files],
+        "files": [_make_file_mapping(file) for file in config.files],
         "entry": config.entry,
         "options": dict(sorted(config.options.items())),
         "threads": config.threads,
-        "vram": _size(config.vram_bytes),
-        "ram": _size(config.ram_bytes),
-        "load_timeout": _number(config.load_timeout_s),
+        "vram": _format_size(config.vram_bytes),
+        "ram": _format_size(config.ram_bytes),
+        "load_timeout": _format_number(config.load_timeout_s),
         "groups": list(config.groups),
         "aliases": list(config.aliases),
         "defaults": dict(config.defaults),
         "serves": list(config.serves),
         "enabled": None if config.is_enabled else False,
         "pinned": config.is_pinned or None,
-        "idle": _number(config.idle_s),
+        "idle": _format_number(config.idle_s),
         "gallery": config.gallery,
         "variant": config.variant,
         "variant_pinned": config.is_variant_pinned or None,
@@ -111,19 +113,19 @@ def to_mapping(config: ModelConfig) -> dict[str, Any]:
     return {key: value for key, value in written.items() if value is not None and value not in ("", [], {})}
 
 
-def patched(config: ModelConfig, change: object) -> ModelConfig:
-    """A change laid over a configuration: mappings key by key, null takes a key away. The name stays."""
+def apply_patch(config: ModelConfig, change: object) -> ModelConfig:
+    """Apply a change to a configuration: mappings key by key, null deletes a key. The name stays."""
     if not isinstance(change, Mapping):
         raise InvalidRequest("The change is not a mapping of names to values.", code=CODE)
     if change.get("name", config.name) != config.name:
         raise InvalidRequest(
             "A change cannot rename a model.", hint="Renaming is a call of its own: POST /api/models/rename.", code=CODE
         )
-    return from_mapping(merged(to_mapping(config), change), name=config.name)
+    return from_mapping(merge_patch(to_mapping(config), change), name=config.name)
 
 
 def check_name(name: str) -> str:
-    """A name as people and their programs will send it: printable, with nothing at its ends that nobody sees."""
+    """Return a name that people and programs can send: printable, without blanks at its ends. Raises otherwise."""
     if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip() or name in (".", ".."):
         raise InvalidRequest(
             f"{name[:60]!r} is not a name for a model.",
@@ -133,170 +135,170 @@ def check_name(name: str) -> str:
     return name
 
 
-def run_hash(config: ModelConfig, files: Sequence[StoredFile] | None = None) -> str:
-    """What an engine notices, as one word: backend, entry, options, threads, and the contents of its files.
+def compute_run_hash(config: ModelConfig, files: Sequence[StoredFile] | None = None) -> str:
+    """Return a hash of what an engine notices: backend, entry, options, threads, and the contents of the files.
 
-    Contents count where they are known, sources where they are not. A file whose sha256 is promised counts the same
+    Contents count where they are known, sources where they are not. A file with a given sha256 counts the same
     before and after it was fetched, so fetching changes nothing.
     """
-    noticed = {
+    hashed_fields = {
         "backend": config.backend,
         "entry": config.entry,
         "options": dict(config.options),
         "threads": config.threads,
-        "files": _contents(config, files),
+        "files": _list_contents(config, files),
     }
-    text = json.dumps(noticed, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(hashed_fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sources_of(config: ModelConfig) -> tuple[ModelFile, ...]:
-    """Where the files come from, in an order of their own: the same sources give the same files."""
+def list_sources(config: ModelConfig) -> tuple[ModelFile, ...]:
+    """Return the sources of the files in a canonical order: the same sources give the same files."""
     return tuple(sorted(config.files, key=lambda file: file.path))
 
 
 def diff(old: ModelConfig | None, new: ModelConfig | None) -> list[str]:
-    """What is different, one line for each setting: `options.context_size: 4096 -> 8192`."""
-    before = _flat(to_mapping(old)) if old is not None else {}
-    after = _flat(to_mapping(new)) if new is not None else {}
-    return changes(before, after)
+    """Return the differences, one line for each setting: `options.context_size: 4096 -> 8192`."""
+    old_values = _flatten(to_mapping(old)) if old is not None else {}
+    after = _flatten(to_mapping(new)) if new is not None else {}
+    return list_changes(old_values, after)
 
 
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def list_changes(previous: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
     lines = []
-    for key in [*before, *(key for key in after if key not in before)]:
-        if key not in after:
-            lines.append(f"- {key}: {before[key]}")
-        elif key not in before:
-            lines.append(f"+ {key}: {after[key]}")
-        elif before[key] != after[key]:
-            lines.append(f"~ {key}: {before[key]} -> {after[key]}")
+    for key in [*previous, *(key for key in current if key not in previous)]:
+        if key not in current:
+            lines.append(f"- {key}: {previous[key]}")
+        elif key not in previous:
+            lines.append(f"+ {key}: {current[key]}")
+        elif previous[key] != current[key]:
+            lines.append(f"~ {key}: {previous[key]} -> {current[key]}")
     return lines
 
 
-def _flat(value: Any, place: str = "") -> dict[str, str]:
+def _flatten(value: Any, path: str = "") -> dict[str, str]:
     if isinstance(value, Mapping) and value:
         return {
             key: text
             for name, item in value.items()
-            for key, text in _flat(item, f"{place}.{name}" if place else str(name)).items()
+            for key, text in _flatten(item, f"{path}.{name}" if path else str(name)).items()
         }
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         return {
             key: text
             for number, item in enumerate(value)
-            for key, text in _flat(item, f"{place}[{item.get('path', number)}]").items()
+            for key, text in _flatten(item, f"{path}[{item.get('path', number)}]").items()
         }
-    return {place: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)}
+    return {path: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)}
 
 
-def _contents(config: ModelConfig, files: Sequence[StoredFile] | None) -> list[Any]:
+def _list_contents(config: ModelConfig, files: Sequence[StoredFile] | None) -> list[Any]:
     if files is not None:
         return sorted([file.path, file.sha256] for file in files)
     if all(file.sha256 and not _is_folder(file.path) for file in config.files):
         return sorted([file.path, file.sha256] for file in config.files)
-    return [_file_mapping(file) for file in sources_of(config)]
+    return [_make_file_mapping(file) for file in list_sources(config)]
 
 
 def _is_folder(path: str) -> bool:
     return not path or path.endswith("/")
 
 
-def _size(size_bytes: int | None) -> int | str | None:
-    """As a person writes it, where that says exactly the same."""
+def _format_size(size_bytes: int | None) -> int | str | None:
+    """Return a size as a person writes it, where that is exact."""
     for unit, word in ((1024**3, "GiB"), (1000**3, "GB"), (1024**2, "MiB"), (1000**2, "MB")):
         if size_bytes and size_bytes % unit == 0:
             return f"{size_bytes // unit}{word}"
     return size_bytes
 
 
-def _number(seconds: float | None) -> float | int | None:
+def _format_number(seconds: float | None) -> float | int | None:
     return int(seconds) if seconds is not None and seconds == int(seconds) else seconds
 
 
-def _backend(reader: Reader) -> str:
-    backend = reader.text("backend", required=True, longest=NAME_MAX).strip()
+def _parse_backend(reader: MappingReader) -> str:
+    backend = reader.read_text("backend", required=True, longest=NAME_MAX).strip()
     if not backend or not backend.isprintable():
-        raise reader.wrong("backend is not the name of a backend", "`corral backends search` lists them.")
+        raise reader.make_error("backend is not the name of a backend", "`corral backends search` lists them.")
     return backend
 
 
-def _options(reader: Reader) -> dict[str, str]:
-    inner = reader.inner("options")
+def _parse_options(reader: MappingReader) -> dict[str, str]:
+    inner = reader.read_inner("options")
     options: dict[str, str] = {}
     for key, value in inner.value.items():
         text = as_text(value)
         if text is None or not key.strip() or len(text) > PATH_MAX * 4 or "\x00" in text:
-            raise inner.wrong(f"{key[:60]} is not one plain value")
+            raise inner.make_error(f"{key[:60]} is not one plain value")
         options[key] = text
     return options
 
 
-def _aliases(reader: Reader, name: str) -> tuple[str, ...]:
-    return tuple(check_name(alias) for alias in reader.texts("aliases", most=ALIASES_MAX) if alias != name)
+def _parse_aliases(reader: MappingReader, name: str) -> tuple[str, ...]:
+    return tuple(check_name(alias) for alias in reader.read_texts("aliases", most=ALIASES_MAX) if alias != name)
 
 
-def _defaults(reader: Reader) -> dict[str, Any]:
-    defaults = dict(reader.inner("defaults").value)
+def _parse_defaults(reader: MappingReader) -> dict[str, Any]:
+    defaults = dict(reader.read_inner("defaults").value)
     try:
         size = len(json.dumps(defaults, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise reader.wrong("defaults has a value that JSON does not know") from error
+        raise reader.make_error("defaults has a value that JSON does not know") from error
     if size > DEFAULTS_MAX_CHARACTERS:
-        raise reader.wrong(f"defaults is longer than {DEFAULTS_MAX_CHARACTERS} characters")
-    # Through JSON and back: what is stored is what is compared.
+        raise reader.make_error(f"defaults is longer than {DEFAULTS_MAX_CHARACTERS} characters")
+    # Through JSON and back, so that the stored value is the compared one.
     return json.loads(json.dumps(defaults))  # type: ignore[no-any-return]
 
 
-def _files(reader: Reader) -> tuple[ModelFile, ...]:
-    items = reader.items("files")
+def _parse_files(reader: MappingReader) -> tuple[ModelFile, ...]:
+    items = reader.read_items("files")
     if len(items) > FILES_MAX:
-        raise reader.wrong(f"files has more than {FILES_MAX} items")
-    files = tuple(_file(reader, item, number) for number, item in enumerate(items, start=1))
+        raise reader.make_error(f"files has more than {FILES_MAX} items")
+    files = tuple(_parse_file(reader, item, number) for number, item in enumerate(items, start=1))
     paths = [file.path for file in files]
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
-        raise reader.wrong(f"files has {twice or 'the whole folder'!r} twice")
+        raise reader.make_error(f"files has {twice or 'the whole folder'!r} twice")
     return files
 
 
-def _file(reader: Reader, item: object, number: int) -> ModelFile:
-    """A mapping, or an address alone, whose last part is the file's name."""
-    place = f"{reader.where}: file {number}"
-    inner = Reader({"uri": item} if isinstance(item, str) else item, place, CODE)
-    inner.allow(("path", "filename", "uri", "parts", "sha256"))
-    uri, parts = inner.text("uri").strip(), inner.items("parts")
+def _parse_file(reader: MappingReader, item: object, number: int) -> ModelFile:
+    """Parse a file: a mapping, or an address alone, whose last part is the file's name."""
+    location = f"{reader.where}: file {number}"
+    inner = MappingReader({"uri": item} if isinstance(item, str) else item, location, CODE)
+    inner.check_keys(("path", "filename", "uri", "parts", "sha256"))
+    uri, parts = inner.read_text("uri").strip(), inner.read_items("parts")
     if bool(uri) == bool(parts):
-        raise inner.wrong("it needs a uri, or parts, and not both")
-    read = tuple(_part(place, part) for part in (parts or ({"uri": uri},)))
-    said = inner.value.get("path", inner.value.get("filename"))
-    path = name_in(read[0].uri) if said is None else said
+        raise inner.make_error("it needs a uri, or parts, and not both")
+    read = tuple(_parse_part(location, part) for part in (parts or ({"uri": uri},)))
+    given_path = inner.value.get("path", inner.value.get("filename"))
+    path = parse_file_name(read[0].uri) if given_path is None else given_path
     if not isinstance(path, str):
-        raise inner.wrong("path is not a text; put it in quotes")
-    sha256 = inner.text("sha256").strip().lower()
+        raise inner.make_error("path is not a text; put it in quotes")
+    sha256 = inner.read_text("sha256").strip().lower()
     if sha256 and not _SHA256.fullmatch(sha256):
-        raise inner.wrong("sha256 is not 64 hexadecimal digits")
+        raise inner.make_error("sha256 is not 64 hexadecimal digits")
     if sha256 and _is_folder(path):
-        raise inner.wrong("a folder has no sha256; give its files one by one")
-    return ModelFile(path=_path(inner, path, "path"), parts=read, sha256=sha256)
+        raise inner.make_error("a folder has no sha256; give its files one by one")
+    return ModelFile(path=_parse_path(inner, path, "path"), parts=read, sha256=sha256)
 
 
-def _part(place: str, item: object) -> FilePart:
-    inner = Reader({"uri": item} if isinstance(item, str) else item, place, CODE)
-    inner.allow(("uri", "sha256"))
-    uri = inner.text("uri", required=True).strip()
+def _parse_part(path: str, item: object) -> FilePart:
+    inner = MappingReader({"uri": item} if isinstance(item, str) else item, path, CODE)
+    inner.check_keys(("uri", "sha256"))
+    uri = inner.read_text("uri", required=True).strip()
     scheme = uri.partition(":")[0].lower()
     if not uri.isprintable() or not (uri.startswith("/") or scheme in SCHEMES):
         known = ", ".join(f"{one}:" for one in SCHEMES)
-        raise inner.wrong(f"{uri[:100]!r} is not an address of a file", f"It begins with / or one of {known}")
-    sha256 = inner.text("sha256").strip().lower()
+        raise inner.make_error(f"{uri[:100]!r} is not an address of a file", f"It begins with / or one of {known}")
+    sha256 = inner.read_text("sha256").strip().lower()
     if sha256 and not _SHA256.fullmatch(sha256):
-        raise inner.wrong("sha256 is not 64 hexadecimal digits")
+        raise inner.make_error("sha256 is not 64 hexadecimal digits")
     return FilePart(uri=uri, sha256=sha256)
 
 
-def name_in(uri: str) -> str:
-    """The file's name in an address; empty where the address stands for several files."""
+def parse_file_name(uri: str) -> str:
+    """Return the file's name in an address; empty where the address stands for several files."""
     if uri.startswith(("oci://", "ollama://", "upload:")):
         return ""
     if uri.startswith("hf://"):
@@ -306,20 +308,20 @@ def name_in(uri: str) -> str:
     if address.endswith("/"):
         return ""
     name = PurePosixPath(address.partition("://")[2] or address).name
-    # A path without an ending is a folder more often than a file.
+    # A path without an extension is a folder more often than a file.
     return name if "." in name else ""
 
 
-def _path(reader: Reader, path: str, key: str) -> str:
-    """Inside the model's folder, in one spelling."""
+def _parse_path(reader: MappingReader, path: str, key: str) -> str:
+    """Return the path inside the model's folder, in one spelling."""
     parts = path.removesuffix("/").split("/") if path else []
     is_good = len(path) <= PATH_MAX and path.isprintable() and "\\" not in path and "\x00" not in path
     if not is_good or any(part in ("", ".", "..") for part in parts):
-        raise reader.wrong(f"{key} {path[:100]!r} does not stay inside the model's folder")
+        raise reader.make_error(f"{key} {path[:100]!r} does not stay inside the model's folder")
     return path
 
 
-def _file_mapping(file: ModelFile) -> dict[str, Any]:
+def _make_file_mapping(file: ModelFile) -> dict[str, Any]:
     written: dict[str, Any] = {"path": file.path}
     if len(file.parts) == 1 and not file.parts[0].sha256:
         written["uri"] = file.parts[0].uri

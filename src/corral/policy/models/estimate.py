@@ -1,9 +1,9 @@
-"""What one replica takes of a machine, before it has run there, and how long it may take to load.
+"""Estimates what one replica takes of a machine, before it has run there, and how long it may take to load.
 
-First what the admin wrote, then what was seen of the same run hash on the same kind of node, then what the headers
-say: weights, keys and values of all tokens that fit into its context, and what every engine takes besides. What is
-not known stays None, and excludes nobody. Limit: layers that are parted between GPU and processor are counted as if
-all of them were on the GPU; what is observed corrects that.
+The admin's values come first, then measurements of the same run hash on the same kind of node, then the headers:
+weights, keys and values of all tokens that fit into the context, and the overhead of every engine. An unknown value
+stays None, and excludes nobody. Limit: layers that are split between GPU and CPU are counted as if all of them were
+on the GPU; measurements correct that.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from corral.domain.node import Node
 
 MIB = 1024**2
 GIB = 1024**3
-# As the engines do when nobody says how long a conversation may be: the model's own, but no more than this.
+# As engines do without a configured context: the model's own, but no more than this.
 CONTEXT_DEFAULT = 8192
 # An engine without weights: its program, its buffers; on a GPU also the driver's own context.
 GPU_OVERHEAD_BYTES = 384 * MIB
 CPU_OVERHEAD_BYTES = 96 * MIB
-# Buffers for calculating grow with the model.
+# Compute buffers grow with the model.
 OVERHEAD_SHARE = 0.05
 # Spec: a checkpoint of 70 GiB gets 28 min 20 s.
 LOAD_BASE_S = 300.0
@@ -31,47 +31,47 @@ LOAD_MOST_S = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a replica was measured to take."""
+class MemoryUse:
+    """Holds the VRAM and RAM that a replica was measured to take."""
 
     vram_bytes: int | None = None
     ram_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What replicas of one run hash took, in the memory of a GPU and in RAM."""
+class ObservedMemory:
+    """Holds what replicas of one run hash were measured to take, on a GPU and in RAM."""
 
-    gpu: Seen | None = None
-    cpu: Seen | None = None
+    gpu: MemoryUse | None = None
+    cpu: MemoryUse | None = None
 
-    def on(self, *, uses_gpu: bool) -> Seen | None:
+    def select(self, *, uses_gpu: bool) -> MemoryUse | None:
         return self.gpu if uses_gpu else self.cpu
 
 
 def has_gpu(node: Node) -> bool:
-    """Weights go into VRAM here. Where processor and GPU share their memory, it is counted as the GPU's."""
+    """Whether weights go into VRAM on this node. Where CPU and GPU share their memory, it counts as the GPU's."""
     return (node.hardware.total_vram or 0) > 0
 
 
-def estimate(
+def estimate_need(
     config: ModelConfig,
     facts: ModelFacts | None,
     payload_bytes: int | None,
     node: Node,
-    observed: Observed | None,
+    observed: ObservedMemory | None,
     *,
     is_processor_build: bool = False,
 ) -> Need:
-    """What a replica would take on this node. `observed` is of the model's present run hash (`observed_of`).
+    """Estimate the need of a replica on this node. `observed` is of the model's current run hash (`parse_observed`).
 
     `is_processor_build`: the engine that would run there makes no use of a GPU (`catalog.uses_processor_only`).
     """
     uses_gpu = has_gpu(node) and not is_processor_build and config.options.get("gpu_layers", "").strip() != "0"
-    seen = observed.on(uses_gpu=uses_gpu) if observed else None
-    computed = _computed(config, facts, payload_bytes, GPU_OVERHEAD_BYTES if uses_gpu else CPU_OVERHEAD_BYTES)
-    vram = _first(config.vram_bytes, seen.vram_bytes if seen else None, computed) if uses_gpu else 0
-    ram = _first(config.ram_bytes, seen.ram_bytes if seen else None, None if uses_gpu else computed)
+    seen = observed.select(uses_gpu=uses_gpu) if observed else None
+    computed = _compute_memory(config, facts, payload_bytes, GPU_OVERHEAD_BYTES if uses_gpu else CPU_OVERHEAD_BYTES)
+    vram = _pick_first(config.vram_bytes, seen.vram_bytes if seen else None, computed) if uses_gpu else 0
+    ram = _pick_first(config.ram_bytes, seen.ram_bytes if seen else None, None if uses_gpu else computed)
     return Need(
         vram_bytes=vram,
         ram_bytes=ram,
@@ -81,65 +81,70 @@ def estimate(
     )
 
 
-def _is_observed(config: ModelConfig, seen: Seen | None, *, uses_gpu: bool) -> bool:
-    if seen is None:
+def _is_observed(config: ModelConfig, memory_use: MemoryUse | None, *, uses_gpu: bool) -> bool:
+    if memory_use is None:
         return False
-    said, measured = (config.vram_bytes, seen.vram_bytes) if uses_gpu else (config.ram_bytes, seen.ram_bytes)
-    return said is None and measured is not None
+    configured, measured = (
+        (config.vram_bytes, memory_use.vram_bytes) if uses_gpu else (config.ram_bytes, memory_use.ram_bytes)
+    )
+    return configured is None and measured is not None
 
 
-def _computed(
+def _compute_memory(
     config: ModelConfig, facts: ModelFacts | None, payload_bytes: int | None, overhead_bytes: int
 ) -> int | None:
-    """None without the size of the weights; files of an unknown format count as weights."""
+    """Return the memory; None without the size of the weights. Files of an unknown format count as weights."""
     weights = facts.weights_bytes if facts is not None and facts.weights_bytes is not None else payload_bytes
     if weights is None:
         return None
     per_token = facts.kv_bytes_per_token or 0 if facts is not None else 0
-    cache = per_token * context_size(config, facts) * parallel(config)
+    cache = per_token * read_context_size(config, facts) * read_parallel(config)
     return weights + cache + overhead_bytes + int(weights * OVERHEAD_SHARE)
 
 
-def context_size(config: ModelConfig, facts: ModelFacts | None) -> int:
-    """How many tokens one conversation may have."""
-    given = _number(config.options.get("context_size"))
+def read_context_size(config: ModelConfig, facts: ModelFacts | None) -> int:
+    """Return how many tokens one conversation may have."""
+    given = _parse_number(config.options.get("context_size"))
     if given:
         return given
     known = facts.context_length if facts is not None else None
     return min(known or CONTEXT_DEFAULT, CONTEXT_DEFAULT)
 
 
-def parallel(config: ModelConfig) -> int:
-    """How many conversations are kept at a time."""
-    return _number(config.options.get("parallel")) or 1
+def read_parallel(config: ModelConfig) -> int:
+    """Return how many conversations are kept at a time."""
+    return _parse_number(config.options.get("parallel")) or 1
 
 
-def load_budget_s(payload_bytes: int | None, override: float | None) -> float:
-    """How long an engine may take until it is ready: five minutes and 20 s for each GiB, or what the admin said."""
+def compute_load_budget_s(payload_bytes: int | None, override: float | None) -> float:
+    """Return how long an engine may take until it is ready: five minutes and 20 s for each GiB, or the admin's
+    value."""
     if override is not None:
         return override
     return min(LOAD_BASE_S + LOAD_S_PER_GIB * (payload_bytes or 0) / GIB, LOAD_MOST_S)
 
 
-def observed_of(document: Mapping[str, Any] | None, run_hash: str) -> Observed | None:
-    """`models.observed` as it is stored; None if it is about another run hash."""
+def parse_observed(document: Mapping[str, Any] | None, run_hash: str) -> ObservedMemory | None:
+    """Parse the stored `models.observed`; None if it is about another run hash."""
     if not document or document.get("run_hash") != run_hash:
         return None
-    return Observed(gpu=_seen(document.get("gpu")), cpu=_seen(document.get("cpu")))
+    return ObservedMemory(gpu=_parse_memory_use(document.get("gpu")), cpu=_parse_memory_use(document.get("cpu")))
 
 
-def _seen(document: object) -> Seen | None:
+def _parse_memory_use(document: object) -> MemoryUse | None:
     if not isinstance(document, Mapping):
         return None
     vram, ram = document.get("vram_bytes"), document.get("ram_bytes")
-    return Seen(vram_bytes=vram if isinstance(vram, int) else None, ram_bytes=ram if isinstance(ram, int) else None)
+    return MemoryUse(
+        vram_bytes=vram if isinstance(vram, int) else None, ram_bytes=ram if isinstance(ram, int) else None
+    )
 
 
-def _first(*values: int | None) -> int | None:
+def _pick_first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
 
 
-def _number(text: str | None) -> int | None:
-    """A setting of an engine as a number; None if it is none, which is the engine's to complain about."""
+def _parse_number(text: str | None) -> int | None:
+    """Parse a setting of an engine as a number; None if it is none, which the engine will report."""
     cleaned = (text or "").strip()
     return int(cleaned) if cleaned.isdecimal() and len(cleaned) <= 12 else None

@@ -1,12 +1,12 @@
-"""Entries of a model gallery: what can be had, and the configuration that an entry becomes.
+"""Reads entries of a model gallery, and makes the configuration that an entry becomes.
 
     - name: smollm2-135m                 what it is called, and where its variants are: names of other entries
       size: 98MB                         what has to be fetched, roughly
       config: {backend: llama-cpp, …}    a configuration without a name, as `configuration.py` reads it
       variants: [{model: smollm2-135m-q8}]
 
-The ancestor's entries are read too: `backend`, `files`, and of `overrides` (or an inline `config_file`) what has a
-meaning here. An entry whose base is at an address (`url` alone) is left out with a warning: nobody has checked it.
+LocalAI's entries are read too: `backend`, `files`, and of `overrides` (or an inline `config_file`) what has a
+meaning here. An entry whose base is at an address (`url` alone) is left out with a warning: it is not checked.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelConfig
-from corral.policy.gallery import wrong
+from corral.policy.gallery import make_gallery_error
 from corral.policy.models.configuration import CALLS, check_name, from_mapping
-from corral.policy.models.reading import Reader, merged
+from corral.policy.models.mapping_reader import MappingReader, merge_patch
 
 _KEYS = (
     "name", "description", "license", "icon", "urls", "tags", "size", "config", "variants", "aliases", "unverified",
@@ -27,10 +27,10 @@ _KEYS = (
 )  # fmt: skip
 _CODE = "bad_gallery"
 VARIANTS_MAX = 50
-# Memory beside the weights, for a variant of which only the size is known: caches and what an engine needs itself.
+# Memory beside the weights, for a variant of which only the size is known: caches and the engine itself.
 _OVERHEAD = 1.2
-# The ancestor's use cases, in our words.
-_CALLS_OF_ANCESTOR = {
+# LocalAI's use cases, in our words.
+_CALLS_OF_LOCALAI = {
     "chat": "chat",
     "completion": "completions",
     "embeddings": "embeddings",
@@ -42,7 +42,9 @@ _SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "repeat_penalty", "s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelEntry:
+class ModelGalleryEntry:
+    """Describes a model that a gallery offers: its sources, variants, size, and the configuration that it becomes."""
+
     name: str
     gallery: str
     description: str = ""
@@ -51,11 +53,11 @@ class ModelEntry:
     urls: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     size_bytes: int | None = None
-    # Nobody has run it on the machines that Corral is tested on.
+    # True if nobody has run it on the machines that Corral is tested on.
     is_unverified: bool = False
     # Names of entries of the same gallery that are the same model for other hardware.
     variants: tuple[str, ...] = ()
-    # A configuration, as it is written.
+    # The configuration as it is written.
     config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,13 +70,13 @@ class ModelEntry:
 
     @property
     def serves(self) -> tuple[str, ...]:
-        """As far as the entry says so itself."""
-        said = self.config.get("serves") or [tag for tag in self.tags if tag in CALLS]
-        return tuple(said)
+        """Return the calls that the entry itself lists."""
+        calls = self.config.get("serves") or [tag for tag in self.tags if tag in CALLS]
+        return tuple(calls)
 
     @property
     def memory_bytes(self) -> int | None:
-        """What a replica takes, roughly; None is unknown."""
+        """Return the approximate memory of a replica; None is unknown."""
         config = from_mapping(self.config, name=self.name)
         known = config.vram_bytes or config.ram_bytes
         if known:
@@ -82,85 +84,91 @@ class ModelEntry:
         return None if self.size_bytes is None else int(self.size_bytes * _OVERHEAD)
 
 
-def read_entry(value: Any, gallery: str, number: int) -> ModelEntry:
-    """One entry of an index; `InvalidRequest` with the code `bad_gallery` names what is wrong with it."""
-    reader = Reader(value, f"{gallery}: entry {number}", _CODE)
+def read_entry(value: Any, gallery: str, number: int) -> ModelGalleryEntry:
+    """Parse one entry of an index; `InvalidRequest` with the code `bad_gallery` names the problem."""
+    reader = MappingReader(value, f"{gallery}: entry {number}", _CODE)
     try:
-        name = check_name(reader.text("name", required=True))
+        name = check_name(reader.read_text("name", required=True))
     except InvalidRequest as error:
-        raise wrong(f"{gallery}: entry {number}", error.message.rstrip(".")) from error
+        raise make_gallery_error(f"{gallery}: entry {number}", error.message.rstrip(".")) from error
     if "@" in name:
-        raise wrong(f"{gallery}: {name}", "the name of an entry has no @")
-    reader = Reader(value, f"{gallery}: {name}", _CODE)
+        raise make_gallery_error(f"{gallery}: {name}", "the name of an entry has no @")
+    reader = MappingReader(value, f"{gallery}: {name}", _CODE)
     if "config" in reader.value:
-        reader.allow(_KEYS)
-    entry = ModelEntry(
+        reader.check_keys(_KEYS)
+    entry = ModelGalleryEntry(
         name=name,
         gallery=gallery,
-        description=reader.text("description"),
-        license=reader.text("license"),
-        icon=reader.text("icon"),
-        urls=reader.texts("urls"),
-        tags=reader.texts("tags"),
-        size_bytes=reader.size("size"),
+        description=reader.read_text("description"),
+        license=reader.read_text("license"),
+        icon=reader.read_text("icon"),
+        urls=reader.read_texts("urls"),
+        tags=reader.read_texts("tags"),
+        size_bytes=reader.read_size("size"),
         is_unverified=reader.value.get("unverified") is True,
-        variants=_variants(reader, name),
-        config=_config(reader),
+        variants=_read_variants(reader, name),
+        config=_read_config(reader),
     )
     try:
         from_mapping(entry.config, name=name)
     except InvalidRequest as error:
-        raise wrong(f"{gallery}: {name}", error.message.rstrip(".")) from error
+        raise make_gallery_error(f"{gallery}: {name}", error.message.rstrip(".")) from error
     return entry
 
 
-def config_of(
-    entry: ModelEntry,
+def make_config(
+    entry: ModelGalleryEntry,
     *,
     name: str = "",
     overrides: Mapping[str, Any] | None = None,
-    base: ModelEntry | None = None,
+    base: ModelGalleryEntry | None = None,
     is_pinned: bool = False,
 ) -> ModelConfig:
-    """The configuration that an entry becomes. `base` is the entry that was asked for, if this one is a variant."""
-    asked = base or entry
-    config = from_mapping(merged(entry.config, dict(overrides or {}) | {"name": None}), name=name or asked.name)
+    """Return the configuration that an entry becomes. `base` is the requested entry, if this one is a variant."""
+    requested = base or entry
+    config = from_mapping(
+        merge_patch(entry.config, dict(overrides or {}) | {"name": None}), name=name or requested.name
+    )
     return replace(
         config,
-        description=config.description or asked.description,
-        gallery=asked.id,
-        variant=entry.name if asked.variants else "",
+        description=config.description or requested.description,
+        gallery=requested.id,
+        variant=entry.name if requested.variants else "",
         is_variant_pinned=is_pinned,
     )
 
 
-def _variants(reader: Reader, name: str) -> tuple[str, ...]:
+def _read_variants(reader: MappingReader, name: str) -> tuple[str, ...]:
     found = []
-    for item in reader.items("variants"):
-        said = item if isinstance(item, str) else Reader(item, reader.place("variants"), _CODE).text("model")
-        if not said:
-            raise reader.wrong("a variant does not say which model")
-        found.append(said.rpartition("@")[2])
+    for item in reader.read_items("variants"):
+        listed = (
+            item
+            if isinstance(item, str)
+            else MappingReader(item, reader.describe_place("variants"), _CODE).read_text("model")
+        )
+        if not listed:
+            raise reader.make_error("a variant does not say which model")
+        found.append(listed.rpartition("@")[2])
     if len(found) > VARIANTS_MAX:
-        raise reader.wrong(f"it has more than {VARIANTS_MAX} variants")
+        raise reader.make_error(f"it has more than {VARIANTS_MAX} variants")
     return tuple(one for one in dict.fromkeys(found) if one != name)
 
 
-def _config(reader: Reader) -> dict[str, Any]:
-    written = dict(reader.inner("config").value) if "config" in reader.value else _of_ancestor(reader)
+def _read_config(reader: MappingReader) -> dict[str, Any]:
+    written = dict(reader.read_inner("config").value) if "config" in reader.value else _read_localai_config(reader)
     for key in ("backend", "files", "aliases"):
         if key in reader.value and key not in written:
             written[key] = reader.value[key]
     written.pop("name", None)
     if not written.get("backend") and reader.value.get("url"):
-        raise reader.wrong("its base is at an address, which is not read; give it a config")
+        raise reader.make_error("its base is at an address, which is not read; give it a config")
     return written
 
 
-def _of_ancestor(reader: Reader) -> dict[str, Any]:
-    """What the ancestor's settings mean here. What has no meaning is left out: it was for another engine."""
+def _read_localai_config(reader: MappingReader) -> dict[str, Any]:
+    """Translate LocalAI's settings. A setting without an equivalent is left out: it was for another engine."""
     base = reader.value.get("config_file")
-    settings = merged(base if isinstance(base, Mapping) else {}, reader.inner("overrides").value)
+    settings = merge_patch(base if isinstance(base, Mapping) else {}, reader.read_inner("overrides").value)
     parameters = settings.get("parameters")
     parameters = parameters if isinstance(parameters, Mapping) else {}
     written: dict[str, Any] = {}
@@ -178,5 +186,5 @@ def _of_ancestor(reader: Reader) -> dict[str, Any]:
         written["defaults"] = defaults
     calls = settings.get("known_usecases")
     if isinstance(calls, list):
-        written["serves"] = [_CALLS_OF_ANCESTOR[call] for call in calls if call in _CALLS_OF_ANCESTOR]
+        written["serves"] = [_CALLS_OF_LOCALAI[call] for call in calls if call in _CALLS_OF_LOCALAI]
     return written

@@ -1,4 +1,4 @@
-"""The header of a GGUF file, versions 2 and 3: what llama.cpp will find in it, without reading a weight.
+"""Reads the header of a GGUF file, versions 2 and 3, as llama.cpp does, without reading a weight.
 
 The tables of types and names are those of the format's specification.
 """
@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 from math import prod
 
 from corral.domain.model import ModelFacts
-from corral.policy.models.chat_template import takes_tools
-from corral.policy.models.header_bytes import BadHeader, Cursor, Readable, check_end, sane
+from corral.policy.models.header_bytes import (
+    BadHeader,
+    HeaderCursor,
+    ReadableFile,
+    check_end,
+    detect_tools,
+    parse_count,
+)
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -22,7 +28,7 @@ ENTRIES_MAX = 65_536
 TENSORS_MAX = 262_144
 DIMENSIONS_MAX = 8
 NAME_BYTES_MAX = 65_535
-# Only short texts and lists are kept; a vocabulary is walked over.
+# Only short texts and lists are kept; a vocabulary is skipped.
 KEPT_TEXT_BYTES = 1024
 KEPT_LIST_LENGTH = 4096
 # Ten times the longest chat template in use.
@@ -52,13 +58,13 @@ FILE_TYPES = {int(number): name for number, name in (entry.split(":") for entry 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """So many weights make one block of so many bytes."""
+    """Describes how a GGUF tensor type stores weights: so many in one block of so many bytes."""
 
     name: str
     block: int
     block_bytes: int
 
-    def bytes_of(self, elements: int) -> int:
+    def compute_bytes(self, elements: int) -> int:
         return -(-elements // self.block) * self.block_bytes
 
 
@@ -67,67 +73,69 @@ TENSOR_TYPES = {
     for number, name, block, block_bytes in (entry.split(":") for entry in _BLOCKS.split())
 }
 
-Value = int | float | bool | str | tuple["Value", ...] | None
+GgufValue = int | float | bool | str | tuple["GgufValue", ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufHeader:
-    """`entries` without long texts and lists: these are None. Bytes of weights are None if a type is not known."""
+    """Holds the header of one GGUF file. Long texts and lists are None; so are weight bytes of an unknown type."""
 
     path: str
     version: int
-    entries: Mapping[str, Value] = field(default_factory=dict)
+    entries: Mapping[str, GgufValue] = field(default_factory=dict)
     parameters: int = 0
     weights_bytes: int | None = 0
     # Bytes by the name of the tensors' type.
     types: Mapping[str, int] = field(default_factory=dict)
 
-    def text(self, key: str) -> str:
+    def get_text(self, key: str) -> str:
         value = self.entries.get(key)
         return value if isinstance(value, str) else ""
 
-    def count(self, key: str) -> int | None:
-        return sane(self.entries.get(key))
+    def get_count(self, key: str) -> int | None:
+        return parse_count(self.entries.get(key))
 
     @property
     def architecture(self) -> str:
-        return self.text("general.architecture")
+        return self.get_text("general.architecture")
 
     @property
     def is_projector(self) -> bool:
-        """Eyes or ears of another model, which is the one that is spoken of."""
-        return self.architecture == "clip" or self.text("general.type") in ("mmproj", "adapter")
+        """Whether the file is a projector (vision or audio encoder) of another model."""
+        return self.architecture == "clip" or self.get_text("general.type") in ("mmproj", "adapter")
 
 
-def read_gguf(file: Readable) -> GgufHeader:
-    """The header of one file; `BadHeader` for anything that is none, cut off, or larger than any real one."""
-    cursor = Cursor(file)
-    if cursor.take(4) != MAGIC:
-        raise BadHeader(f"{file.path} is no GGUF file.", hint="Check where it comes from.")
-    version = cursor.number("I")
+def read_gguf(file: ReadableFile) -> GgufHeader:
+    """Read the header of one file; `BadHeader` for anything that is none, cut off, or larger than any real one."""
+    cursor = HeaderCursor(file)
+    if cursor.read(4) != MAGIC:
+        raise BadHeader(f"{file.path} is not a GGUF file.", hint="Check where it comes from.")
+    version = cursor.read_number("I")
     if version not in VERSIONS:
         raise BadHeader(f"{file.path} has version {version} of GGUF; 2 and 3 (little-endian) are understood.")
-    tensor_count, entry_count = cursor.length(), cursor.length()
+    tensor_count, entry_count = cursor.read_length(), cursor.read_length()
     if tensor_count > TENSORS_MAX or entry_count > ENTRIES_MAX:
         raise BadHeader(f"{file.path} claims to have {tensor_count} tensors and {entry_count} entries.")
-    entries: dict[str, Value] = {}
+    entries: dict[str, GgufValue] = {}
     for _ in range(entry_count):
-        key = _name(cursor, file)
+        key = _read_name(cursor, file)
         kept_bytes = TEMPLATE_BYTES_MAX if key.startswith(_TEMPLATE) else KEPT_TEXT_BYTES
-        entries[key] = _value(cursor, file, cursor.number("I"), kept_bytes)
-    tensors = [_tensor(cursor, file) for _ in range(tensor_count)]
-    return _summed(file, cursor.offset, version, entries, tensors)
+        entries[key] = _read_value(cursor, file, cursor.read_number("I"), kept_bytes)
+    tensors = [_read_tensor(cursor, file) for _ in range(tensor_count)]
+    return _make_header(file, cursor.offset, version, entries, tensors)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
+    """Holds the type, number of elements and offset of one tensor."""
+
     type: TensorType | None
     elements: int
     offset: int
 
 
-def _summed(
-    file: Readable, header_end: int, version: int, entries: Mapping[str, Value], tensors: Sequence[_Tensor]
+def _make_header(
+    file: ReadableFile, header_end: int, version: int, entries: Mapping[str, GgufValue], tensors: Sequence[_Tensor]
 ) -> GgufHeader:
     types: Counter[str] = Counter()
     is_known, last = True, 0
@@ -135,12 +143,12 @@ def _summed(
         if tensor.type is None:
             is_known = False
             continue
-        size = tensor.type.bytes_of(tensor.elements)
+        size = tensor.type.compute_bytes(tensor.elements)
         types[tensor.type.name] += size
         last = max(last, tensor.offset + size)
-    alignment = sane(entries.get("general.alignment"), 65_536) or 32
+    alignment = parse_count(entries.get("general.alignment"), 65_536) or 32
     begin = -(-header_end // alignment) * alignment if tensors else header_end
-    # Tensors that lie over one another would be more than the file has.
+    # Overlapping tensors would be more than the file has.
     check_end(file, begin + max(last, types.total()))
     return GgufHeader(
         path=file.path,
@@ -152,30 +160,30 @@ def _summed(
     )
 
 
-def _name(cursor: Cursor, file: Readable) -> str:
-    length = cursor.length()
+def _read_name(cursor: HeaderCursor, file: ReadableFile) -> str:
+    length = cursor.read_length()
     if length > NAME_BYTES_MAX:
         raise BadHeader(f"{file.path} has a name of {length} bytes in its header.")
-    return cursor.take(length).decode("utf-8", "replace")
+    return cursor.read(length).decode("utf-8", "replace")
 
 
-def _value(cursor: Cursor, file: Readable, kind: int, kept_bytes: int) -> Value:
+def _read_value(cursor: HeaderCursor, file: ReadableFile, kind: int, kept_bytes: int) -> GgufValue:
     if kind in _SCALARS:
-        value: Value = struct.unpack(f"<{_SCALARS[kind]}", cursor.take(struct.calcsize(f"<{_SCALARS[kind]}")))[0]
+        value: GgufValue = struct.unpack(f"<{_SCALARS[kind]}", cursor.read(struct.calcsize(f"<{_SCALARS[kind]}")))[0]
         return value
     if kind == _STRING:
-        length = cursor.length()
+        length = cursor.read_length()
         if length <= kept_bytes:
-            return cursor.take(length).decode("utf-8", "replace")
+            return cursor.read(length).decode("utf-8", "replace")
         cursor.skip(length)
         return None
     if kind == _ARRAY:
-        return _array(cursor, file, depth=1)
+        return _read_array(cursor, file, depth=1)
     raise BadHeader(f"{file.path} has an entry of the unknown type {kind} in its header.")
 
 
-def _array(cursor: Cursor, file: Readable, depth: int) -> Value:
-    kind, length = cursor.number("I"), cursor.length()
+def _read_array(cursor: HeaderCursor, file: ReadableFile, depth: int) -> GgufValue:
+    kind, length = cursor.read_number("I"), cursor.read_length()
     if length > LIST_LENGTH_MAX:
         raise BadHeader(f"{file.path} has a list of {length} values in its header.")
     if kind in _SCALARS:
@@ -183,117 +191,118 @@ def _array(cursor: Cursor, file: Readable, depth: int) -> Value:
         if length > KEPT_LIST_LENGTH:
             cursor.skip(length * struct.calcsize(form))
             return None
-        return tuple(value for (value,) in struct.iter_unpack(form, cursor.take(length * struct.calcsize(form))))
+        return tuple(value for (value,) in struct.iter_unpack(form, cursor.read(length * struct.calcsize(form))))
     if kind == _STRING:
         cursor.skip_texts(length)
         return None
     if kind == _ARRAY and depth < NESTING_MAX:
         for _ in range(length):
-            _array(cursor, file, depth + 1)
+            _read_array(cursor, file, depth + 1)
         return None
     raise BadHeader(f"{file.path} has a list of the unknown type {kind} in its header.")
 
 
-def _tensor(cursor: Cursor, file: Readable) -> _Tensor:
-    _name(cursor, file)
-    dimensions = cursor.number("I")
+def _read_tensor(cursor: HeaderCursor, file: ReadableFile) -> _Tensor:
+    _read_name(cursor, file)
+    dimensions = cursor.read_number("I")
     if dimensions > DIMENSIONS_MAX:
         raise BadHeader(f"{file.path} has a tensor with {dimensions} dimensions.")
-    elements = prod(cursor.length() for _ in range(dimensions))
-    kind, offset = cursor.number("I"), cursor.length()
-    if sane(elements, 2**63) is None or sane(offset, 2**63) is None:
+    elements = prod(cursor.read_length() for _ in range(dimensions))
+    kind, offset = cursor.read_number("I"), cursor.read_length()
+    if parse_count(elements, 2**63) is None or parse_count(offset, 2**63) is None:
         raise BadHeader(f"{file.path} has a tensor of {elements} numbers.")
     return _Tensor(TENSOR_TYPES.get(kind), elements, offset)
 
 
-def gguf_facts(headers: Sequence[GgufHeader], entry: str = "") -> ModelFacts:
-    """What one model is, made of one file, of several shards, or of a file and its projector.
+def make_gguf_facts(headers: Sequence[GgufHeader], entry: str = "") -> ModelFacts:
+    """Return the facts of one model, made of one file, of several shards, or of a file and its projector.
 
     The first shard has all entries and each shard its own tensors. A projector adds its weights and nothing else, and
     files of other models add nothing. `entry` is the path of the file that the engine is given.
     """
-    main = _main(headers, entry)
+    main = _find_main(headers, entry)
     shards = [header for header in headers if header is main or _is_shard_of(main, header)]
     counted = shards + [header for header in headers if header.is_projector and header is not main]
     weights = [header.weights_bytes for header in counted]
     family = main.architecture
-    layers = main.count(f"{family}.block_count")
-    heads = _first(main.entries.get(f"{family}.attention.head_count"))
+    layers = main.get_count(f"{family}.block_count")
+    heads = _find_most(main.entries.get(f"{family}.attention.head_count"))
     kv_heads = main.entries.get(f"{family}.attention.head_count_kv")
     types: Counter[str] = Counter()
     for shard in shards:
         types.update(shard.types)
-    file_type = main.count("general.file_type")
+    file_type = main.get_count("general.file_type")
     return ModelFacts(
         format="gguf",
         architecture=family,
         parameters=sum(shard.parameters for shard in shards),
-        quantisation=FILE_TYPES.get(-1 if file_type is None else file_type) or _commonest(types),
+        quantisation=FILE_TYPES.get(-1 if file_type is None else file_type) or _find_commonest(types),
         layers=layers,
-        context_length=main.count(f"{family}.context_length"),
-        embedding_length=main.count(f"{family}.embedding_length"),
+        context_length=main.get_count(f"{family}.context_length"),
+        embedding_length=main.get_count(f"{family}.embedding_length"),
         heads=heads,
-        kv_heads=heads if kv_heads is None else _first(kv_heads),
-        kv_bytes_per_token=_kv_bytes_per_token(main),
+        kv_heads=heads if kv_heads is None else _find_most(kv_heads),
+        kv_bytes_per_token=_compute_kv_bytes_per_token(main),
         weights_bytes=None if None in weights else sum(size or 0 for size in weights),
         has_chat_template=_TEMPLATE in main.entries,
-        takes_tools=_takes_tools(main),
+        takes_tools=_detect_tools(main),
     )
 
 
-def _takes_tools(main: GgufHeader) -> bool | None:
-    """Whether a template of the file has a place for tools. Without any, llama.cpp takes one that has none."""
+def _detect_tools(main: GgufHeader) -> bool | None:
+    """Return whether a template of the file has a place for tools. Without any, llama.cpp uses one that has none."""
     templates = [value for key, value in main.entries.items() if key == _TEMPLATE or key.startswith(f"{_TEMPLATE}.")]
-    return takes_tools([value if isinstance(value, str) else None for value in templates])
+    return detect_tools([value if isinstance(value, str) else None for value in templates])
 
 
-def _main(headers: Sequence[GgufHeader], entry: str) -> GgufHeader:
-    speaking = [header for header in headers if header.architecture and not header.is_projector]
+def _find_main(headers: Sequence[GgufHeader], entry: str) -> GgufHeader:
+    candidates = [header for header in headers if header.architecture and not header.is_projector]
     chosen = [header for header in headers if header.path == entry]
-    return next(iter([*chosen, *speaking]), headers[0])
+    return next(iter([*chosen, *candidates]), headers[0])
 
 
 def _is_shard_of(main: GgufHeader, other: GgufHeader) -> bool:
-    """The later shards of a model name no architecture of their own, or the same one."""
-    count = main.count("split.count") or 0
-    return count > 1 and other.count("split.count") == count and other.architecture in ("", main.architecture)
+    """Whether a file is a later shard of a model: it names no architecture of its own, or the same one."""
+    count = main.get_count("split.count") or 0
+    return count > 1 and other.get_count("split.count") == count and other.architecture in ("", main.architecture)
 
 
-def _kv_bytes_per_token(main: GgufHeader) -> int | None:
-    """Keys and values of one token over all layers. Windows that some models slide make it less: this is the most."""
+def _compute_kv_bytes_per_token(main: GgufHeader) -> int | None:
+    """Return the bytes of keys and values of one token over all layers. Sliding windows make it less: this is the
+    maximum."""
     family = main.architecture
-    layers, heads = main.count(f"{family}.block_count"), main.entries.get(f"{family}.attention.head_count")
+    layers, heads = main.get_count(f"{family}.block_count"), main.entries.get(f"{family}.attention.head_count")
     if main.entries.get(f"{family}.attention.causal") is False:
-        return 0  # reads a text at once and keeps nothing
-    most_heads = _first(heads)
+        return 0  # an encoder, which keeps no keys and values
+    most_heads = _find_most(heads)
     if layers is None or most_heads is None:
         return None
     given = main.entries.get(f"{family}.attention.head_count_kv")
-    by_layer = _per_layer(heads if given is None else given, layers)
-    width = main.count(f"{family}.embedding_length")
+    by_layer = _sum_over_layers(heads if given is None else given, layers)
+    width = main.get_count(f"{family}.embedding_length")
     usual = width // most_heads if width is not None and most_heads else None
-    key, value = main.count(f"{family}.attention.key_length"), main.count(f"{family}.attention.value_length")
+    key, value = main.get_count(f"{family}.attention.key_length"), main.get_count(f"{family}.attention.value_length")
     key, value = usual if key is None else key, usual if value is None else value
     if by_layer is None or key is None or value is None:
         return None
-    return sane(by_layer * (key + value) * _KV_ELEMENT_BYTES)
+    return parse_count(by_layer * (key + value) * _KV_ELEMENT_BYTES)
 
 
-def _per_layer(heads: Value, layers: int) -> int | None:
-    """Heads summed over the layers: one number for all of them, or one each."""
+def _sum_over_layers(heads: GgufValue, layers: int) -> int | None:
+    """Sum the heads over the layers: one number for all of them, or one each."""
     if isinstance(heads, tuple):
-        counts = [sane(count) for count in heads[:layers]]
+        counts = [parse_count(count) for count in heads[:layers]]
         return None if None in counts or len(counts) < layers else sum(count or 0 for count in counts)
-    count = sane(heads)
+    count = parse_count(heads)
     return None if count is None else count * layers
 
 
-def _first(heads: Value) -> int | None:
-    """The most heads of any layer."""
+def _find_most(heads: GgufValue) -> int | None:
+    """Return the largest number of heads of any layer."""
     if isinstance(heads, tuple):
-        return max((count for count in map(sane, heads) if count is not None), default=None)
-    return sane(heads)
+        return max((count for count in map(parse_count, heads) if count is not None), default=None)
+    return parse_count(heads)
 
 
-def _commonest(types: Counter[str]) -> str:
+def _find_commonest(types: Counter[str]) -> str:
     return max(types, key=lambda name: (types[name], name), default="")

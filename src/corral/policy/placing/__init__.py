@@ -1,4 +1,4 @@
-"""Where a model goes, what makes room for it, and how many of it there are: decisions without a database.
+"""Decides where a model goes, what makes room for it, and how many replicas there are, without a database.
 
     Fleet  ──>  place  ──none fits──>  make_room  ──>  a node, an index, threads, victims; or every node's reason
     (index)     filters, then seconds  cheapest victims

@@ -1,12 +1,12 @@
-"""May this node take one more replica? The questions in order; the first *no* is a sentence with the numbers.
+"""Filters nodes for one more replica, in a fixed order; the first refusal is a sentence with the numbers.
 
-    excluded, not_schedulable, agent, selector, capability     who may be asked at all
-    slot, spread                                               how many of this model it may have
-    vram, ram                                                  what ending other models could mend
+    excluded, not_schedulable, agent, selector, capability     which nodes are eligible at all
+    slot, spread                                               how many replicas of this model a node may have
+    vram, ram                                                  what an eviction of other models could mend
     disk                                                       what it could not
 
-Unknown needs exclude nobody. Unknown RAM and disk exclude nobody either, because every machine has them; unknown VRAM
-is no VRAM. Processor threads exclude nobody: a loaded model uses none of them until it is asked something.
+Unknown needs exclude nobody. Unknown RAM and disk exclude nobody either, because every machine has them; unknown
+VRAM is no VRAM. CPU threads exclude nobody: a loaded model uses none of them until it gets a request.
 """
 
 from __future__ import annotations
@@ -20,15 +20,34 @@ from typing import NamedTuple
 from corral.domain.model import Need, StoredFile
 from corral.domain.node import NodeId, NodeType
 from corral.domain.replica import ReplicaState
-from corral.policy.catalog import capability_of
-from corral.policy.placing.demand import Demand
-from corral.policy.placing.fit import disk_need
-from corral.policy.placing.fleet import Fleet, Room
-from corral.policy.placing.sizes import in_words, side_by_side
-from corral.policy.status import is_schedulable, reason_of
+from corral.policy.catalog import find_capability
+from corral.policy.placing.fleet import NodeRoom, PlacementDemand, PlacementFleet, compute_disk_need
+from corral.policy.status import describe_status, is_schedulable
+
+_GIB = 1024**3
+_MIB = 1024**2
+_DIGITS_MAX = 6
 
 
-class Filter(StrEnum):
+def format_size(size_bytes: int, digits: int = 1) -> str:
+    """Format a size as `5.2 GiB`; below a tenth of one, `37.5 MiB`."""
+    if size_bytes and size_bytes < _GIB / 10:
+        return f"{size_bytes / _MIB:.{digits}f} MiB"
+    return f"{size_bytes / _GIB:.{digits}f} GiB"
+
+
+def format_size_pair(one: int, other: int) -> tuple[str, str]:
+    """Format two sizes so that different ones never read the same."""
+    for digits in range(1, _DIGITS_MAX):
+        texts = format_size(one, digits), format_size(other, digits)
+        if texts[0] != texts[1] or one == other:
+            return texts
+    return f"{one:,} bytes", f"{other:,} bytes"
+
+
+class PlacementFilter(StrEnum):
+    """Names the filters that decide whether a node may take a replica, in their order."""
+
     EXCLUDED = "excluded"
     NOT_SCHEDULABLE = "not_schedulable"
     AGENT = "agent"
@@ -41,54 +60,54 @@ class Filter(StrEnum):
     DISK = "disk"
 
 
-class Refusal(NamedTuple):
-    """Why a node does not get it."""
+class NodeRefusal(NamedTuple):
+    """Says which filter refused a node, in a sentence."""
 
     node_id: NodeId
     node: str
-    filter: Filter
+    filter: PlacementFilter
     sentence: str
 
 
 @dataclass(slots=True)
-class Taken:
-    """The indexes of the model on one node, and how many of them take a slot.
+class UsedIndexes:
+    """Holds the replica indexes of a model that are in use on one node, and how many of them take a slot.
 
     An engine that is being stopped keeps its index and takes no slot.
     """
 
     indexes: set[int]
-    standing: int = 0
+    slots_taken: int = 0
 
-    def next_index(self) -> int:
+    def find_next_index(self) -> int:
         index = 0
         while index in self.indexes:
             index += 1
         return index
 
 
-class Ask:
-    """A demand laid over a fleet: what is looked up for every node, gathered once. Lives for one decision."""
+class PlacementContext:
+    """Looks up what filters and scores need about a demand on each node, gathered once for one decision."""
 
-    def __init__(self, fleet: Fleet, demand: Demand) -> None:
+    def __init__(self, fleet: PlacementFleet, demand: PlacementDemand) -> None:
         self.fleet = fleet
         self.demand = demand
         self._needs: dict[NodeId, Need] = {}
-        self._taken: dict[NodeId, Taken] = {}
+        self._used_indexes: dict[NodeId, UsedIndexes] = {}
         for row in fleet.by_model.get(demand.model, ()):
-            taken = self.taken(row.node_id)
+            taken = self.get_used_indexes(row.node_id)
             taken.indexes.add(row.index)
             is_old = bool(demand.run_hash) and row.revision != demand.run_hash
-            taken.standing += row.state is not ReplicaState.UNLOADING and not is_old
-        self.shares_group = _nodes_of_rivals(fleet, demand)
-        self.files = _distinct(demand.files)
+            taken.slots_taken += row.state is not ReplicaState.UNLOADING and not is_old
+        self.shares_group = _list_nodes_of_group(fleet, demand)
+        self.files = _sum_distinct(demand.files)
         self.payload_bytes = None if self.files is None else sum(self.files.values())
-        self._staged: defaultdict[NodeId, int] = defaultdict(int)
+        self._staged_bytes: defaultdict[NodeId, int] = defaultdict(int)
         for sha256, size_bytes in (self.files or {}).items():
             for node_id, present in fleet.copies.get(sha256, {}).items():
-                self._staged[node_id] += min(present, size_bytes)
+                self._staged_bytes[node_id] += min(present, size_bytes)
 
-    def need(self, room: Room) -> Need:
+    def get_need(self, room: NodeRoom) -> Need:
         if isinstance(self.demand.need, Need):
             return self.demand.need
         known = self._needs.get(room.node.id)
@@ -96,36 +115,36 @@ class Ask:
             known = self._needs[room.node.id] = self.demand.need(room.node)
         return known
 
-    def taken(self, node_id: NodeId) -> Taken:
-        found = self._taken.get(node_id)
+    def get_used_indexes(self, node_id: NodeId) -> UsedIndexes:
+        found = self._used_indexes.get(node_id)
         if found is None:
-            found = self._taken[node_id] = Taken(indexes=set())
+            found = self._used_indexes[node_id] = UsedIndexes(indexes=set())
         return found
 
-    def is_taken(self, node_id: NodeId) -> bool:
-        found = self._taken.get(node_id)
-        return found is not None and found.standing > 0
+    def has_replica(self, node_id: NodeId) -> bool:
+        found = self._used_indexes.get(node_id)
+        return found is not None and found.slots_taken > 0
 
-    def payload(self, room: Room) -> int | None:
-        return self.need(room).payload_bytes if self.payload_bytes is None else self.payload_bytes
+    def get_payload(self, room: NodeRoom) -> int | None:
+        return self.get_need(room).payload_bytes if self.payload_bytes is None else self.payload_bytes
 
-    def missing(self, room: Room) -> int | None:
-        """Bytes that the node has yet to fetch; None is unknown."""
+    def count_missing_bytes(self, room: NodeRoom) -> int | None:
+        """Return the bytes that the node has yet to fetch; None is unknown."""
         if self.demand.has_shared_models:
             return 0
-        payload = self.payload(room)
-        return None if payload is None else max(0, payload - self._staged.get(room.node.id, 0))
+        payload = self.get_payload(room)
+        return None if payload is None else max(0, payload - self._staged_bytes.get(room.node.id, 0))
 
-    def has_copy_now(self, room: Room) -> None:
-        """A replica was given to the node: its files will be there for the next one."""
-        self._staged[room.node.id] = self.payload(room) or 0
+    def mark_copied(self, room: NodeRoom) -> None:
+        """Record that a replica was placed on the node: its files will be there for the next one."""
+        self._staged_bytes[room.node.id] = self.get_payload(room) or 0
 
-    def threads(self, room: Room) -> int:
-        """Return how many threads a replica gets there: as many as asked for, or half of the free ones.
+    def compute_threads(self, room: NodeRoom) -> int:
+        """Return how many threads a replica gets there: the requested number, or half of the free ones.
 
-        Never more than are free, except that a replica on the processor always gets one.
+        Never more than are free, except that a replica on the CPU always gets one.
         """
-        need, free = self.need(room), room.threads
+        need, free = self.get_need(room), room.threads
         if free is None:
             return self.demand.threads or max(1, need.threads)
         count = self.demand.threads
@@ -134,137 +153,137 @@ class Ask:
         return max(0 if uses_gpu(room, need) else 1, min(count, free))
 
 
-def uses_gpu(room: Room, need: Need) -> bool:
-    """A need of 0 VRAM is known: it runs on the processor."""
+def uses_gpu(room: NodeRoom, need: Need) -> bool:
+    """Whether a replica uses the GPU. A need of 0 VRAM is known: it runs on the CPU."""
     return room.has_gpu and need.vram_bytes != 0
 
 
-def ram_need(room: Room, need: Need) -> int:
-    """What is asked of the RAM: nothing beside a card of its own; both together where there is one memory."""
+def compute_ram_need(room: NodeRoom, need: Need) -> int:
+    """Return the RAM that a replica needs: none beside a card of its own; both together where memory is unified."""
     if room.is_unified:
         return (need.vram_bytes or 0) + (need.ram_bytes or 0)
     return 0 if uses_gpu(room, need) else need.ram_bytes or 0
 
 
-def check(ask: Ask, room: Room) -> Refusal | None:
-    """The first filter that says no. A disk that does not bind (`is_disk_enforced`) is not asked here."""
+def find_refusal(context: PlacementContext, room: NodeRoom) -> NodeRefusal | None:
+    """Return the refusal of the first filter. A disk that is not enforced (`is_disk_enforced`) is not checked here."""
     for name, question in _QUESTIONS:
-        sentence = question(ask, room)
+        sentence = question(context, room)
         if sentence is not None:
-            return Refusal(room.node.id, room.node.name, name, sentence)
+            return NodeRefusal(room.node.id, room.node.name, name, sentence)
     return None
 
 
-def check_disk(ask: Ask, room: Room) -> str | None:
-    """Only the bytes that are missing are asked of the disk, and a margin for what else it has to hold."""
-    if room.disk is None or ask.demand.has_shared_models:
+def find_disk_refusal(context: PlacementContext, room: NodeRoom) -> str | None:
+    """Return the refusal of the disk: only missing bytes count, and a margin for what else it has to hold."""
+    if room.disk is None or context.demand.has_shared_models:
         return None
-    needed = disk_need(ask.missing(room))
+    needed = compute_disk_need(context.count_missing_bytes(room))
     if max(0, room.disk) >= needed:
         return None
-    free, asked = side_by_side(max(0, room.disk), needed)
-    total = in_words(room.node.hardware.total_disk or 0)
-    return f"{room.node.name} has {free} of its {total} disk free, {asked} are needed."
+    free, required = format_size_pair(max(0, room.disk), needed)
+    total = format_size(room.node.hardware.total_disk or 0)
+    return f"{room.node.name} has {free} of its {total} disk free, {required} are needed."
 
 
-def _excluded(ask: Ask, room: Room) -> str | None:
-    demand, node = ask.demand, room.node
+def _refuse_excluded(context: PlacementContext, room: NodeRoom) -> str | None:
+    demand, node = context.demand, room.node
     if demand.only is not None and node.id not in demand.only:
-        return f"{node.name} was not asked for."
+        return f"{node.name} is not among the requested nodes."
     if node.id in demand.excluded:
         return demand.excluded[node.id] or f"{node.name} is left out."
     return None
 
 
-def _not_schedulable(_ask: Ask, room: Room) -> str | None:
+def _refuse_not_schedulable(_context: PlacementContext, room: NodeRoom) -> str | None:
     if room.is_candidate or is_schedulable(room.node):
         return None
-    reason = reason_of(room.node)
+    reason = describe_status(room.node)
     return f"{room.node.name} takes no work: {reason[:1].lower()}{reason[1:]}."
 
 
-def _agent(_ask: Ask, room: Room) -> str | None:
+def _refuse_agent(_context: PlacementContext, room: NodeRoom) -> str | None:
     if room.is_candidate or room.node.type is not NodeType.AGENT:
         return None
     return f"{room.node.name} is an agent node and runs no engines."
 
 
-def _selector(ask: Ask, room: Room) -> str | None:
-    if not ask.demand.selector:
+def _refuse_selector(context: PlacementContext, room: NodeRoom) -> str | None:
+    if not context.demand.selector:
         return None
     labels = room.node.label_map
-    for key, value in ask.demand.selector.items():
+    for key, value in context.demand.selector.items():
         if labels.get(key) != value:
             has = f"{key}={labels[key]}" if key in labels else f"no label {key}"
-            return f"{room.node.name} has {has}, {key}={value} is asked for."
+            return f"{room.node.name} has {has}, {key}={value} is required."
     return None
 
 
-def _capability(ask: Ask, room: Room) -> str | None:
-    engines = ask.demand.engines
+def _refuse_capability(context: PlacementContext, room: NodeRoom) -> str | None:
+    engines = context.demand.engines
     if engines is None or room.node.id in engines:
         return None
     return (
-        f"{room.node.name} has no build of {ask.demand.backend or 'the backend'}: "
-        f"there is none for {capability_of(room.node.hardware)}."
+        f"{room.node.name} has no build of {context.demand.backend or 'the backend'}: "
+        f"there is none for {find_capability(room.node.hardware)}."
     )
 
 
-def _slot(ask: Ask, room: Room) -> str | None:
+def _refuse_slot(context: PlacementContext, room: NodeRoom) -> str | None:
     slots = room.node.slots
-    standing = ask.taken(room.node.id).standing if ask.is_taken(room.node.id) else 0
-    if standing < slots:
+    replica_count = context.get_used_indexes(room.node.id).slots_taken if context.has_replica(room.node.id) else 0
+    if replica_count < slots:
         return None
-    return f"{room.node.name} has {standing} of {slots} replica slots of {ask.demand.model} in use."
+    return f"{room.node.name} has {replica_count} of {slots} replica slots of {context.demand.model} in use."
 
 
-def _spread(ask: Ask, room: Room) -> str | None:
-    if not ask.demand.spreads or not ask.is_taken(room.node.id):
+def _refuse_spread(context: PlacementContext, room: NodeRoom) -> str | None:
+    if not context.demand.spreads or not context.has_replica(room.node.id):
         return None
-    return f"{room.node.name} has a replica of {ask.demand.model} already, and each node gets one."
+    return f"{room.node.name} has a replica of {context.demand.model} already, and each node gets one."
 
 
-def _vram(ask: Ask, room: Room) -> str | None:
-    needed = ask.need(room).vram_bytes
+def _refuse_vram(context: PlacementContext, room: NodeRoom) -> str | None:
+    needed = context.get_need(room).vram_bytes
     if not needed or (room.vram is not None and room.vram >= needed):
         return None
     if room.vram is None:
-        return f"{room.node.name} reports no VRAM, {in_words(needed)} are needed."
-    free, asked = side_by_side(max(0, room.vram), needed)
-    return f"{room.node.name} has {free} of VRAM free, {asked} are needed."
+        return f"{room.node.name} reports no VRAM, {format_size(needed)} are needed."
+    free, required = format_size_pair(max(0, room.vram), needed)
+    return f"{room.node.name} has {free} of VRAM free, {required} are needed."
 
 
-def _ram(ask: Ask, room: Room) -> str | None:
-    needed = ram_need(room, ask.need(room))
+def _refuse_ram(context: PlacementContext, room: NodeRoom) -> str | None:
+    needed = compute_ram_need(room, context.get_need(room))
     if not needed or room.ram is None or room.ram >= needed:
         return None
-    free, asked = side_by_side(max(0, room.ram), needed)
-    return f"{room.node.name} has {free} of RAM free, {asked} are needed."
+    free, required = format_size_pair(max(0, room.ram), needed)
+    return f"{room.node.name} has {free} of RAM free, {required} are needed."
 
 
-def _disk(ask: Ask, room: Room) -> str | None:
-    return check_disk(ask, room) if ask.demand.is_disk_enforced else None
+def _refuse_disk(context: PlacementContext, room: NodeRoom) -> str | None:
+    return find_disk_refusal(context, room) if context.demand.is_disk_enforced else None
 
 
-_Question = Callable[[Ask, Room], str | None]
-_QUESTIONS: tuple[tuple[Filter, _Question], ...] = (
-    (Filter.EXCLUDED, _excluded),
-    (Filter.NOT_SCHEDULABLE, _not_schedulable),
-    (Filter.AGENT, _agent),
-    (Filter.SELECTOR, _selector),
-    (Filter.CAPABILITY, _capability),
-    (Filter.SLOT, _slot),
-    (Filter.SPREAD, _spread),
-    (Filter.VRAM, _vram),
-    (Filter.RAM, _ram),
-    (Filter.DISK, _disk),
+_Question = Callable[[PlacementContext, NodeRoom], str | None]
+_QUESTIONS: tuple[tuple[PlacementFilter, _Question], ...] = (
+    (PlacementFilter.EXCLUDED, _refuse_excluded),
+    (PlacementFilter.NOT_SCHEDULABLE, _refuse_not_schedulable),
+    (PlacementFilter.AGENT, _refuse_agent),
+    (PlacementFilter.SELECTOR, _refuse_selector),
+    (PlacementFilter.CAPABILITY, _refuse_capability),
+    (PlacementFilter.SLOT, _refuse_slot),
+    (PlacementFilter.SPREAD, _refuse_spread),
+    (PlacementFilter.VRAM, _refuse_vram),
+    (PlacementFilter.RAM, _refuse_ram),
+    (PlacementFilter.DISK, _refuse_disk),
 )
-# What may come free by ending other models.
-MENDABLE = frozenset({Filter.VRAM, Filter.RAM})
+# Refusals that an eviction of other models could mend.
+MENDABLE = frozenset({PlacementFilter.VRAM, PlacementFilter.RAM})
 
 
-def _nodes_of_rivals(fleet: Fleet, demand: Demand) -> frozenset[NodeId]:
-    """Nodes that have another model of one of its groups."""
+def _list_nodes_of_group(fleet: PlacementFleet, demand: PlacementDemand) -> frozenset[NodeId]:
+    """Return the nodes that have another model of one of the demand's groups."""
     own = fleet.models.get(demand.model)
     groups = demand.groups or (own.groups if own is not None else frozenset())
     rivals = {name for group in groups for name in fleet.by_group.get(group, ())} - {demand.model}
@@ -276,6 +295,6 @@ def _nodes_of_rivals(fleet: Fleet, demand: Demand) -> frozenset[NodeId]:
     )
 
 
-def _distinct(files: tuple[StoredFile, ...] | None) -> dict[str, int] | None:
-    """Files of the same content are fetched once."""
+def _sum_distinct(files: tuple[StoredFile, ...] | None) -> dict[str, int] | None:
+    """Sum the sizes by content: files of the same content are fetched once."""
     return None if files is None else {file.sha256: file.size_bytes for file in files}

@@ -1,101 +1,189 @@
-"""The fleet as decisions see it: nodes, replicas, rules and copies of files, read at one moment and indexed once.
+"""The fleet as decisions see it: nodes, replicas, rules and copies of files, read at one moment and indexed once; what
+a placement demands of it, and how much room a node has left.
 
-Building it takes one look at each row; asking it afterwards takes one look at each thing that is asked about. It is a
-value: nothing here changes with time, and what a decision takes of a node is written down by that decision alone.
+Building the index takes one look at each row; a query afterwards takes one look at each item that it is about. The
+fleet is a value: nothing here changes with time, and what a decision takes of a node is recorded by that decision
+alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from corral.domain.model import Need, StoredFile
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.catalog import capability_of
-from corral.policy.labels import matches
-from corral.policy.placing.fit import vram_left
+from corral.policy.budget import parse_stored_budget
+from corral.policy.catalog import find_capability
+from corral.policy.labels import GIB, matches_labels
 from corral.policy.status import is_schedulable
 
 _COMING = (ReplicaState.STAGING, ReplicaState.LOADING)
 
+# A disk needs room beyond the payload: logs, temporary files, the next download.
+DISK_MARGIN_SHARE = 0.05
+DISK_MARGIN_MIN_BYTES = GIB
+# With an unknown payload, this much free space tells a working disk from a full one.
+DISK_UNKNOWN_BYTES = 2 * GIB
+
+
+class EngineAvailability(NamedTuple):
+    """Says whether a node has the engine's build installed, or how many bytes it would download."""
+
+    is_installed: bool
+    fetch_bytes: int | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelView:
-    """What decisions about other models have to know of a model."""
+class PlacementDemand:
+    """Describes the replicas of one model that are to be placed together, and which nodes may get them."""
+
+    model: str
+    # The model's current run hash; replicas with another take no slot. Empty: all of them count.
+    run_hash: str = ""
+    # The need of one replica; a function where it depends on the node.
+    need: Need | Callable[[Node], Need] = field(default_factory=Need)
+    # The contents of the model. None: not known yet, and the need's `payload_bytes` is used.
+    files: tuple[StoredFile, ...] | None = None
+    # The backend's name, for sentences, and who has a build of it. A node that is missing has none; None: not checked.
+    backend: str = ""
+    engines: Mapping[NodeId, EngineAvailability] | None = None
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    # These nodes and no others; an empty set is no node. None: any.
+    only: frozenset[NodeId] | None = None
+    # Nodes that are left out, each with the reason as a sentence.
+    excluded: Mapping[NodeId, str] = field(default_factory=dict)
+    count: int = 1
+    # At most one replica on each node, existing ones included.
+    spreads: bool = False
+    groups: frozenset[str] = frozenset()
+    # How many threads a replica requests. None: half of the free ones.
+    threads: int | None = None
+
+    # Nodes whose worker is restarting this very replica, because its process died: it costs nothing there, and
+    # anywhere else it would be one more.
+    returning: frozenset[NodeId] = frozenset()
+
+    # Read for each decision: an operator's switch counts at once. Off: a full disk is a warning.
+    is_disk_enforced: bool = True
+    # The files are in a folder that nodes share: nothing is copied.
+    has_shared_models: bool = False
+    # The last measured download speed of each node, in bytes per second.
+    bandwidths: Mapping[NodeId, float] = field(default_factory=dict)
+    # How long the model last took to become ready, without fetching files.
+    load_s: float | None = None
+
+
+def compute_vram_left(node: Node, held_bytes: int = 0) -> int | None:
+    """Return what the budget leaves of the reported free VRAM, less the reservations of running loads; below zero,
+    if more is promised than there is. None is unknown.
+
+    A budget is for all that Corral runs there: `held_bytes`, the memory of present replicas, counts against it.
+    """
+    free = node.hardware.available_vram
+    if free is None:
+        return None
+    ceiling = parse_stored_budget(node.budget).compute_ceiling(node.hardware.total_vram) if node.budget else None
+    if ceiling is not None:
+        free = min(free, ceiling - held_bytes)
+    return free - node.reserved_vram
+
+
+def compute_free_vram(node: Node) -> int | None:
+    """Return the free VRAM from the node alone, never below zero."""
+    left = compute_vram_left(node)
+    return None if left is None else max(0, left)
+
+
+def compute_disk_need(payload_bytes: int | None, staged_bytes: int = 0) -> int:
+    """Return the free space that a payload needs on a node that has `staged_bytes` of it already."""
+    if payload_bytes is None:
+        return DISK_UNKNOWN_BYTES
+    missing = max(0, payload_bytes - staged_bytes)
+    if missing == 0:
+        return 0
+    return missing + max(int(missing * DISK_MARGIN_SHARE), DISK_MARGIN_MIN_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTraits:
+    """Holds what placing other models has to know about a model: run hash, groups and pin."""
 
     name: str
-    # The present one; empty: every replica of it counts as current.
+    # The current run hash; empty: every replica of the model counts as current.
     run_hash: str = ""
     groups: frozenset[str] = frozenset()
     is_pinned: bool = False
 
 
-class Copy(NamedTuple):
-    """So many bytes of a content lie on a node's disk."""
+class FileCopy(NamedTuple):
+    """Says how many bytes of a content lie on a node's disk."""
 
     node_id: NodeId
     sha256: str
     size_bytes: int
 
 
-class Room(NamedTuple):
-    """What a node has left. None is unknown. Below zero: more is promised than there is, and that much is missing."""
+class NodeRoom(NamedTuple):
+    """Says what a node has left. None is unknown; below zero, more is promised than there is."""
 
     node: Node
     is_candidate: bool
-    # Under the budget, less what running loads have reserved.
+    # The VRAM under the budget, less the reservations of running loads.
     vram: int | None
     ram: int | None
-    # Beyond what was handed out.
+    # The threads that are not allotted.
     threads: int | None
     disk: int | None
     has_gpu: bool
-    # One memory for the processor and the card.
+    # Unified memory of CPU and GPU.
     is_unified: bool
     in_flight: int
-    # Loads in progress, and models that sit here.
+    # Loads in progress, and loaded models.
     loads: int
     loaded: int
 
 
-class Matching(NamedTuple):
-    """The candidates of one selector."""
+class SelectorMatch(NamedTuple):
+    """Holds the candidate nodes of one selector, and their slots."""
 
-    rooms: tuple[Room, ...]
+    rooms: tuple[NodeRoom, ...]
     ids: frozenset[NodeId]
-    # Of any one model, all taken together.
+    # Slots of any one model, all nodes together.
     slots: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """Build it with `Fleet.of`. `rooms` are in the order of names, so that equal fleets give equal decisions."""
+class PlacementFleet:
+    """Indexes nodes, replicas, rules and file copies for placement. Build it with `PlacementFleet.build`."""
 
-    rooms: Mapping[NodeId, Room]
+    rooms: Mapping[NodeId, NodeRoom]
     by_node: Mapping[NodeId, Sequence[Replica]]
-    # The same rows again, and so not shown twice.
+    # The same rows again, and so not part of the repr.
     by_model: Mapping[str, Sequence[Replica]] = field(repr=False)
-    models: Mapping[str, ModelView]
+    models: Mapping[str, ModelTraits]
     by_group: Mapping[str, Sequence[str]]
     rules: Mapping[str, Rule]
     # content -> node -> bytes
     copies: Mapping[str, Mapping[NodeId, int]]
-    # Selectors that were asked for: rules share them, and a pass over a thousand models asks for few.
-    _matching: dict[tuple[tuple[str, str], ...], Matching] = field(default_factory=dict, repr=False)
+    # Selectors that were queried: rules share them, and a pass over a thousand models has few.
+    _matching: dict[tuple[tuple[str, str], ...], SelectorMatch] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(
+    def build(
         cls,
         nodes: Iterable[Node],
         replicas: Iterable[Replica] = (),
         *,
-        models: Iterable[ModelView] = (),
+        models: Iterable[ModelTraits] = (),
         rules: Iterable[Rule] = (),
-        copies: Iterable[Copy] = (),
-    ) -> Fleet:
-        """`copies` need only be those of the files that are asked about."""
+        copies: Iterable[FileCopy] = (),
+    ) -> PlacementFleet:
+        """Build the fleet. `copies` need only be those of the files in question."""
         by_node: defaultdict[NodeId, list[Replica]] = defaultdict(list)
         by_model: defaultdict[str, list[Replica]] = defaultdict(list)
         for replica in replicas:
@@ -111,7 +199,7 @@ class Fleet:
                 by_group[group].append(model.name)
         ordered = sorted(nodes, key=lambda node: (node.name, node.id))
         return cls(
-            rooms={node.id: _room(node, by_node.get(node.id, ())) for node in ordered},
+            rooms={node.id: _make_room(node, by_node.get(node.id, ())) for node in ordered},
             by_node=dict(by_node),
             by_model=dict(by_model),
             models=by_name,
@@ -120,50 +208,51 @@ class Fleet:
             copies=dict(by_content),
         )
 
-    def candidates(self, selector: Mapping[str, str]) -> tuple[Room, ...]:
-        """The nodes that may be given work and match: healthy, able to run engines, with every label."""
-        return self.matching(selector).rooms
+    def list_candidates(self, selector: Mapping[str, str]) -> tuple[NodeRoom, ...]:
+        """Return the nodes that may be given work and match: healthy, able to run engines, with every label."""
+        return self.match_selector(selector).rooms
 
-    def matching(self, selector: Mapping[str, str]) -> Matching:
+    def match_selector(self, selector: Mapping[str, str]) -> SelectorMatch:
         key = tuple(sorted(selector.items()))
         found = self._matching.get(key)
         if found is None:
             rooms = tuple(
                 room
                 for room in self.rooms.values()
-                if room.is_candidate and (not selector or matches(selector, room.node.label_map))
+                if room.is_candidate and (not selector or matches_labels(selector, room.node.label_map))
             )
             ids = frozenset(room.node.id for room in rooms)
-            found = self._matching[key] = Matching(rooms, ids, sum(room.node.slots for room in rooms))
+            found = self._matching[key] = SelectorMatch(rooms, ids, sum(room.node.slots for room in rooms))
         return found
 
-    def capabilities(self) -> frozenset[str]:
-        """What the fleet can run now. A node that may get no work advertises nothing."""
-        return frozenset(capability_of(room.node.hardware) for room in self.candidates({}))
+    def list_capabilities(self) -> frozenset[str]:
+        """Return what the fleet can run now. A node that may get no work advertises nothing."""
+        return frozenset(find_capability(room.node.hardware) for room in self.list_candidates({}))
 
     def is_current(self, replica: Replica) -> bool:
-        """Whether it was loaded as the model is now; a model that nobody told about has only current ones."""
+        """Whether the replica was loaded as its model is now; a model without traits has only current ones."""
         model = self.models.get(replica.model)
         return model is None or not model.run_hash or replica.revision == model.run_hash
 
-    def standing(self, model: str) -> list[Replica]:
-        """The current replicas that take a slot: loaded, or on the way."""
+    def list_standing(self, model: str) -> list[Replica]:
+        """Return the current replicas that take a slot: loaded or loading."""
         rows = self.by_model.get(model, ())
         return [row for row in rows if row.state is not ReplicaState.UNLOADING and self.is_current(row)]
 
-    def capacity(self, model: str, selector: Mapping[str, str]) -> int:
-        """How many more replicas of the model the candidates have slots for."""
-        found = self.matching(selector)
-        taken = Counter(row.node_id for row in self.standing(model) if row.node_id in found.ids)
-        # A node that had more slots once may hold more than it has now: that takes none from the others.
+    def compute_capacity(self, model: str, selector: Mapping[str, str]) -> int:
+        """Return how many more replicas of the model the candidates have slots for."""
+        found = self.match_selector(selector)
+        taken = Counter(row.node_id for row in self.list_standing(model) if row.node_id in found.ids)
+        # A node that had more slots earlier may hold more than it has now: that takes none from the others.
         return found.slots - sum(min(count, self.rooms[node_id].node.slots) for node_id, count in taken.items())
 
-    def takes(self, replica: Replica) -> tuple[int, int]:
-        """VRAM and RAM that go free when it ends: what was seen, or set aside. Unknown is 0: nobody counts on it."""
+    def compute_freed_memory(self, replica: Replica) -> tuple[int, int]:
+        """Return VRAM and RAM that an end of the replica frees: measured or reserved. Unknown is 0: nothing relies
+        on it."""
         return replica.vram_bytes or 0, replica.ram_bytes or 0
 
 
-def _room(node: Node, replicas: Sequence[Replica]) -> Room:
+def _make_room(node: Node, replicas: Sequence[Replica]) -> NodeRoom:
     hardware = node.hardware
     in_flight = loads = loaded = 0
     for replica in replicas:
@@ -178,10 +267,10 @@ def _room(node: Node, replicas: Sequence[Replica]) -> Room:
         ram -= node.reserved_ram + (node.reserved_vram if is_unified else 0)
     # A disk of 0 bytes is no reading of a disk: its size is unknown.
     disk = hardware.available_disk if hardware.total_disk else None
-    return Room(
+    return NodeRoom(
         node=node,
         is_candidate=node.type is NodeType.BACKEND and is_schedulable(node),
-        vram=_vram(node, replicas),
+        vram=_compute_vram(node, replicas),
         ram=ram,
         threads=None if hardware.cpu_threads is None else hardware.cpu_threads - node.held_threads,
         disk=None if disk is None else disk - node.reserved_disk,
@@ -193,8 +282,8 @@ def _room(node: Node, replicas: Sequence[Replica]) -> Room:
     )
 
 
-def _vram(node: Node, replicas: Sequence[Replica]) -> int | None:
-    """Loads in progress count by what they have reserved, not by their rows."""
+def _compute_vram(node: Node, replicas: Sequence[Replica]) -> int | None:
+    """Return the VRAM of replicas. Loads in progress count by their reservations, not by their rows."""
     if not node.budget:
-        return vram_left(node)
-    return vram_left(node, sum(row.vram_bytes or 0 for row in replicas if row.state not in _COMING))
+        return compute_vram_left(node)
+    return compute_vram_left(node, sum(row.vram_bytes or 0 for row in replicas if row.state not in _COMING))

@@ -1,12 +1,12 @@
-"""Which variant of a gallery's model suits the machines that would run it.
+"""Chooses the variant of a gallery's model that suits the machines which would run it.
 
     candidates   the variants of an entry, and the entry itself (the base)
     filter       a machine has a build of its backend, and memory for it; the base is never left out
-    rank         a machine with a card before one without, the engine that its hardware likes best, what makes serving
-                 faster, the larger size; a size that nobody knows ranks below the base
+    rank         a machine with a card before one without, the preferred engine of its hardware, features that make
+                 serving faster, the larger size; an unknown size ranks below the base
 
-The machines are the nodes that may be given the model, not the frontend that is asked. They differ; the best pair of a
-machine and a variant decides, because the placement will find that machine.
+The machines are the nodes that may be given the model, not the frontend that answers. They differ; the best pair of
+a machine and a variant decides, because the placement will find that machine.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from difflib import get_close_matches
 
 from corral.domain.errors import NotFound
 from corral.domain.node import Node
-from corral.policy.budget import budget_or_no_cap
-from corral.policy.catalog import capability_of
-from corral.policy.placing.sizes import in_words
+from corral.policy.budget import parse_stored_budget
+from corral.policy.catalog import find_capability
+from corral.policy.placing.filters import format_size
 
-# What hardware likes best, by the first word of a capability.
+# Preferred backends by the first word of a capability.
 _CARD = ("vllm", "sglang", "llama-cpp")
 _ENGINES = {
     "nvidia": _CARD,
@@ -36,8 +36,8 @@ FEATURES = ("dflash", "mtp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """`memory_bytes`: what a replica takes, of a card or of the RAM; None is unknown."""
+class ModelVariant:
+    """Describes one variant of a gallery model: backend, memory and tags. `memory_bytes` None is unknown."""
 
     model: str
     backend: str
@@ -47,12 +47,12 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """A node that may be given the model. `backends`: those that it has a build for; None: not asked."""
+class CandidateMachine:
+    """Describes a node that may be given the model: memory, card, and the backends that it has builds for."""
 
     node: str
     capability: str
-    # Of the card if there is one of its own, else of the machine; None is unknown and excludes nothing.
+    # Memory of the card if there is one of its own, else of the machine; None is unknown and excludes nothing.
     memory_bytes: int | None
     has_card: bool
     backends: frozenset[str] | None = None
@@ -61,19 +61,20 @@ class Machine:
     ram_bytes: int | None = None
 
     @classmethod
-    def of(
+    def from_node(
         cls,
         node: Node,
         backends: frozenset[str] | None = None,
         processor_backends: frozenset[str] = frozenset(),
-    ) -> Machine:
-        """The budget of the node caps its card; what runs there now does not count, because it may make room."""
+    ) -> CandidateMachine:
+        """Return the node as a machine. Its budget caps its card; running replicas do not count, because they may
+        make room."""
         hardware = node.hardware
-        ceiling = budget_or_no_cap(node.budget).ceiling(hardware.total_vram)
+        ceiling = parse_stored_budget(node.budget).compute_ceiling(hardware.total_vram)
         card_bytes = hardware.total_vram if ceiling is None else ceiling
         return cls(
             node=node.name,
-            capability=capability_of(hardware),
+            capability=find_capability(hardware),
             memory_bytes=card_bytes if hardware.total_vram else hardware.total_ram,
             has_card=bool(hardware.total_vram) and not hardware.unified_memory,
             backends=backends,
@@ -81,14 +82,16 @@ class Machine:
             ram_bytes=hardware.total_ram,
         )
 
-    def memory_for(self, backend: str) -> int | None:
+    def get_memory(self, backend: str) -> int | None:
         """Return the memory in which this backend keeps its models here; None is unknown."""
         return self.ram_bytes if backend in self.processor_backends else self.memory_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    variant: Variant
+class VariantVerdict:
+    """Says on which machines a variant fits, in a sentence."""
+
+    variant: ModelVariant
     fits_on: tuple[str, ...]
     sentence: str
 
@@ -98,21 +101,24 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    variant: Variant
+class VariantChoice:
+    """Holds the chosen variant of a gallery model, the verdict on each variant, and warnings."""
+
+    variant: ModelVariant
     # All candidates, in the order of the gallery, the base first.
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[VariantVerdict, ...]
     warnings: tuple[str, ...] = ()
     is_pinned: bool = False
 
 
 def choose_variant(
-    variants: Sequence[Variant], machines: Iterable[Machine], *, requested: str = "", pinned: str = ""
-) -> Chosen:
-    """One of `variants`, of which exactly one is the base.
+    variants: Sequence[ModelVariant], machines: Iterable[CandidateMachine], *, requested: str = "", pinned: str = ""
+) -> VariantChoice:
+    """Choose one of `variants`, of which exactly one is the base.
 
-    `requested` must exist: a wish that cannot be met is an error. `pinned` was recorded by an earlier installation; one
-    that has vanished from the gallery is dropped with a warning, because the model has to stay installable.
+    `requested` must exist: a request that cannot be met is an error. `pinned` was recorded by an earlier
+    installation; one that has vanished from the gallery is dropped with a warning, because the model has to stay
+    installable.
     """
     ordered = sorted(variants, key=lambda variant: not variant.is_base)
     known = {variant.model: variant for variant in ordered}
@@ -121,25 +127,30 @@ def choose_variant(
     warnings: list[str] = []
     if requested:
         if requested not in known:
-            raise _unknown(requested, known)
-        return _taken(known[requested], verdicts, warnings, is_pinned=True)
+            raise _make_unknown_error(requested, known)
+        return _make_choice(known[requested], verdicts, warnings, is_pinned=True)
     if pinned in known:
-        return _taken(known[pinned], verdicts, warnings, is_pinned=True)
+        return _make_choice(known[pinned], verdicts, warnings, is_pinned=True)
     if pinned:
-        warnings.append(f"The variant {pinned} that was chosen before is no longer in the gallery; another is taken.")
-    best = max(verdicts, key=lambda verdict: _best_rank(verdict.variant, targets))
-    return _taken(best.variant, verdicts, warnings, is_pinned=False)
+        warnings.append(
+            f"The variant {pinned} that was chosen before is no longer in the gallery; Corral chose another one."
+        )
+    best = max(verdicts, key=lambda verdict: _find_best_rank(verdict.variant, targets))
+    return _make_choice(best.variant, verdicts, warnings, is_pinned=False)
 
 
-def _taken(variant: Variant, verdicts: Sequence[Verdict], warnings: list[str], *, is_pinned: bool) -> Chosen:
-    """What does not fit is taken when somebody wants it or nothing else is there, but not in silence."""
+def _make_choice(
+    variant: ModelVariant, verdicts: Sequence[VariantVerdict], warnings: list[str], *, is_pinned: bool
+) -> VariantChoice:
+    """Return the choice. A variant that does not fit is taken on request or without an alternative, but with a
+    warning."""
     verdict = next(one for one in verdicts if one.variant is variant)
     if not verdict.fits:
         warnings.append(verdict.sentence)
-    return Chosen(variant=variant, verdicts=tuple(verdicts), warnings=tuple(warnings), is_pinned=is_pinned)
+    return VariantChoice(variant=variant, verdicts=tuple(verdicts), warnings=tuple(warnings), is_pinned=is_pinned)
 
 
-def _unknown(requested: str, known: Iterable[str]) -> NotFound:
+def _make_unknown_error(requested: str, known: Iterable[str]) -> NotFound:
     near = get_close_matches(requested[:200], list(known), n=1, cutoff=0.5)
     return NotFound(
         f"There is no variant {requested[:200]!r}.",
@@ -148,31 +159,32 @@ def _unknown(requested: str, known: Iterable[str]) -> NotFound:
     )
 
 
-def _judge(variant: Variant, machines: Sequence[Machine]) -> Verdict:
+def _judge(variant: ModelVariant, machines: Sequence[CandidateMachine]) -> VariantVerdict:
     if not machines:
-        return Verdict(variant=variant, fits_on=(), sentence=f"There is no node for {variant.model}.")
+        return VariantVerdict(variant=variant, fits_on=(), sentence=f"There is no node for {variant.model}.")
     able = [machine for machine in machines if _has_build(machine, variant)]
     if not able:
-        return Verdict(variant=variant, fits_on=(), sentence=f"No node has a build of {variant.backend}.")
+        return VariantVerdict(variant=variant, fits_on=(), sentence=f"No node has a build of {variant.backend}.")
     fitting = tuple(machine.node for machine in able if _has_memory(machine, variant))
     if fitting:
         on = "node" if len(fitting) == 1 else "nodes"
         sentence = f"{variant.model} fits on {len(fitting)} {on}."
-        return Verdict(variant=variant, fits_on=fitting, sentence=sentence)
-    most = max(machine.memory_for(variant.backend) or 0 for machine in able)
-    return Verdict(
+        return VariantVerdict(variant=variant, fits_on=fitting, sentence=sentence)
+    most = max(machine.get_memory(variant.backend) or 0 for machine in able)
+    return VariantVerdict(
         variant=variant,
         fits_on=(),
-        sentence=f"{variant.model} needs {in_words(variant.memory_bytes or 0)}, the largest node has {in_words(most)}.",
+        sentence=f"{variant.model} needs {format_size(variant.memory_bytes or 0)},"
+        f" the largest node has {format_size(most)}.",
     )
 
 
-def _has_build(machine: Machine, variant: Variant) -> bool:
+def _has_build(machine: CandidateMachine, variant: ModelVariant) -> bool:
     return machine.backends is None or not variant.backend or variant.backend in machine.backends
 
 
-def _has_memory(machine: Machine, variant: Variant) -> bool:
-    memory_bytes = machine.memory_for(variant.backend)
+def _has_memory(machine: CandidateMachine, variant: ModelVariant) -> bool:
+    memory_bytes = machine.get_memory(variant.backend)
     return variant.memory_bytes is None or memory_bytes is None or variant.memory_bytes <= memory_bytes
 
 
@@ -180,7 +192,7 @@ def _has_memory(machine: Machine, variant: Variant) -> bool:
 _Rank = tuple[int, int, int, int, int, int]
 
 
-def _best_rank(variant: Variant, machines: Sequence[Machine]) -> tuple[_Rank, bool]:
+def _find_best_rank(variant: ModelVariant, machines: Sequence[CandidateMachine]) -> tuple[_Rank, bool]:
     fitting = [machine for machine in machines if _has_build(machine, variant) and _has_memory(machine, variant)]
     if not fitting:
         # Below everything that fits, and the base above the others.
@@ -188,7 +200,7 @@ def _best_rank(variant: Variant, machines: Sequence[Machine]) -> tuple[_Rank, bo
     return max(_rank(variant, machine) for machine in fitting), variant.is_base
 
 
-def _rank(variant: Variant, machine: Machine) -> _Rank:
+def _rank(variant: ModelVariant, machine: CandidateMachine) -> _Rank:
     likes = _ENGINES.get(machine.capability.partition("-")[0], _ENGINES_DEFAULT)
     engine = len(likes) - likes.index(variant.backend) if variant.backend in likes else 0
     feature = max((len(FEATURES) - FEATURES.index(tag) for tag in variant.tags if tag in FEATURES), default=0)

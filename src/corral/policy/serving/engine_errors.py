@@ -1,4 +1,4 @@
-"""An engine's error as OpenAI's clients expect it: a `code` that is a text, and 400 for what only the caller can mend.
+"""Restates an engine's error as OpenAI's clients expect it: a `code` that is a text, and 400 for errors of the caller.
 
 llama.cpp writes the status into `code`, and answers 500 to a picture that its model cannot see and to messages that its
 chat template rejects; official clients repeat a 500. Guarantee: a body of another form than `{"error": {…}}` and every
@@ -11,12 +11,12 @@ import json
 import re
 from typing import Any
 
-# A longer body is no error message.
+# A longer body is not an error message.
 BODY_BYTES_MAX = 64 * 1024
 _MEDIA = re.compile(r"(image|audio|video) input is not supported")
 _TEMPLATE = re.compile(r"jinja exception|(?:applying|rendering) (?:the )?chat template", re.IGNORECASE)
 _CHOICES = re.compile(r"Field 'n': Value must be between 1 <= value <= (\d+), but got (\d+)")
-# Words of engines, and the one that OpenAI has for the same.
+# Codes of engines, and OpenAI's code for the same.
 _CODES = {"exceed_context_size_error": "context_length_exceeded"}
 _GENERIC_TYPES = frozenset({"", "invalid_request_error", "server_error"})
 
@@ -29,11 +29,11 @@ def restate_error(status: int, body: bytes, model: str) -> tuple[int, bytes]:
         return status, body
     message = error.get("message")
     text = message if isinstance(message, str) else ""
-    changes = _changes(status, text, model)
+    changes = _find_changes(status, text, model)
     if not changes and (error.get("code") is None or isinstance(error["code"], str)):
         return status, body
     status = changes.pop("status", status)
-    restated = {"param": None} | error | {"code": _code_of(status, error)} | changes
+    restated = {"param": None} | error | {"code": _find_code(status, error)} | changes
     if status < 500 and restated.get("type") == "server_error":
         restated["type"] = "invalid_request_error"
     return status, json.dumps(found | {"error": restated}, ensure_ascii=False).encode()
@@ -49,8 +49,8 @@ def _read_object(body: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _changes(status: int, message: str, model: str) -> dict[str, Any]:
-    """Return what has to differ from the engine's own words; empty for most errors."""
+def _find_changes(status: int, message: str, model: str) -> dict[str, Any]:
+    """Return the fields that must differ from the engine's own; empty for most errors."""
     if media := _MEDIA.search(message):
         kind = media[1]
         sentence = f"Model {model} does not take {kind} input: it reads text only."
@@ -61,13 +61,13 @@ def _changes(status: int, message: str, model: str) -> dict[str, Any]:
         return {"status": 400, "message": sentence, "code": "messages_not_accepted"}
     if choices := _CHOICES.search(message):
         most, given = choices[1], choices[2]
-        sentence = f"n: model {model} makes at most {most} at a time, and {given} were asked for."
-        hint = " The model's option parallel is that limit; several requests give the rest."
+        sentence = f"n: model {model} makes at most {most} choices at a time, and {given} were requested."
+        hint = " Raise the model's option parallel, or send several requests."
         return {"message": sentence + hint, "code": "too_many_choices", "param": "n"}
     return {}
 
 
-def _code_of(status: int, error: dict[str, Any]) -> str | None:
+def _find_code(status: int, error: dict[str, Any]) -> str | None:
     code, kind = error.get("code"), str(error.get("type") or "")
     if code is None or isinstance(code, str):
         return code

@@ -1,10 +1,10 @@
 """Finds the members of a JSON object in bytes, without decoding their values, in steps of bounded cost.
 
 Guarantee: of a body that is JSON, names and places are those that a decoder finds; an object with more than
-`MEMBERS_MAX` members, or anything nested deeper than `DEPTH_MAX`, is refused. The scan is a generator: it yields what
-the last step cost, in units of about 50 ns, so that a caller can give way between two steps. A step takes about a
-millisecond, and 4 of a body made to be slow. Limit: inside the values only quotes and brackets are looked at; whether a
-value is JSON is found out by whoever decodes it.
+`MEMBERS_MAX` members, or anything nested deeper than `DEPTH_MAX`, is refused. The scan is a generator: it yields the
+cost of the last step, in units of about 50 ns, so that a caller can yield to others between two steps. A step takes
+about a millisecond, and 4 of a body made to be slow. Limit: inside the values only quotes and brackets are checked; the
+decoder finds out whether a value is JSON.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from itertools import accumulate
 
 MEMBERS_MAX = 1000
 DEPTH_MAX = 64
-# Of one step. Long runs are looked at in large pieces, and the piece in which a value ends once more in small ones.
+# The bytes of one step. Long runs are scanned in large pieces, and the piece in which a value ends again in small ones.
 PIECE_BYTES = 32 * 1024
 FINE_BYTES = 1024
-# A name that is longer is none that anybody means.
+# No meaningful name is longer than this.
 NAME_BYTES_MAX = 1024
 
 # A body of fewer bytes cannot be nested too deeply and have an end.
@@ -43,7 +43,7 @@ Steps = Generator[int, None, int]
 
 
 class JsonScanError(ValueError):
-    """The bytes are no JSON object. `at` is the place where that was noticed."""
+    """Raised when the bytes are not a JSON object. `at` is the position where that was noticed."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"no JSON at byte {at}")
@@ -51,16 +51,16 @@ class JsonScanError(ValueError):
 
 
 class TooManyMembersError(ValueError):
-    """The object has more than `MEMBERS_MAX` members."""
+    """Raised when the object has more than `MEMBERS_MAX` members."""
 
 
 class TooDeepError(ValueError):
-    """Something in it is nested deeper than `DEPTH_MAX`."""
+    """Raised when the object is nested deeper than `DEPTH_MAX`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpan:
-    """Where the value of a member stands, in bytes."""
+    """Says where in a body the value of a member stands, in bytes."""
 
     start: int
     end: int
@@ -68,27 +68,29 @@ class MemberSpan:
 
 @dataclass(frozen=True, slots=True)
 class ScannedObject:
-    # Where the first member stands.
-    inside: int
+    """Holds where the members of a scanned JSON object stand, undecoded."""
+
+    # The position of the first member.
+    members_start: int
     members: dict[str, MemberSpan]
     # About how many values there are in it, at any depth.
     values: int
 
 
 def is_small_shape(raw: bytes) -> bool:
-    """Whether counting alone shows that a body is within both limits. Cheap enough to be asked of every request."""
+    """Return whether counting alone shows that a body is within both limits. Cheap enough for every request."""
     size_bytes = len(raw)
     if size_bytes < _SHALLOW_BYTES:
         return True
-    # `replace` looks for the byte with `memchr` and stops at its limit: a fifth of what `count` or `translate` take.
+    # `replace` finds the byte with `memchr` and stops at its limit: a fifth of the time of `count` or `translate`.
     if size_bytes - len(raw.replace(b"[", b"", _BRACKETS_MAX).replace(b"{", b"", _BRACKETS_MAX)) > DEPTH_MAX:
         return False
-    # A member has one colon. Commas stand in prose and in lists of numbers, too.
+    # A member has one colon, while commas occur in prose and in lists of numbers, too.
     return size_bytes < _FEW_BYTES or size_bytes - len(raw.replace(b":", b"", MEMBERS_MAX + 1)) <= MEMBERS_MAX
 
 
 def check_shape(raw: bytes) -> Generator[int, None, None]:
-    """Raise `TooManyMembersError` or `TooDeepError` for any JSON text. What is no JSON is left to who decodes it."""
+    """Raise `TooManyMembersError` or `TooDeepError` for any JSON text. Text that is not JSON is left to the decoder."""
     at = yield from _skip_space(raw, 0)
     try:
         if raw[at : at + 1] == _OPENS_OBJECT:
@@ -100,7 +102,7 @@ def check_shape(raw: bytes) -> Generator[int, None, None]:
 
 
 def run_scan(scan: Generator[int, None, ScannedObject]) -> ScannedObject:
-    """Run a scan to its end without giving way."""
+    """Run a scan to its end without yielding to others."""
     while True:
         try:
             next(scan)
@@ -110,24 +112,24 @@ def run_scan(scan: Generator[int, None, ScannedObject]) -> ScannedObject:
 
 
 def scan_object(raw: bytes) -> Generator[int, None, ScannedObject]:
-    """The members of the object that `raw` is. `JsonScanError`, `TooManyMembersError`, `TooDeepError`."""
+    """Return the members of the object `raw`. Raises `JsonScanError`, `TooManyMembersError` or `TooDeepError`."""
     at = yield from _skip_space(raw, 0)
-    inside = _after(raw, at, _OPENS_OBJECT)
+    inside = _expect_byte(raw, at, _OPENS_OBJECT)
     members: dict[str, MemberSpan] = {}
     values = 0
     at = yield from _skip_space(raw, inside)
     while raw[at : at + 1] != b"}":
         if members:
-            at = yield from _skip_space(raw, _after(raw, at, b","))
+            at = yield from _skip_space(raw, _expect_byte(raw, at, b","))
         if len(members) == MEMBERS_MAX:
             raise TooManyMembersError
-        start, at = at, (yield from skip_string(raw, _after(raw, at, _QUOTE)))
-        name = _name(raw, start, at)
+        start, at = at, (yield from skip_string(raw, _expect_byte(raw, at, _QUOTE)))
+        name = _decode_name(raw, start, at)
         if name in members:
-            # Two parsers may take different ones of them.
+            # Two parsers may use different ones of two equal names.
             raise JsonScanError(start)
         at = yield from _skip_space(raw, at)
-        start = yield from _skip_space(raw, _after(raw, at, b":"))
+        start = yield from _skip_space(raw, _expect_byte(raw, at, b":"))
         first = raw[start : start + 1]
         if first == _QUOTE:
             end = yield from skip_string(raw, start + 1)
@@ -162,8 +164,8 @@ class _NestedScan:
     def skip(self) -> Steps:
         raw, length, size = self._raw, len(self._raw), PIECE_BYTES
         while self._at < length:
-            piece = self._piece(size)
-            outside, cost, is_in_string = self._outside(piece)
+            piece = self._cut_piece(size)
+            outside, cost, is_in_string = self._strip_strings(piece)
             brackets = outside.translate(None, _NOT_BRACKETS)
             opens = brackets.count(_OPENS_ARRAY) + brackets.count(_OPENS_OBJECT)
             closes = len(brackets) - opens
@@ -172,7 +174,7 @@ class _NestedScan:
             if stop is not None:
                 yield cost + size
                 if size == FINE_BYTES:
-                    return _place_of_bracket(raw, self._at, stop, is_in_string=self._is_in_string)
+                    return _find_bracket(raw, self._at, stop, is_in_string=self._is_in_string)
                 size = FINE_BYTES
                 continue
             self.values += opens + outside.count(b",")
@@ -183,9 +185,9 @@ class _NestedScan:
         raise JsonScanError(length)
 
     def _end_among(self, brackets: bytes, closes: int) -> int | None:
-        """Which of the brackets is the last one of the value, counted from 1. `TooDeepError`."""
+        """Return which of the brackets is the last one of the value, counted from 1. Raises `TooDeepError`."""
         left, rounds, room = brackets, 0, DEPTH_MAX - self._outer - self._depth
-        # Pairs with nothing between them are one level, whatever their number: without them most pieces are decided.
+        # Pairs with nothing between them are one level, whatever their number: removing them decides most pieces.
         while self._depth <= closes or len(left) - closes + rounds > room:
             if rounds == _ROUNDS_MAX:
                 return self._look_at_each(brackets)
@@ -200,23 +202,24 @@ class _NestedScan:
             raise TooDeepError
         return stop
 
-    def _piece(self, size: int) -> bytes:
-        """The next bytes, cut so that no escape is divided."""
+    def _cut_piece(self, size: int) -> bytes:
+        """Return the next bytes, cut so that no escape is divided."""
         piece = self._raw[self._at : self._at + size]
         is_odd = (len(piece) - len(piece.rstrip(b"\\"))) % 2
         return piece[:-1] if is_odd and self._at + len(piece) < len(self._raw) and len(piece) > 1 else piece
 
-    def _outside(self, piece: bytes) -> tuple[bytes, int, bool]:
-        """What of it stands outside of strings; what finding that cost; and whether a string goes on behind it."""
-        # A run of backslashes escapes what follows if it is odd: pairs go first, from the left.
+    def _strip_strings(self, piece: bytes) -> tuple[bytes, int, bool]:
+        """Return the part of the piece outside of strings, the cost of finding it, and whether a string goes on behind
+        it."""
+        # A run of backslashes escapes the next character if its length is odd: pairs are removed first, from the left.
         clean = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if piece.find(b"\\") >= 0 else piece
         parts = clean.split(_QUOTE)
         is_in_string = self._is_in_string ^ (len(parts) % 2 == 0)
         return b"".join(parts[self._is_in_string :: 2]), len(parts) + (len(piece) - len(clean)) // 4, is_in_string
 
 
-def _place_of_bracket(raw: bytes, at: int, number: int, *, is_in_string: bool) -> int:
-    """Where the `number`th bracket outside of strings ends. It is near."""
+def _find_bracket(raw: bytes, at: int, number: int, *, is_in_string: bool) -> int:
+    """Return where the `number`th bracket outside of strings ends. It is near `at`."""
     if is_in_string:
         found = _IN_STRING.match(raw, at)
         assert found is not None, "nothing at all is a match, too"
@@ -240,7 +243,7 @@ def _skip_space(raw: bytes, at: int) -> Steps:
 
 
 def skip_string(raw: bytes, at: int) -> Steps:
-    """`at` stands behind its first quote; the end behind its last."""
+    """Return the position behind the closing quote of a string; `at` is behind its opening quote."""
     length = len(raw)
     while True:
         limit = min(at + PIECE_BYTES, length)
@@ -255,7 +258,7 @@ def skip_string(raw: bytes, at: int) -> Steps:
         yield PIECE_BYTES // 4
 
 
-def _name(raw: bytes, start: int, end: int) -> str:
+def _decode_name(raw: bytes, start: int, end: int) -> str:
     if end - start > NAME_BYTES_MAX:
         raise JsonScanError(start)
     try:
@@ -265,7 +268,7 @@ def _name(raw: bytes, start: int, end: int) -> str:
     return str(name)
 
 
-def _after(raw: bytes, at: int, wanted: bytes) -> int:
-    if raw[at : at + 1] != wanted:
+def _expect_byte(raw: bytes, at: int, expected: bytes) -> int:
+    if raw[at : at + 1] != expected:
         raise JsonScanError(at)
     return at + 1

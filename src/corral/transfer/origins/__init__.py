@@ -1,1 +1,1 @@
-"""Where files of models come from: one module for each kind of address, all of them with the shape of `origin.py`."""
+"""Origins of model files: one module for each kind of address, all of them with the shape of `file_origin.py`."""

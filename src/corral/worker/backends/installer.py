@@ -1,4 +1,4 @@
-"""The one installer of a worker: install, upgrade, reinstall, roll back, remove.
+"""The one installer of a worker: installs, upgrades, reinstalls, rolls back and removes backends.
 
 Guarantee: what a name pointed to goes on being runnable until one rename replaces its pointer, and only a build that
 was fetched, verified, unpacked and checked is ever pointed to. Cancelled, failed or killed at any moment, the backend
@@ -21,80 +21,87 @@ from random import Random  # noqa: TID251 - only the type; the generator is pass
 
 import structlog
 
-from corral.domain.backend import Build, InstalledBackend
-from corral.domain.operation import Phase
-from corral.ports.runtime import Clock, Ids
+from corral.domain.backend import Build, InstalledBackend, Manifest
+from corral.domain.operation import JobPhase
+from corral.ports.runtime import Clock, IdGenerator
 from corral.runtime.disk import sync
-from corral.transfer.download import Downloads, owner_of
-from corral.transfer.faults import TransferFailed, told_when_full
-from corral.transfer.files import write_json
-from corral.transfer.http import Http
-from corral.transfer.threads import in_thread
-from corral.worker.backends import staging
-from corral.worker.backends.faults import InstallFailed
-from corral.worker.backends.garbage import collect
-from corral.worker.backends.layout import RECORD, Layout, delete_tree, delete_trees, size_of, sync_tree
+from corral.transfer.downloader import PartialDownloads, list_sidecar_paths, read_owner
+from corral.transfer.faults import TransferFailed, translate_disk_full
+from corral.transfer.files import run_in_thread, write_json
+from corral.transfer.http_client import TransferHttpClient
+from corral.worker.backends import build_stager
+from corral.worker.backends.build_stager import parse_package_manifest, read_package_manifest
+from corral.worker.backends.layout import (
+    RECORD,
+    BackendsLayout,
+    InstallFailed,
+    delete_tree,
+    delete_trees,
+    measure_size,
+    sync_tree,
+)
 from corral.worker.backends.options import InstallerOptions
-from corral.worker.backends.records import Entry, Pointer, Records, read_entry
-from corral.worker.backends.sources.local import find_launcher
-from corral.worker.backends.sources.source import Job, Source
-from corral.worker.backends.system import SystemBackends
-from corral.worker.work import Collected, Report, Runnable
+from corral.worker.backends.records import BackendPointer, BackendRecords, StoredBuild, read_stored_build
+from corral.worker.backends.sources.local import make_launcher
+from corral.worker.backends.sources.staging_source import StagingJob, StagingSource
+from corral.worker.job_ports import GarbagePath, GarbageReport, JobProgressListener, RunnableBackend
 
 log = structlog.get_logger(__name__)
-
-BeforeSwap = Callable[[], Awaitable[None]]
+BeforeSwapCallback = Callable[[], Awaitable[None]]
+FOLDERS_MAX = 500
 
 
 class DiskInstaller:
-    """`Installer` on a real disk. One worker holds the folder at a time."""
+    """Installs, upgrades, rolls back and removes backends on this machine's disk. Implements `BackendInstaller`."""
 
-    def __init__(self, root: Path, clock: Clock, ids: Ids, rng: Random, options: InstallerOptions) -> None:
-        self._layout = Layout(root)
+    def __init__(self, root: Path, clock: Clock, ids: IdGenerator, rng: Random, options: InstallerOptions) -> None:
+        self._layout = BackendsLayout(root)
         self._clock = clock
         self._ids = ids
         self._rng = rng
         self._options = options
-        self._records = Records(self._layout)
-        self._system = SystemBackends(options.system_root)
+        self._records = BackendRecords(self._layout)
+        self._system_backends = SystemBackends(options.system_root)
         # Folders of the store that a job is about to point to.
         self._held: Counter[str] = Counter()
         self._staging: set[Path] = set()
         # Folders of the trash that are being deleted.
-        self._going: set[Path] = set()
+        self._deleting: set[Path] = set()
         self._busy: Counter[str] = Counter()
         if self._layout.names.is_dir():
             self._records.load()
 
-    # --- what there is ---
+    # --- queries ---
 
-    def installed(self) -> tuple[InstalledBackend, ...]:
-        found = {backend.name: backend for backend in self._system.backends()}
+    def list_installed(self) -> tuple[InstalledBackend, ...]:
+        found = {backend.name: backend for backend in self._system_backends.list_backends()}
         for pointer in self._records.pointers.values():
             if self._can_run(pointer.current):
-                found[pointer.name] = pointer.described
+                found[pointer.name] = pointer.installed_backend
         return tuple(found[name] for name in sorted(found))
 
-    def removed(self) -> Mapping[str, int]:
+    def list_removed(self) -> Mapping[str, int]:
         return self._records.removed
 
     def resolve(self, name: str) -> str | None:
-        there = self.installed()
+        installed = self.list_installed()
         short = name.rpartition("@")[2].casefold()
-        for backend in there:
+        for backend in installed:
             if backend.name.casefold() == short:
                 return backend.name
-        meant = {backend.name for backend in there if short in (backend.meta.casefold(), backend.alias.casefold())}
-        return meant.pop() if len(meant) == 1 and short else None
+        matches = {
+            backend.name for backend in installed if short in (backend.meta.casefold(), backend.alias.casefold())
+        }
+        return matches.pop() if len(matches) == 1 and short else None
 
-    def runnable(self, name: str) -> Runnable | None:
+    def find_runnable(self, name: str) -> RunnableBackend | None:
         concrete = self.resolve(name)
         pointer = self._records.pointers.get(concrete or "")
         if concrete is None or pointer is None:
-            return self._system.runnable(concrete, self._options.python) if concrete else None
+            return self._system_backends.find_runnable(concrete, self._options.python) if concrete else None
         entry = pointer.current
         folder = self._layout.store / entry.key
-        return Runnable(
+        return RunnableBackend(
             name=concrete,
             version=entry.build.version,
             directory=folder,
@@ -102,124 +109,131 @@ class DiskInstaller:
             python=str(folder / entry.python) if entry.python else str(self._options.python),
         )
 
-    # --- what changes it ---
+    # --- changes ---
 
     async def tidy(self) -> None:
-        await in_thread(lambda _stop: self._tidy())
+        await run_in_thread(lambda _stop: self._tidy())
         await self._prune()
 
     async def install(
-        self, build: Build, *, generation: int, replaces: bool, before_swap: BeforeSwap, report: Report
+        self,
+        build: Build,
+        *,
+        generation: int,
+        replaces: bool,
+        before_swap: BeforeSwapCallback,
+        progress: JobProgressListener,
     ) -> InstalledBackend:
-        self._layout.make()
-        present = self._present(build.name)
+        self._layout.make_folders()
+        present = self._find_present(build.name)
         if present is not None and not replaces:
-            await in_thread(lambda _stop: self._records.save(present.at(generation)))
-            return self._records.pointers[build.name].described
-        if present is None and not replaces and (system := self._system.find(build.name)) is not None:
+            await run_in_thread(lambda _stop: self._records.save(present.with_generation(generation)))
+            return self._records.pointers[build.name].installed_backend
+        if present is None and not replaces and (system := self._system_backends.find(build.name)) is not None:
             return system
-        with self._working_on(build.name):
-            report.phase(Phase.RESOLVING)
-            async with self._job(build, report) as job:
-                source = staging.open_source(job)
-                with told_when_full("it was found out what to fetch"):
+        with self._mark_busy(build.name):
+            progress.on_phase(JobPhase.RESOLVING)
+            async with self._open_staging_job(build, progress) as job:
+                source = build_stager.open_source(job)
+                with translate_disk_full("it was found out what to fetch"):
                     resolved = await source.resolve()
-                there = None if replaces else self._find_in_store(build, resolved.digest)
-                if there is not None:
-                    await self._swap(there, generation, before_swap, report)
+                stored = None if replaces else self._find_in_store(build, resolved.digest)
+                if stored is not None:
+                    await self._swap(stored, generation, before_swap, progress)
                 else:
-                    staging.check_room(job, resolved)
+                    build_stager.check_room(job, resolved)
                     await self._stage_and_swap(job, source, generation, before_swap)
             await self._clean_up_after(build)
-        return self._records.pointers[build.name].described
+        return self._records.pointers[build.name].installed_backend
 
     async def roll_back(
-        self, name: str, *, generation: int, before_swap: BeforeSwap, report: Report
+        self, name: str, *, generation: int, before_swap: BeforeSwapCallback, progress: JobProgressListener
     ) -> InstalledBackend:
-        pointer = self._own(name)
+        pointer = self._get_own_pointer(name)
         previous = pointer.previous
         if previous is None or not self._can_run(previous):
             raise InstallFailed(
                 f"There is nothing that {pointer.name} could be rolled back to.", code="nothing_to_roll_back"
             )
-        with self._working_on(pointer.name):
-            report.phase(Phase.STOPPING)
+        with self._mark_busy(pointer.name):
+            progress.on_phase(JobPhase.STOPPING)
             await before_swap()
-            report.phase(Phase.COMMITTING)
-            turned = replace(pointer.at(generation), current=previous, previous=pointer.current)
-            await in_thread(lambda _stop: self._records.save(turned))
-        return self._records.pointers[pointer.name].described
+            progress.on_phase(JobPhase.COMMITTING)
+            turned = replace(pointer.with_generation(generation), current=previous, previous=pointer.current)
+            await run_in_thread(lambda _stop: self._records.save(turned))
+        return self._records.pointers[pointer.name].installed_backend
 
-    async def remove(self, name: str, *, generation: int, report: Report) -> None:
-        concrete = self.resolve(name) or self._unknown(name)
-        if concrete not in self._records.pointers and self._system.find(concrete) is not None:
-            raise _is_system(concrete)
-        self._layout.make()
-        report.phase(Phase.REMOVING)
-        with self._working_on(concrete), told_when_full("the removal was written down"):
-            await in_thread(lambda _stop: self._records.remove(concrete, generation))
+    async def remove(self, name: str, *, generation: int, progress: JobProgressListener) -> None:
+        concrete = self.resolve(name) or self._check_unambiguous(name)
+        if concrete not in self._records.pointers and self._system_backends.find(concrete) is not None:
+            raise _make_system_backend_error(concrete)
+        self._layout.make_folders()
+        progress.on_phase(JobPhase.REMOVING)
+        with self._mark_busy(concrete), translate_disk_full("the removal was written down"):
+            await run_in_thread(lambda _stop: self._records.remove(concrete, generation))
             await self._prune()
-            Downloads(self._layout.downloads, concrete).delete_all()
+            PartialDownloads(self._layout.downloads, concrete).delete_all()
 
     async def discard(self, build: Build) -> None:
         if self._layout.downloads.is_dir():
-            await in_thread(lambda _stop: Downloads(self._layout.downloads, build.name).delete_all())
+            await run_in_thread(lambda _stop: PartialDownloads(self._layout.downloads, build.name).delete_all())
 
-    async def collect(self, *, dry_run: bool = False) -> Collected:
-        """Remove what nothing points to and what nobody has continued, or only tell what that would be."""
-        self._layout.make()
+    async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
+        """Remove files that nothing points to and that nobody has continued, or only list them with `dry_run`."""
+        self._layout.make_folders()
         keep = self._records.keys | frozenset(self._held)
         oldest = self._clock.wall().timestamp() - self._options.download_age_s
-        used, busy = frozenset(self._staging | self._going), frozenset(self._busy)
-        found = await in_thread(lambda _stop: collect(self._layout, keep, used, busy, oldest))
+        used, busy = frozenset(self._staging | self._deleting), frozenset(self._busy)
+        found = await run_in_thread(lambda _stop: find_garbage(self._layout, keep, used, busy, oldest))
         if dry_run:
             return found
-        # Measuring takes time: a job may have come to need one of them meanwhile.
-        unused = Collected(items=tuple(item for item in found.items if not self._is_used(item.path)))
-        await self._throw_away([item.path for item in unused.items])
+        # Measuring takes time, so a job may need one of these folders by now.
+        unused = GarbageReport(items=tuple(item for item in found.items if not self._is_used(item.path)))
+        await self._move_and_delete([item.path for item in unused.items])
         return unused
 
     def _is_used(self, path: Path) -> bool:
         if path.parent == self._layout.downloads:
-            return owner_of(path.with_suffix(".json")) in self._busy
-        return path.name in self._records.keys or path.name in self._held or path in self._staging | self._going
+            return read_owner(path.with_suffix(".json")) in self._busy
+        return path.name in self._records.keys or path.name in self._held or path in self._staging | self._deleting
 
-    # --- how ---
+    # --- helpers ---
 
-    def _present(self, name: str) -> Pointer | None:
-        if problem := self._records.path_problem(name):
+    def _find_present(self, name: str) -> BackendPointer | None:
+        if problem := self._records.find_name_problem(name):
             raise InstallFailed(f"{name[:80]!r} cannot be a backend: {problem}.", code="bad_manifest")
         pointer = self._records.pointers.get(name)
         return pointer if pointer is not None and self._can_run(pointer.current) else None
 
-    def _own(self, name: str) -> Pointer:
+    def _get_own_pointer(self, name: str) -> BackendPointer:
         concrete = self.resolve(name)
         pointer = self._records.pointers.get(concrete or "")
         if pointer is not None:
             return pointer
         if concrete is not None:
-            raise _is_system(concrete)
+            raise _make_system_backend_error(concrete)
         raise InstallFailed(f"{name} is not installed here.", code="not_installed")
 
-    def _unknown(self, name: str) -> str:
-        """A name that is not installed; one that several share is refused."""
+    def _check_unambiguous(self, name: str) -> str:
+        """Return a name that is not installed unchanged; refuse one that several installed backends share."""
         short = name.rpartition("@")[2]
-        shared = [backend.name for backend in self.installed() if backend.answers_to(short)]
+        shared = [backend.name for backend in self.list_installed() if backend.answers_to(short)]
         if shared:
             raise InstallFailed(f"{name} may be any of {', '.join(shared)}; name one.", code="not_installed")
         return short
 
-    def _is_whole(self, entry: Entry) -> bool:
-        """The record of a folder is written last, after everything else is on the disk."""
+    def _is_whole(self, entry: StoredBuild) -> bool:
+        """Whether a folder is complete: its record is written last, after everything else is on the disk."""
         return (self._layout.store / entry.key / RECORD).is_file()
 
-    def _can_run(self, entry: Entry) -> bool:
-        """An environment stands on an interpreter of the machine, which may have been taken away."""
+    def _can_run(self, entry: StoredBuild) -> bool:
+        """Whether the backend's interpreter still exists: an environment uses one of the machine, which may have been
+        removed."""
         python = self._layout.store / entry.key / entry.python
         return self._is_whole(entry) and (not entry.python or python.exists())
 
     @contextlib.contextmanager
-    def _working_on(self, name: str) -> Iterator[None]:
+    def _mark_busy(self, name: str) -> Iterator[None]:
         self._busy[name] += 1
         try:
             yield
@@ -228,7 +242,7 @@ class DiskInstaller:
             self._busy += Counter()
 
     @contextlib.contextmanager
-    def _holding(self, key: str) -> Iterator[None]:
+    def _hold(self, key: str) -> Iterator[None]:
         self._held[key] += 1
         try:
             yield
@@ -237,39 +251,39 @@ class DiskInstaller:
             self._held += Counter()
 
     @contextlib.asynccontextmanager
-    async def _job(self, build: Build, report: Report) -> AsyncIterator[Job]:
-        """A staging folder for as long as the block lasts."""
+    async def _open_staging_job(self, build: Build, progress: JobProgressListener) -> AsyncIterator[StagingJob]:
+        """Yield a staging job whose folder exists for as long as the block lasts."""
         folder = self._layout.staging / self._ids.new_id()
         work = folder / "work"
         self._staging.add(folder)
         try:
-            with told_when_full("the installation was prepared"):
+            with translate_disk_full("the installation was prepared"):
                 work.mkdir(parents=True, mode=0o700)
-            async with Http(self._options.patience, self._options.environment) as http:
-                yield Job(
+            async with TransferHttpClient(self._options.timeouts, self._options.environment) as http:
+                yield StagingJob(
                     build=build,
                     options=self._options,
                     clock=self._clock,
                     rng=self._rng,
                     http=http,
-                    report=report,
+                    progress=progress,
                     downloads=self._layout.downloads,
                     work=work,
                 )
         except TransferFailed as error:
             if error.slug == "disk_full":
-                # A machine with a full disk needs the room more than the next attempt needs the bytes.
+                # A machine with a full disk needs the space more than the next attempt needs the downloaded bytes.
                 await self.discard(build)
             raise
         finally:
-            await self._throw_away([folder])
+            await self._move_and_delete([folder])
             self._staging.discard(folder)
 
-    def _find_in_store(self, build: Build, digest: str | None) -> Entry | None:
-        """The same content is here already: as what was there before, or under another name."""
+    def _find_in_store(self, build: Build, digest: str | None) -> StoredBuild | None:
+        """Return a stored build with the same content: the previous installation, or one under another name."""
         if digest is None or not (build.manifest.command or build.manifest.launcher):
             return None
-        key = _key(digest, build)
+        key = _make_key(digest, build)
         for pointer in self._records.pointers.values():
             for entry in (pointer.current, pointer.previous):
                 if entry is None or entry.key.partition(".")[0] != key or not self._can_run(entry):
@@ -277,101 +291,110 @@ class DiskInstaller:
                 return replace(entry, build=build, installed_at=self._clock.wall())
         return None
 
-    async def _stage_and_swap(self, job: Job, source: Source, generation: int, before_swap: BeforeSwap) -> None:
+    async def _stage_and_swap(
+        self, job: StagingJob, source: StagingSource, generation: int, before_swap: BeforeSwapCallback
+    ) -> None:
         tree = job.work.parent / "tree"
         tree.mkdir(mode=0o700)
-        staged = await staging.stage(job, source, tree)
-        key = self._free_key(_key(staged.delivered.digest, staged.build))
-        with self._holding(key):
-            entry = Entry(
+        staged = await build_stager.stage(job, source, tree)
+        key = self._choose_key(_make_key(staged.delivery.digest, staged.build))
+        with self._hold(key):
+            entry = StoredBuild(
                 key=key,
-                digest=staged.delivered.digest,
-                uri=staged.delivered.uri,
+                digest=staged.delivery.digest,
+                uri=staged.delivery.uri,
                 build=staged.build,
-                size_bytes=await in_thread(lambda _stop: size_of(tree)),
+                size_bytes=await run_in_thread(lambda _stop: measure_size(tree)),
                 installed_at=self._clock.wall(),
-                python=staged.delivered.python,
+                python=staged.delivery.python,
             )
-            with told_when_full("the installation was written down"):
-                await in_thread(lambda _stop: _seal(tree, entry))
-            await self._swap(entry, generation, before_swap, job.report, tree)
+            with translate_disk_full("the installation was written down"):
+                await run_in_thread(lambda _stop: _seal(tree, entry))
+            await self._swap(entry, generation, before_swap, job.progress, tree)
 
     async def _swap(
-        self, entry: Entry, generation: int, before_swap: BeforeSwap, report: Report, tree: Path | None = None
+        self,
+        entry: StoredBuild,
+        generation: int,
+        before_swap: BeforeSwapCallback,
+        progress: JobProgressListener,
+        tree: Path | None = None,
     ) -> None:
-        with self._holding(entry.key):
-            report.phase(Phase.STOPPING)
+        with self._hold(entry.key):
+            progress.on_phase(JobPhase.STOPPING)
             await before_swap()
-            report.phase(Phase.COMMITTING)
-            with told_when_full("the installation was written down"):
-                await in_thread(lambda _stop: self._commit(entry, generation, tree))
+            progress.on_phase(JobPhase.COMMITTING)
+            with translate_disk_full("the installation was written down"):
+                await run_in_thread(lambda _stop: self._commit(entry, generation, tree))
 
-    def _commit(self, entry: Entry, generation: int, tree: Path | None) -> None:
-        """The rename of the pointer is the moment at which the backend is installed."""
+    def _commit(self, entry: StoredBuild, generation: int, tree: Path | None) -> None:
+        """Point the name to the entry. The rename of the pointer is the moment at which the backend is installed."""
         if tree is not None:
             tree.rename(self._layout.store / entry.key)
             sync(self._layout.store)
         name = entry.build.name
-        before = self._records.pointers.get(name)
-        if before is None or not self._is_whole(before.current):
-            self._records.save(Pointer(name=name, generation=generation, current=entry))
+        previous = self._records.pointers.get(name)
+        if previous is None or not self._is_whole(previous.current):
+            self._records.save(BackendPointer(name=name, generation=generation, current=entry))
         else:
-            self._records.save(before.with_current(entry, generation))
+            self._records.save(previous.with_current(entry, generation))
 
-    def _free_key(self, key: str) -> str:
-        """Content that is there already gets a folder of its own beside it."""
+    def _choose_key(self, key: str) -> str:
+        """Return a free folder name for this content; content that is stored already gets a second folder beside it."""
         if not (self._layout.store / key).exists() and key not in self._held:
             return key
         return f"{key}.{self._ids.new_id().rpartition('-')[2]}"
 
     async def _clean_up_after(self, build: Build) -> None:
-        """The backend is installed: nothing that goes wrong from here on is its fault."""
+        """Clean up after an installation. Failures are only logged, because the backend is installed already."""
         try:
             await self._prune()
             await self.discard(build)
         except OSError as error:
-            log.warning("leftovers of an installation stay for now", backend=build.name, error=str(error))
+            log.warning("leftovers of an installation could not be removed", backend=build.name, error=str(error))
 
     async def _prune(self) -> None:
-        """Keep what something points to, or is about to.
+        """Remove every stored folder that nothing points to or is about to point to.
 
-        Listed and put aside without an await: a job holds its folder before it makes it, so no new one slips in.
+        The folders are listed and moved without an await: a job holds its folder before it makes it, so no new one
+        slips in.
         """
         keep = self._records.keys | frozenset(self._held)
-        await self._throw_away([path for path in self._layout.store.iterdir() if path.name not in keep])
+        await self._move_and_delete([path for path in self._layout.store.iterdir() if path.name not in keep])
 
-    async def _throw_away(self, paths: list[Path]) -> None:
-        """Out of the way in one step each, so that a kill leaves nothing that looks whole; then deleted at leisure."""
-        gone = []
+    async def _move_and_delete(self, paths: list[Path]) -> None:
+        """Move each path out of the way in one step, so that a kill leaves nothing that looks whole, and delete it
+        afterwards."""
+        moved = []
         for path in paths:
-            # Somebody else may have thrown it away first.
+            # Another task may have removed the path first.
             with contextlib.suppress(FileNotFoundError):
                 if path.is_dir() and not path.is_symlink():
                     aside = self._layout.trash / self._ids.new_id()
                     path.rename(aside)
-                    gone.append(aside)
+                    moved.append(aside)
                 else:
                     path.unlink()
-        if gone:
-            self._going.update(gone)
+        if moved:
+            self._deleting.update(moved)
             try:
-                await in_thread(lambda _stop: delete_trees(gone))
+                await run_in_thread(lambda _stop: delete_trees(moved))
             finally:
-                self._going.difference_update(gone)
+                self._deleting.difference_update(moved)
 
     def _tidy(self) -> None:
-        self._layout.make()
-        self._records.sweep()
+        self._layout.make_folders()
+        self._records.remove_half_written()
         self._records.load()
         for folder in (self._layout.staging, self._layout.trash):
-            for path in [found for found in folder.iterdir() if found not in self._staging | self._going]:
+            for path in [found for found in folder.iterdir() if found not in self._staging | self._deleting]:
                 delete_tree(path)
         for pointer in list(self._records.pointers.values()):
-            self._mend(pointer)
+            self._repair(pointer)
 
-    def _mend(self, pointer: Pointer) -> None:
-        """Somebody may have deleted folders of the store: what can still run is used, the rest forgotten."""
-        current = read_entry(self._layout.store / pointer.current.key)
+    def _repair(self, pointer: BackendPointer) -> None:
+        """Repair a pointer after folders of the store were deleted by hand: use what can still run, forget the rest."""
+        current = read_stored_build(self._layout.store / pointer.current.key)
         previous = pointer.previous if pointer.previous and self._is_whole(pointer.previous) else None
         if current is not None:
             if previous is not pointer.previous:
@@ -384,22 +407,116 @@ class DiskInstaller:
             self._records.forget(pointer.name)
 
 
-def _key(digest: str, build: Build) -> str:
-    """The name of a folder: what was delivered, and the launcher that Corral puts beside it."""
+def _make_key(digest: str, build: Build) -> str:
+    """Return the name of a stored folder: a hash of the delivered content and of Corral's launcher beside it."""
     if not build.manifest.launcher:
         return digest.replace(":", "-")
-    launcher = find_launcher(build.manifest.launcher).read_bytes()
+    launcher = make_launcher(build.manifest.launcher)
     return f"sha256-{hashlib.sha256(digest.encode() + launcher).hexdigest()}"
 
 
-def _seal(tree: Path, entry: Entry) -> None:
+def _seal(tree: Path, entry: StoredBuild) -> None:
     sync_tree(tree)
     write_json(tree / RECORD, entry.to_json())
 
 
-def _is_system(name: str) -> InstallFailed:
+def _make_system_backend_error(name: str) -> InstallFailed:
     return InstallFailed(
         f"{name} came with this machine; Corral does not change it.",
-        hint="Remove it with the means of the machine.",
+        hint="Remove it with the machine's own package manager.",
         code="system_backend",
     )
+
+
+def find_garbage(
+    layout: BackendsLayout, kept: frozenset[str], used: frozenset[Path], busy: frozenset[str], oldest_s: float
+) -> GarbageReport:
+    """Return folders that no name points to, staging folders without a job, and downloads that nobody has continued
+    since `oldest_s`. Folders in `used` and downloads of busy backends are in use. Paths that disappear meanwhile are
+    skipped: another task has removed them."""
+    paths = [path for path in layout.store.iterdir() if path.name not in kept]
+    paths += [path for path in (*layout.staging.iterdir(), *layout.trash.iterdir()) if path not in used]
+    for partial in layout.downloads.glob("*.partial"):
+        beside = list_sidecar_paths(partial)
+        if _is_older(partial, oldest_s) and read_owner(beside[0]) not in busy:
+            paths += [path for path in (partial, *beside) if path.exists()]
+    found = [
+        GarbagePath(name=path.relative_to(layout.root).as_posix(), path=path, size_bytes=_measure_size(path))
+        for path in paths
+    ]
+    return GarbageReport(items=tuple(item for item in found if item.path.exists() or item.path.is_symlink()))
+
+
+def _is_older(path: Path, oldest: float) -> bool:
+    try:
+        return path.stat().st_mtime < oldest
+    except FileNotFoundError:
+        return False
+
+
+def _measure_size(path: Path) -> int:
+    try:
+        return measure_size(path) if path.is_dir() else path.lstat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+class SystemBackends:
+    """Reads the backends that came with the machine, once for each start; they are never changed."""
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = root
+        self._found_backends: dict[str, tuple[InstalledBackend, Manifest]] | None = None
+
+    def list_backends(self) -> tuple[InstalledBackend, ...]:
+        return tuple(backend for backend, _ in self._read().values())
+
+    def find(self, name: str) -> InstalledBackend | None:
+        found = self._read().get(name)
+        return found[0] if found else None
+
+    def find_runnable(self, name: str, python: Path) -> RunnableBackend | None:
+        found = self._read().get(name)
+        if found is None or self._root is None:
+            return None
+        backend, manifest = found
+        folder = self._root / name
+        own = folder / "venv" / "bin" / "python"
+        return RunnableBackend(
+            name=name,
+            version=backend.version,
+            directory=folder,
+            manifest=manifest,
+            python=str(own if own.exists() else python),
+        )
+
+    def _read(self) -> dict[str, tuple[InstalledBackend, Manifest]]:
+        if self._found_backends is None:
+            self._found_backends = dict(self._scan())
+        return self._found_backends
+
+    def _scan(self) -> list[tuple[str, tuple[InstalledBackend, Manifest]]]:
+        if self._root is None or not self._root.is_dir():
+            return []
+        found = []
+        for folder in sorted(self._root.iterdir())[:FOLDERS_MAX]:
+            try:
+                document = read_package_manifest(folder)
+                if document is not None:
+                    found.append((folder.name, _parse_backend(folder, document)))
+            except (InstallFailed, OSError) as error:
+                log.warning("a backend of this machine is left out", folder=str(folder), error=str(error))
+        return found
+
+
+def _parse_backend(folder: Path, document: object) -> tuple[InstalledBackend, Manifest]:
+    assert isinstance(document, dict), "it was read as a mapping"
+    backend = InstalledBackend(
+        name=folder.name,
+        version=str(document.get("version") or ""),
+        alias=str(document.get("alias") or ""),
+        meta=str(document.get("meta") or ""),
+        uri=str(folder),
+        is_system=True,
+    )
+    return backend, parse_package_manifest(document, folder.name)

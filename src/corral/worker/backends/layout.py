@@ -1,13 +1,13 @@
-"""Where things are below the backends folder, and how files there are replaced.
+"""Names the files below the backends folder, replaces files there, and has the error of an installation.
 
     store/<key>/            one unpacked build, never changed after it is complete; backend.json was written last
     names/<name>.json       what a name points to; written by `records.py`
-    removed.json            names that are gone
+    removed.json            names of removed backends
     staging/<random>/       being made; worthless after a restart
     trash/<random>/         being deleted; worthless too
     downloads/<key>.partial and .json   bytes of a download, and what they are of
 
-All of it is closed to others. A file is replaced in one step and is on the disk when that returns.
+All folders are closed to other users. A file is replaced in one step and is on the disk when the call returns.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.runtime.disk import sync
+from corral.transfer.faults import TransferFailed
 from corral.transfer.files import PRIVATE_FOLDER
 
 RECORD = "backend.json"
@@ -28,8 +29,25 @@ RECORD = "backend.json"
 SYNC_FILES_MAX = 5_000
 
 
+class InstallFailed(TransferFailed):
+    """The backend cannot be installed.
+
+    The class of a fault decides what the control plane does next: a `SourceFailed` is retried later, a
+    `TransferFailed` ends the attempt for good, and an `InstallFailed` is one of these.
+    """
+
+    code = "install_failed"
+
+
+def is_disk_full_message(text: str) -> bool:
+    """Whether a program's output says that the disk is full, for programs that only print what went wrong."""
+    return "No space left on device" in text or "os error 28" in text
+
+
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BackendsLayout:
+    """Names the files and folders below the backends folder."""
+
     root: Path
 
     @property
@@ -56,14 +74,15 @@ class Layout:
     def downloads(self) -> Path:
         return self.root / "downloads"
 
-    def make(self) -> None:
+    def make_folders(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         for folder in (self.store, self.names, self.staging, self.trash, self.downloads):
             folder.mkdir(exist_ok=True, mode=PRIVATE_FOLDER)
 
 
-def identity_of(path: Path) -> tuple[int, int] | None:
-    """What tells one folder from another that was put in its place later; None if there is none."""
+def read_folder_identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode, which tell a folder from another one put in its place later; None if there is no
+    folder."""
     try:
         found = path.stat()
     except OSError:
@@ -72,8 +91,8 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Everything below is on the disk when this returns, also after a power cut."""
-    files = [entry for entry in walk(folder) if stat.S_ISREG(entry.lstat().st_mode)]
+    """Flush everything below a folder to the disk, so that it is there after a power cut."""
+    files = [entry for entry in iterate_tree(folder) if stat.S_ISREG(entry.lstat().st_mode)]
     if len(files) > SYNC_FILES_MAX:
         os.sync()
         return
@@ -81,18 +100,18 @@ def sync_tree(folder: Path) -> None:
         sync(path)
 
 
-def walk(folder: Path) -> Iterator[Path]:
-    """Every file, link and folder below, links not followed."""
+def iterate_tree(folder: Path) -> Iterator[Path]:
+    """Yield every file, link and folder below, without following links."""
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             yield Path(parent) / name
 
 
-def size_of(folder: Path) -> int:
-    """What a folder occupies, files with several names counted once."""
+def measure_size(folder: Path) -> int:
+    """Return the bytes that a folder occupies; files with several names count once."""
     seen: set[tuple[int, int]] = set()
     total = 0
-    for path in walk(folder):
+    for path in iterate_tree(folder):
         try:
             found = path.lstat()
         except OSError:
@@ -104,7 +123,7 @@ def size_of(folder: Path) -> int:
 
 
 def delete_tree(path: Path) -> None:
-    """A folder or a file, whether it is there or not, also when it has folders that nobody may write to."""
+    """Delete a folder or a file if it exists, also a folder with write-protected folders in it."""
 
     def open_up(_function: Any, name: str, _why: Any) -> None:
         parent = Path(name).parent

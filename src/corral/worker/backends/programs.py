@@ -1,14 +1,15 @@
-"""Programs that the installer runs: bounded in time and in what is kept of their words, never left behind."""
+"""Runs programs for the installer: bounded in time and in kept output, and never left behind."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from corral.runtime.processes import kill_group
 
 OUTPUT_BYTES_MAX = 64 * 1024
 TAIL_LINES = 20
@@ -16,17 +17,19 @@ _CHUNK = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramResult:
+    """Holds the exit code and the last output of a program that the installer ran; no code means that it timed out."""
+
     code: int | None
-    """None: it was ended because its time was up."""
+    """None if the program was ended because its time was up."""
     output: str
 
     @property
-    def is_fine(self) -> bool:
+    def is_success(self) -> bool:
         return self.code == 0
 
     @property
-    def how(self) -> str:
+    def outcome(self) -> str:
         if self.code is None:
             return "did not end in time"
         if self.code < 0:
@@ -39,7 +42,9 @@ class Ended:
         return "\n".join(self.output.strip().splitlines()[-TAIL_LINES:])
 
 
-async def run(command: Sequence[str], *, folder: Path, environment: Mapping[str, str], limit_s: float) -> Ended:
+async def run_program(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], limit_s: float
+) -> ProgramResult:
     """Run a program to its end. Raises OSError if it cannot be started."""
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -58,11 +63,10 @@ async def run(command: Sequence[str], *, folder: Path, environment: Mapping[str,
                 await _drain(process, output)
                 code = await process.wait()
     finally:
-        # Also what it has started itself and left running.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        # Also end what the program has started itself and left running.
+        kill_group(process.pid)
         await process.wait()
-    return Ended(code=code, output=output.decode(errors="replace"))
+    return ProgramResult(code=code, output=output.decode(errors="replace"))
 
 
 async def _drain(process: asyncio.subprocess.Process, output: bytearray) -> None:

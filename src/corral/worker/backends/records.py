@@ -1,7 +1,7 @@
-"""What is installed, as files: one pointer for each name, and the names that are gone.
+"""Stores what is installed, as files: one pointer for each name, and the names of removed backends.
 
 Guarantee: a pointer is whole or absent, and changes in one step; this is the moment at which a backend is installed,
-upgraded or rolled back. A damaged pointer is set aside and told; it takes nothing else with it.
+upgraded or rolled back. A damaged pointer is set aside and logged; it takes nothing else with it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from corral.domain.backend import Build, InstalledBackend
 from corral.domain.errors import CorralError
 from corral.policy.gallery import build_from_json, build_to_json
 from corral.transfer.files import is_half_written, write_json
-from corral.worker.backends.faults import InstallFailed
-from corral.worker.backends.layout import RECORD, Layout, delete_tree
+from corral.worker.backends.layout import RECORD, BackendsLayout, InstallFailed, delete_tree
 
 log = structlog.get_logger(__name__)
 
@@ -33,13 +32,13 @@ _DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One build in the store, as a name points to it."""
+class StoredBuild:
+    """One build in the store of backends: its folder, digest, origin and interpreter."""
 
     # The folder's name below store/.
     key: str
     digest: str
-    # Where the bytes really came from.
+    # The address that the bytes really came from.
     uri: str
     build: Build
     size_bytes: int | None
@@ -60,7 +59,7 @@ class Entry:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Entry:
+    def from_json(cls, value: Mapping[str, Any]) -> StoredBuild:
         size = value.get("size_bytes")
         return cls(
             key=str(value["key"]),
@@ -74,29 +73,32 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pointer:
+class BackendPointer:
+    """Says which stored build a backend's name points to, and which one a rollback returns to."""
+
     name: str
     generation: int
-    current: Entry
-    # What a rollback goes to.
-    previous: Entry | None = None
+    current: StoredBuild
+    # The build that a rollback returns to.
+    previous: StoredBuild | None = None
 
     @property
     def keys(self) -> frozenset[str]:
         return frozenset(entry.key for entry in (self.current, self.previous) if entry is not None)
 
-    def at(self, generation: int) -> Pointer:
-        """A generation never goes back: an older command has nothing to say any more."""
+    def with_generation(self, generation: int) -> BackendPointer:
+        """Return the pointer with the newer of both generations: a generation never goes back."""
         return replace(self, generation=max(self.generation, generation))
 
-    def with_current(self, entry: Entry, generation: int) -> Pointer:
-        """The same content again is a repair, and no reason to forget what was there before it."""
+    def with_current(self, entry: StoredBuild, generation: int) -> BackendPointer:
+        """Return the pointer to another build. The same content again is a repair and keeps the previous build for a
+        rollback."""
         same = entry.digest == self.current.digest and entry.build.version == self.current.build.version
         previous = self.previous if same else self.current
-        return replace(self.at(generation), current=entry, previous=previous)
+        return replace(self.with_generation(generation), current=entry, previous=previous)
 
     @property
-    def described(self) -> InstalledBackend:
+    def installed_backend(self) -> InstalledBackend:
         build = self.current.build
         return InstalledBackend(
             name=self.name,
@@ -122,39 +124,38 @@ class Pointer:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Pointer:
+    def from_json(cls, value: Mapping[str, Any]) -> BackendPointer:
         previous = value.get("previous") or []
         return cls(
             name=str(value["name"]),
             generation=int(value["generation"]),
-            current=Entry.from_json(value["current"]),
-            previous=Entry.from_json(previous[0]) if previous else None,
+            current=StoredBuild.from_json(value["current"]),
+            previous=StoredBuild.from_json(previous[0]) if previous else None,
         )
 
 
-class Records:
-    """In memory and on the disk the same; the disk is written first. Threads may write, one at a time; what was read
-    stays as it was."""
+class BackendRecords:
+    """Keeps the pointers of installed backends and the names of removed ones, in memory and on disk."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: BackendsLayout) -> None:
         self._layout = layout
-        self._pointers: dict[str, Pointer] = {}
+        self._pointers: dict[str, BackendPointer] = {}
         self._removed: dict[str, int] = {}
-        self._writing = threading.RLock()
+        self._write_lock = threading.RLock()
 
     def load(self) -> None:
-        """Read everything anew. What cannot be read is set aside."""
-        found = (_read(path, Pointer.from_json) for path in sorted(self._layout.names.glob("*.json")))
+        """Read all pointers anew. Files that cannot be read are set aside."""
+        found = (_read(path, BackendPointer.from_json) for path in sorted(self._layout.names.glob("*.json")))
         self._pointers = {pointer.name: pointer for pointer in found if pointer is not None}
-        self._removed = _read(self._layout.removed, _removed_from_json) or {}
+        self._removed = _read(self._layout.removed, _parse_removed) or {}
 
-    def sweep(self) -> None:
+    def remove_half_written(self) -> None:
         for folder in (self._layout.names, self._layout.root):
             for path in [found for found in folder.iterdir() if is_half_written(found)]:
                 delete_tree(path)
 
     @property
-    def pointers(self) -> Mapping[str, Pointer]:
+    def pointers(self) -> Mapping[str, BackendPointer]:
         return self._pointers
 
     @property
@@ -163,53 +164,53 @@ class Records:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every folder of the store that something points to."""
+        """Return the key of every folder of the store that something points to."""
         return frozenset().union(*(pointer.keys for pointer in self._pointers.values()))
 
-    def save(self, pointer: Pointer) -> None:
-        with self._writing:
-            write_json(self._path(pointer.name), pointer.to_json())
+    def save(self, pointer: BackendPointer) -> None:
+        with self._write_lock:
+            write_json(self._make_path(pointer.name), pointer.to_json())
             self._pointers = {**self._pointers, pointer.name: pointer}
             if pointer.name in self._removed:
                 self._write_removed({name: at for name, at in self._removed.items() if name != pointer.name})
 
     def forget(self, name: str) -> None:
-        """Drop a pointer without a word about it."""
-        with self._writing:
-            self._path(name).unlink(missing_ok=True)
+        """Drop a pointer without recording a removal."""
+        with self._write_lock:
+            self._make_path(name).unlink(missing_ok=True)
             self._pointers = {known: pointer for known, pointer in self._pointers.items() if known != name}
 
     def remove(self, name: str, generation: int) -> None:
-        """Repeating it writes the newest generation down, so that a removal that was lost can be confirmed."""
-        with self._writing:
+        """Record a removal. A repeated call records the newest generation, so that a lost removal can be confirmed."""
+        with self._write_lock:
             self.forget(name)
             newest = max(generation, self._removed.get(name, 0))
-            # The newest is last: the oldest fall out.
-            others = [(known, at) for known, at in self._removed.items() if known != name]
-            self._write_removed(dict([*others, (name, newest)][-REMOVED_MAX:]))
+            # The newest is last, so the oldest are dropped.
+            rest = [(known, at) for known, at in self._removed.items() if known != name]
+            self._write_removed(dict([*rest, (name, newest)][-REMOVED_MAX:]))
 
-    def path_problem(self, name: str) -> str:
-        return "its name is empty or too long" if not name or len(_file_name(name)) > _NAME_BYTES_MAX else ""
+    def find_name_problem(self, name: str) -> str:
+        return "its name is empty or too long" if not name or len(_make_file_name(name)) > _NAME_BYTES_MAX else ""
 
-    def _path(self, name: str) -> Path:
-        if problem := self.path_problem(name):
+    def _make_path(self, name: str) -> Path:
+        if problem := self.find_name_problem(name):
             raise InstallFailed(f"{name[:80]!r} cannot be a backend: {problem}.", code="bad_manifest")
-        return self._layout.names / _file_name(name)
+        return self._layout.names / _make_file_name(name)
 
     def _write_removed(self, removed: dict[str, int]) -> None:
         write_json(self._layout.removed, {"format": FORMAT, "removed": removed})
         self._removed = removed
 
 
-def read_entry(folder: Path) -> Entry | None:
-    """What a folder of the store says of itself; None if it is not complete."""
+def read_stored_build(folder: Path) -> StoredBuild | None:
+    """Return the record in a folder of the store; None if the folder is not complete."""
     try:
-        return Entry.from_json(json.loads((folder / RECORD).read_text(encoding="utf-8")))
+        return StoredBuild.from_json(json.loads((folder / RECORD).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, CorralError):
         return None
 
 
-def _file_name(name: str) -> str:
+def _make_file_name(name: str) -> str:
     return f"{quote(name, safe='')}.json"
 
 
@@ -219,7 +220,7 @@ def _read(path: Path, parse: Any) -> Any:
     except FileNotFoundError:
         return None
     except OSError as error:
-        # The disk, not the file: it may be readable again after the next start.
+        # The disk failed, not the file: the file may be readable again after the next start.
         log.warning("a record of installed backends cannot be read", path=str(path), error=str(error))
         return None
     except (ValueError, KeyError, TypeError, AttributeError, CorralError) as error:
@@ -228,5 +229,5 @@ def _read(path: Path, parse: Any) -> Any:
         return None
 
 
-def _removed_from_json(value: Mapping[str, Any]) -> dict[str, int]:
+def _parse_removed(value: Mapping[str, Any]) -> dict[str, int]:
     return {str(name): int(generation) for name, generation in value["removed"].items()}

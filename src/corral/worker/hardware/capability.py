@@ -22,7 +22,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityFacts:
-    """What the decision depends on; the GPU facts are those of the GPUs that an engine would use."""
+    """Holds what a machine's capability depends on: system, architecture, GPU, memory and CUDA versions."""
 
     system: str
     architecture: str
@@ -35,15 +35,15 @@ class CapabilityFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
-    """A word that somebody wrote down, with its origin for the warning."""
+class CapabilityOverride:
+    """Holds a capability that somebody has set, and where, for the warning if it is not usable."""
 
     text: str | None
     origin: str
 
 
-def decide_capability(facts: CapabilityFacts, overrides: tuple[Override, ...]) -> tuple[str, tuple[str, ...]]:
-    """The word, and a warning for each override that is no word and was therefore passed over."""
+def decide_capability(facts: CapabilityFacts, overrides: tuple[CapabilityOverride, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the capability, and a warning for each override that is not one word and was therefore ignored."""
     warnings: list[str] = []
     for override in overrides:  # 1, 2
         word = (override.text or "").strip()
@@ -51,10 +51,10 @@ def decide_capability(facts: CapabilityFacts, overrides: tuple[Override, ...]) -
             return word, tuple(warnings)
         if word:
             warnings.append(f"The capability in {override.origin} is not one plain word and is ignored.")
-    return _detected(facts), tuple(warnings)
+    return _detect_capability(facts), tuple(warnings)
 
 
-def _detected(facts: CapabilityFacts) -> str:
+def _detect_capability(facts: CapabilityFacts) -> str:
     if facts.system == "darwin":  # 3
         return "metal" if facts.architecture == "arm64" else "darwin-x86"
     if facts.system == "linux" and facts.architecture == "arm64" and facts.gpu_vendor == "nvidia":  # 4
@@ -63,20 +63,21 @@ def _detected(facts: CapabilityFacts) -> str:
     if facts.gpu_vendor is None or _is_small(facts):  # 5, 6
         return "default"
     if facts.gpu_vendor == "nvidia":  # 7
-        cuda = _cuda(facts)
+        cuda = _choose_cuda_major(facts)
         return f"nvidia-cuda-{cuda}" if cuda else "nvidia"
     return facts.gpu_vendor  # 8
 
 
 def _is_small(facts: CapabilityFacts) -> bool:
-    """Unknown is not small, except where the GPU has no memory of its own at all."""
+    """Whether the GPU is too small. Unknown memory is not small, except where the GPU has no memory of its own at
+    all."""
     if facts.vram_bytes_total is None:
         return facts.unified_memory
     return facts.vram_bytes_total <= SMALL_VRAM_BYTES
 
 
-def _cuda(facts: CapabilityFacts) -> int | None:
-    """The newest installed toolkit that the driver can run; without one, the driver's own version.
+def _choose_cuda_major(facts: CapabilityFacts) -> int | None:
+    """Return the newest installed toolkit that the driver can run; without one, the driver's own version.
 
     A driver runs everything older than itself, and nothing newer.
     """

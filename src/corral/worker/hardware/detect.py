@@ -1,35 +1,100 @@
-"""Detection of everything, once.
+"""Detects the whole hardware of a machine once, and refreshes the figures that change for each heartbeat.
 
-May block for a few seconds: call it in a thread. It never raises because of what a machine is or lacks; what could not
-be read is a sentence in `warnings`.
+NVIDIA, AMD and Intel have detectors of their own; Apple's chips, and GPUs that only Vulkan knows, are detected here.
+May block for a few seconds: call it in a thread. Detection never raises because of what a machine is or lacks; a part
+that could not be read becomes a sentence in `warnings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
-from corral.worker.hardware import parse
-from corral.worker.hardware.amd import detect_amd
-from corral.worker.hardware.capability import CAPABILITY_FILE, CapabilityFacts, Override, decide_capability
-from corral.worker.hardware.found import Found
-from corral.worker.hardware.intel import detect_intel
-from corral.worker.hardware.machine import Machine, PlatformFacts, ReadingFailed, read_text
-from corral.worker.hardware.memory import read_memory
+from corral.worker.hardware import parsers
+from corral.worker.hardware.capability import CAPABILITY_FILE, CapabilityFacts, CapabilityOverride, decide_capability
+from corral.worker.hardware.drm import detect_amd, detect_intel, refresh_amd, refresh_intel
+from corral.worker.hardware.hardware_source import HardwareSource, HardwareUnreadable, PlatformFacts, read_text
 from corral.worker.hardware.nvidia import detect_nvidia
-from corral.worker.hardware.others import detect_apple, detect_vulkan, mac_cpu_model
-from corral.worker.hardware.reading import HardwareReading, MemoryReading
-from corral.worker.hardware.totals import Usable, distinct, with_gpus
+from corral.worker.hardware.reading import (
+    VENDORS,
+    GpuDetection,
+    GpuReading,
+    HardwareReading,
+    MemoryReading,
+    UsableGpus,
+    remove_duplicates,
+    with_gpus,
+)
+
+_SYSCTL = ("sysctl", "-n", "machdep.cpu.brand_string")
+_VULKANINFO = ("vulkaninfo", "--summary")
 
 
-def detect(
-    machine: Machine, forced_capability: str | None, *, capability_file: str = CAPABILITY_FILE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CgroupFiles:
+    """Names the files that hold the memory limits in one version of cgroups."""
+
+    root: str
+    limit: str
+    usage: str
+    cache: str
+
+
+# "max" in version 2 is no number; version 1 writes a number near 2^63 instead, far above any physical memory.
+_CGROUP_FILES = {
+    1: _CgroupFiles(
+        root="/sys/fs/cgroup/memory",
+        limit="memory.limit_in_bytes",
+        usage="memory.usage_in_bytes",
+        cache="total_inactive_file",
+    ),
+    2: _CgroupFiles(root="/sys/fs/cgroup", limit="memory.max", usage="memory.current", cache="inactive_file"),
+}
+
+
+def read_memory(machine: HardwareSource) -> MemoryReading:
+    """Return total and available RAM; raise `HardwareUnreadable` when the machine's memory cannot be read.
+
+    A container's limit is as real as the end of the physical memory: total is the smallest limit on the way from our
+    control group to the root, and available leaves room for what the group already uses, except for file cache that
+    the kernel would drop first. `memory.high` and swap are not counted, and cgroups are expected in their usual place.
+    """
+    facts = machine.read_memory()
+    total = max(facts.total_bytes, 0)
+    available = max(facts.available_bytes, 0)
+    if machine.read_platform().system == "linux":
+        for limit, used in _iterate_limits(machine, facts.total_bytes):
+            total = min(total, limit)
+            available = min(available, max(limit - used, 0))
+    return MemoryReading(total_bytes=total, available_bytes=min(available, total))
+
+
+def _iterate_limits(machine: HardwareSource, physical_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield each limit below the physical memory, with the bytes used of it."""
+    group = parsers.parse_memory_cgroup(read_text(machine, "/proc/self/cgroup"))
+    if group is None:
+        return
+    files = _CGROUP_FILES[group.version]
+    for level in parsers.list_cgroup_levels(group.path):
+        directory = f"{files.root}{level}"
+        limit = parsers.parse_whole_number(read_text(machine, f"{directory}/{files.limit}"))
+        if limit is None or limit >= physical_bytes:
+            continue
+        usage = parsers.parse_whole_number(read_text(machine, f"{directory}/{files.usage}")) or 0
+        statistics = read_text(machine, f"{directory}/memory.stat")
+        cache = parsers.parse_whole_number(parsers.parse_key_values(statistics, " ").get(files.cache)) or 0
+        yield limit, max(usage - cache, 0)
+
+
+def detect_hardware(
+    machine: HardwareSource, forced_capability: str | None, *, capability_file: str = CAPABILITY_FILE
 ) -> HardwareReading:
     """Read the whole machine."""
-    platform = machine.platform()
-    ram, memory_warnings = _memory(machine)
-    cpu_model = _cpu_model(machine, platform)
-    found = _gpus(machine, platform, ram, cpu_model)
-    used = Usable.of(found.gpus)
+    platform = machine.read_platform()
+    ram, memory_warnings = _try_read_memory(machine)
+    cpu_model = _read_cpu_model(machine, platform)
+    found = _detect_gpus(machine, platform, ram, cpu_model)
+    used = UsableGpus.from_gpus(found.gpus)
     capability, capability_warnings = decide_capability(
         CapabilityFacts(
             system=platform.system,
@@ -37,15 +102,15 @@ def detect(
             gpu_vendor=used.vendor,
             vram_bytes_total=used.total,
             unified_memory=used.unified,
-            cuda_toolkits=parse.cuda_majors(machine.list_directory("/usr/local")),
+            cuda_toolkits=parsers.parse_cuda_majors(machine.list_directory("/usr/local")),
             cuda_driver=found.cuda_major,
         ),
         (
-            Override(text=forced_capability, origin="the settings"),
-            Override(text=read_text(machine, capability_file), origin=capability_file),
+            CapabilityOverride(text=forced_capability, origin="the settings"),
+            CapabilityOverride(text=read_text(machine, capability_file), origin=capability_file),
         ),
     )
-    cpu = machine.cpu()
+    cpu = machine.read_cpu()
     threads = max(cpu.logical or 1, 1)
     reading = HardwareReading(
         cpu_model=cpu_model,
@@ -56,46 +121,167 @@ def detect(
         ram_bytes_total=ram.total_bytes,
         ram_bytes_available=ram.available_bytes,
         capability=capability,
-        warnings=distinct((*memory_warnings, *found.warnings, *capability_warnings)),
+        warnings=remove_duplicates((*memory_warnings, *found.warnings, *capability_warnings)),
     )
     return with_gpus(reading, found.gpus)
 
 
-def _memory(machine: Machine) -> tuple[MemoryReading, tuple[str, ...]]:
+def _try_read_memory(machine: HardwareSource) -> tuple[MemoryReading, tuple[str, ...]]:
     try:
         return read_memory(machine), ()
-    except ReadingFailed as failure:
+    except HardwareUnreadable as failure:
         # Nothing fits into 0 bytes: such a machine gets no work, and says why.
         return MemoryReading(total_bytes=0, available_bytes=0), (failure.sentence,)
 
 
-def _cpu_model(machine: Machine, platform: PlatformFacts) -> str | None:
+def _read_cpu_model(machine: HardwareSource, platform: PlatformFacts) -> str | None:
     if platform.system == "darwin":
-        return mac_cpu_model(machine)
-    return parse.cpu_model(read_text(machine, "/proc/cpuinfo"))
+        return read_mac_cpu_model(machine)
+    return parsers.parse_cpu_model(read_text(machine, "/proc/cpuinfo"))
 
 
-def _gpus(machine: Machine, platform: PlatformFacts, ram: MemoryReading, cpu_model: str | None) -> Found:
+def _detect_gpus(
+    machine: HardwareSource, platform: PlatformFacts, ram: MemoryReading, cpu_model: str | None
+) -> GpuDetection:
     if platform.system == "darwin":
-        return detect_apple(ram, cpu_model) if platform.architecture == "arm64" else Found()
-    found = _join(
-        _guarded(lambda: detect_nvidia(machine, ram)),
-        _guarded(lambda: detect_amd(machine, ram)),
-        _guarded(lambda: detect_intel(machine)),
+        return detect_apple(ram, cpu_model) if platform.architecture == "arm64" else GpuDetection()
+    found = _merge_detections(
+        _run_detector(lambda: detect_nvidia(machine, ram)),
+        _run_detector(lambda: detect_amd(machine, ram)),
+        _run_detector(lambda: detect_intel(machine)),
     )
-    return found if found.gpus else _join(found, _guarded(lambda: detect_vulkan(machine)))
+    return found if found.gpus else _merge_detections(found, _run_detector(lambda: detect_vulkan(machine)))
 
 
-def _guarded(detector: Callable[[], Found]) -> Found:
+def _run_detector(detector: Callable[[], GpuDetection]) -> GpuDetection:
     try:
         return detector()
-    except ReadingFailed as failure:
-        return Found(warnings=(failure.sentence,))
+    except HardwareUnreadable as failure:
+        return GpuDetection(warnings=(failure.sentence,))
 
 
-def _join(*parts: Found) -> Found:
-    return Found(
+def _merge_detections(*parts: GpuDetection) -> GpuDetection:
+    return GpuDetection(
         gpus=tuple(gpu for part in parts for gpu in part.gpus),
         warnings=tuple(warning for part in parts for warning in part.warnings),
         cuda_major=next((part.cuda_major for part in parts if part.cuda_major is not None), None),
+    )
+
+
+def refresh_hardware(machine: HardwareSource, previous: HardwareReading) -> HardwareReading:
+    """Read again, cheaply, what changes while engines run: free RAM and VRAM. Vendors and the capability stay.
+
+    Only the drivers of detected GPUs are read. A GPU that does not respond this time becomes unknown: an outdated
+    number could let a model be placed on it.
+    """
+    try:
+        ram, passing = read_memory(machine), []
+    except HardwareUnreadable as failure:
+        ram = MemoryReading(total_bytes=previous.ram_bytes_total, available_bytes=previous.ram_bytes_available)
+        passing = [failure.sentence]
+    gpus: list[GpuReading] = []
+    for vendor in VENDORS:
+        known = [gpu for gpu in previous.gpus if gpu.vendor == vendor]
+        if known:
+            refreshed, warnings = _refresh_gpus(machine, vendor, ram, known)
+            gpus.extend(refreshed)
+            passing.extend(warnings)
+    lasting = [warning for warning in previous.warnings if warning not in previous.passing_warnings]
+    new_warnings = tuple(warning for warning in remove_duplicates(passing) if warning not in lasting)
+    reading = replace(
+        previous,
+        ram_bytes_total=ram.total_bytes,
+        ram_bytes_available=ram.available_bytes,
+        warnings=(*lasting, *new_warnings),
+        passing_warnings=new_warnings,
+    )
+    return with_gpus(reading, tuple(gpus))
+
+
+def _refresh_gpus(
+    machine: HardwareSource, vendor: str, ram: MemoryReading, known: list[GpuReading]
+) -> tuple[list[GpuReading], tuple[str, ...]]:
+    """Return the same GPUs with fresh memory. One that does not respond keeps its place, with unknown memory."""
+    if all(gpu.unified for gpu in known) and vendor in {"nvidia", "apple"}:
+        total, available = ram.total_bytes, ram.available_bytes
+        return [replace(gpu, vram_bytes_total=total, vram_bytes_available=available) for gpu in known], ()
+    readers: dict[str, Callable[[], GpuDetection]] = {
+        "nvidia": lambda: detect_nvidia(machine, ram),
+        "amd": lambda: refresh_amd(machine, ram),
+        "intel": lambda: refresh_intel(machine),
+    }
+    reader = readers.get(vendor)
+    if reader is None:
+        return known, ()
+    try:
+        found = reader()
+    except HardwareUnreadable as failure:
+        found = GpuDetection(warnings=(failure.sentence,))
+    if not found.gpus and found.warnings:
+        return [replace(gpu, vram_bytes_available=None) for gpu in known], found.warnings
+    fresh = {_get_identity(gpu): gpu for gpu in found.gpus}
+    lost = [gpu for gpu in known if _get_identity(gpu) not in fresh]
+    warnings = (f"GPU {gpu.index} ({gpu.name}) is no longer reported by its driver." for gpu in lost)
+    return [_update_memory(gpu, fresh.get(_get_identity(gpu))) for gpu in known], (*found.warnings, *warnings)
+
+
+def _update_memory(known: GpuReading, fresh: GpuReading | None) -> GpuReading:
+    return replace(
+        known,
+        vram_bytes_total=fresh.vram_bytes_total if fresh else None,
+        vram_bytes_available=fresh.vram_bytes_available if fresh else None,
+    )
+
+
+def _get_identity(gpu: GpuReading) -> str:
+    return gpu.address or gpu.uuid or str(gpu.index)
+
+
+def read_mac_cpu_model(machine: HardwareSource) -> str | None:
+    """Return the processor's name, such as `Apple M2 Pro`."""
+    try:
+        return machine.run_tool(_SYSCTL).strip() or None
+    except HardwareUnreadable:
+        return None
+
+
+def detect_apple(ram: MemoryReading, cpu_model: str | None) -> GpuDetection:
+    """Return the GPU of an Apple chip, which shares all RAM. Metal lets one program have a smaller share; the engine
+    finds out."""
+    gpu = GpuReading(
+        vendor="apple",
+        name=f"{cpu_model or 'Apple'} GPU",
+        index=0,
+        vram_bytes_total=ram.total_bytes,
+        vram_bytes_available=ram.available_bytes,
+        driver="Metal",
+        unified=True,
+    )
+    return GpuDetection(gpus=(gpu,))
+
+
+def detect_vulkan(machine: HardwareSource) -> GpuDetection:
+    """Return the GPUs that only Vulkan knows: it proves a GPU, but does not say what is free.
+
+    Nothing is run where the kernel has no render node.
+    """
+    if not any(name.startswith("renderD") for name in machine.list_directory("/dev/dri")):
+        return GpuDetection()
+    try:
+        devices = parsers.parse_vulkan_devices(machine.run_tool(_VULKANINFO))
+    except HardwareUnreadable:
+        # vulkaninfo is rarely installed; its absence says nothing about the machine.
+        return GpuDetection()
+    return GpuDetection(
+        gpus=tuple(
+            GpuReading(
+                vendor="vulkan",
+                name=device.name,
+                index=index,
+                driver=device.driver,
+                uuid=device.uuid,
+                unified=device.device_type == "INTEGRATED_GPU",
+            )
+            for index, device in enumerate(devices)
+        )
     )

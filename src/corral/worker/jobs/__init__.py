@@ -1,13 +1,11 @@
-"""What a worker does when it is told to: accepted fast, on disk before it is answered, done in the background, told by
-numbered events.
+"""The jobs of a worker: accepted fast, on disk before the reply, done in the background, reported by numbered events.
 
-journal       what outlives the process, however it ends
-job, telling  one job: where it is, and how often that is told
-turns         who may work on a backend now
-runner        accepts, drives, cancels and resumes
-doing         what each kind of job does; `loading` has those about models
-events        the way out to the bus
-model_files   the removal of a model's files
+journal              the records of jobs, which outlive the process, however it ends
+job                  one job: where it is, and how often that is sent
+job_table            the jobs that the runner knows, and which job may change a backend now
+runner               accepts, drives, cancels and resumes, and sends events to the bus
+job_dispatcher       what each kind of job does
+garbage_collector    removes unused files once a day
 
-Limit: nothing here knows how a backend is installed or a process is run; `worker/work.py` has what is asked of those.
+Limit: nothing here knows how a backend is installed or a process is run; `worker/job_ports.py` has the ports for those.
 """

@@ -1,96 +1,168 @@
-"""The journal: jobs and what was seen of them, on the disk of this machine.
+"""The journal: jobs and the command fence, on the disk of this machine.
 
-Guarantee: what `save` and `remember` have returned from is there after a kill or a power cut, whole. A file that
-cannot be read is put aside under another name and told; it never keeps a worker from starting. Limit: the caller
-bounds how many jobs there are; one writer at a time, the holder of the worker's folder.
+Guarantee: what `save` and `save_fence` have written is there after a kill or a power cut, whole. A file that cannot be
+read is put aside under another name and logged; it never keeps a worker from starting. Limit: the caller bounds how
+many jobs there are; one writer at a time, the holder of the worker's folder.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
+from corral.bus.messages import BackendCommand, JobEvent, LoadModel, StageModel, StartBackend
 from corral.domain.errors import Unavailable
 from corral.runtime import disk
-from corral.worker.jobs.record import JobRecord, Seen
 
 log = structlog.get_logger(__name__)
-
 T = TypeVar("T")
-
 FOLDER = "journal"
-# Put aside for whoever wants to look; more of them would only fill the disk.
+# Damaged files are kept up to this number, for inspection; more would only fill the disk.
 MAX_DAMAGED = 20
 _PRIVATE_FOLDER = 0o700
-_JOBS: TypeAdapter[JobRecord] = TypeAdapter(JobRecord)
-_SEEN: TypeAdapter[Seen] = TypeAdapter(Seen)
+JobCommand = BackendCommand | StartBackend | LoadModel | StageModel
+
+
+class JobKind(StrEnum):
+    """Says what a job does: change or start a backend, load a replica of a model, or stage its files."""
+
+    INSTALL = "install"
+    UPGRADE = "upgrade"
+    ROLLBACK = "rollback"
+    DELETE = "delete"
+    START = "start"
+    LOAD = "load"  # one replica of a model: its backend, its files, its process
+    STAGE = "stage"  # the files of a model
+
+    @property
+    def needs_build(self) -> bool:
+        return self in (JobKind.INSTALL, JobKind.UPGRADE)
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the job changes a backend, and so has a generation."""
+        return self in (JobKind.INSTALL, JobKind.UPGRADE, JobKind.ROLLBACK, JobKind.DELETE)
+
+
+class JobStopReason(StrEnum):
+    """Says why a job is to end before it is done: cancelled, paused, or replaced by a newer command."""
+
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    REPLACE = "replace"  # a newer command wants something else of the same backend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A job as it is stored in the journal: its command, its latest event, and what a restart needs to resume it."""
+
+    kind: JobKind
+    # The kind of command follows from its fields alone; the journal relies on it.
+    command: JobCommand
+    # The concrete name, as it was resolved when the job was accepted; empty if it is about files only.
+    backend: str
+    event: JobEvent
+    # No event of this process has a larger number; the next process goes on from here.
+    reserved_seq: int
+    # The order in which jobs were accepted.
+    number: int
+    stop: JobStopReason | None = None
+    keeps_partial: bool = False
+    # How often a worker has begun the job; one that takes the worker down with it must not do so for ever.
+    lives: int = 1
+
+    @property
+    def job_id(self) -> str:
+        return self.command.job_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFence:
+    """Holds what lets a node refuse late commands: the newest generation of each backend, and jobs cancelled early.
+
+    All of it belongs to one node. The same machine as another node, of another cluster perhaps, begins anew.
+    """
+
+    node_id: str | None = None
+    # The newest generation of each concrete backend.
+    generations: Mapping[str, int] = field(default_factory=dict)
+    # Jobs that were cancelled before they came; True if they were paused.
+    cancelled: Mapping[str, bool] = field(default_factory=dict)
+
+
+_JOB_ADAPTER: TypeAdapter[JobRecord] = TypeAdapter(JobRecord)
+_FENCE_ADAPTER: TypeAdapter[CommandFence] = TypeAdapter(CommandFence)
 
 
 class JournalNotWritten(Unavailable):
-    """The worker's journal cannot be written."""
+    """The worker's journal of jobs cannot be written."""
 
     code = "journal_not_written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
-    """In the order in which the jobs were accepted."""
+class JournalContents:
+    """Holds what a journal contained when it was loaded: jobs in the order of acceptance, and the command fence."""
 
     jobs: tuple[JobRecord, ...] = ()
-    seen: Seen = field(default_factory=Seen)
+    fence: CommandFence = field(default_factory=CommandFence)
 
 
-class Journal(Protocol):
-    """All calls come one after the other."""
+class JobJournal(Protocol):
+    """Stores jobs and the command fence so that they survive the process. Calls come one after the other."""
 
-    async def load(self) -> Remembered: ...
+    async def load(self) -> JournalContents: ...
 
     async def save(self, record: JobRecord) -> None: ...
 
     async def forget(self, job_id: str) -> None: ...
 
-    async def remember(self, seen: Seen) -> None: ...
+    async def save_fence(self, fence: CommandFence) -> None: ...
 
 
-class DiskJournal:
+class DiskJobJournal:
+    """Stores jobs and the command fence as files in the worker's home. Implements `JobJournal`."""
+
     def __init__(self, home: Path) -> None:
         self._root = home / FOLDER
-        self._jobs = self._root / "jobs"
-        self._damaged = self._root / "damaged"
-        self._seen = self._root / "seen.json"
+        self._jobs_folder = self._root / "jobs"
+        self._damaged_folder = self._root / "damaged"
+        self._fence_path = self._root / "seen.json"
 
-    async def load(self) -> Remembered:
+    async def load(self) -> JournalContents:
         return await asyncio.to_thread(self._load)
 
     async def save(self, record: JobRecord) -> None:
-        await asyncio.to_thread(self._write, self._path(record.job_id), _JOBS.dump_json(record, indent=1))
+        await asyncio.to_thread(self._write, self._make_path(record.job_id), _JOB_ADAPTER.dump_json(record, indent=1))
 
     async def forget(self, job_id: str) -> None:
-        # Not flushed: one that comes back after a power cut is a job too many in the list, and goes again.
-        await asyncio.to_thread(self._path(job_id).unlink, missing_ok=True)
+        # Not flushed: a file that comes back after a power cut is one job too many in the list, and is removed again.
+        await asyncio.to_thread(self._make_path(job_id).unlink, missing_ok=True)
 
-    async def remember(self, seen: Seen) -> None:
-        await asyncio.to_thread(self._write, self._seen, _SEEN.dump_json(seen, indent=1))
+    async def save_fence(self, fence: CommandFence) -> None:
+        await asyncio.to_thread(self._write, self._fence_path, _FENCE_ADAPTER.dump_json(fence, indent=1))
 
-    def _path(self, job_id: str) -> Path:
-        # The sender chose the id; as a file name it may be anything.
-        return self._jobs / f"{hashlib.sha256(job_id.encode()).hexdigest()[:32]}.json"
+    def _make_path(self, job_id: str) -> Path:
+        # The sender chose the id, so it may not be usable as a file name.
+        return self._jobs_folder / f"{hashlib.sha256(job_id.encode()).hexdigest()[:32]}.json"
 
-    def _load(self) -> Remembered:
+    def _load(self) -> JournalContents:
         try:
-            for folder in (self._root, self._jobs, self._damaged):
+            for folder in (self._root, self._jobs_folder, self._damaged_folder):
                 folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
         except OSError as error:
-            raise self._not_written(self._root, error) from error
-        read = [self._read(path, _JOBS) for path in sorted(self._jobs.glob("*.json"))]
+            raise self._make_not_written_error(self._root, error) from error
+        read = [self._read(path, _JOB_ADAPTER) for path in sorted(self._jobs_folder.glob("*.json"))]
         jobs = sorted((record for record in read if record is not None), key=lambda record: record.number)
-        return Remembered(jobs=tuple(jobs), seen=self._read(self._seen, _SEEN) or Seen())
+        return JournalContents(jobs=tuple(jobs), fence=self._read(self._fence_path, _FENCE_ADAPTER) or CommandFence())
 
     def _read(self, path: Path, shape: TypeAdapter[T]) -> T | None:
         try:
@@ -102,13 +174,13 @@ class DiskJournal:
             return None
 
     def _put_aside(self, path: Path, error: Exception) -> None:
-        what = error.strerror if isinstance(error, OSError) else "it is not a whole entry of this version"
-        log.warning("a file of the journal cannot be read; it is put aside", path=str(path), problem=what)
-        kept = sorted(self._damaged.iterdir(), key=lambda old: old.name)
+        reason = error.strerror if isinstance(error, OSError) else "it is not a whole entry of this version"
+        log.warning("a file of the journal cannot be read; it is put aside", path=str(path), problem=reason)
+        kept = sorted(self._damaged_folder.iterdir(), key=lambda old: old.name)
         try:
             for old in kept[: max(0, len(kept) + 1 - MAX_DAMAGED)]:
                 old.unlink()
-            path.replace(self._damaged / path.name)
+            path.replace(self._damaged_folder / path.name)
         except OSError as problem:
             log.warning("it stays where it is", path=str(path), problem=problem.strerror)
 
@@ -116,9 +188,9 @@ class DiskJournal:
         try:
             disk.replace(path, data)
         except OSError as error:
-            raise self._not_written(path, error) from error
+            raise self._make_not_written_error(path, error) from error
 
-    def _not_written(self, path: Path, error: OSError) -> JournalNotWritten:
+    def _make_not_written_error(self, path: Path, error: OSError) -> JournalNotWritten:
         return JournalNotWritten(
             f"The worker's journal cannot be written to {path}: {error.strerror}.",
             hint="The worker needs a folder that it may write to, on a disk that is not full.",

@@ -1,16 +1,12 @@
 """The engines that run on this machine: started, watched, restarted, adopted, stopped, and what they print.
 
-keys        what a process is called: `model#replica`
-launch      a manifest and a wish become a command, pure
-ports       which port is whose, pure
-threads     who may use how many processor threads, pure
-restarts    how long to wait after which crash, pure
-machine     what is asked of the operating system; `system` is the real one
-probe       is an engine ready?
-journal     what ran, for the next worker
-logs        what engines print, numbered and bounded
-engine      the life of one engine
-watching    does what is ready still answer?
-adoption    what a worker that was killed has left behind
-supervisor  all of them: `worker.work.Processes`
+process_key       what a process is called: `model#replica`
+launch            turns a manifest and a start command into a process command, pure
+port_pool         which port belongs to which engine, and how many processor threads each may use, pure
+process_control   what the operating system has to do; `system_process_control` is the real one
+journal           records of running processes, for the next worker
+process_log       what engines print, numbered and bounded
+engine            the life of one engine
+engine_health     checks whether an engine is ready, and whether ready engines still answer
+supervisor        all engines, also those of a worker that was killed: `worker.job_ports.ProcessSupervisor`
 """

@@ -1,4 +1,4 @@
-"""What can be set about running engines."""
+"""Options of the engine supervisor."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corral.runtime.processes import RestartBackoff
 from corral.worker.processes.launch import LOOPBACK
-from corral.worker.processes.logs.book import LogLimits
-from corral.worker.processes.logs.tail import TailLimits
-from corral.worker.processes.ports import BASE_DEFAULT
-from corral.worker.processes.restarts import Patience
+from corral.worker.processes.port_pool import BASE_DEFAULT
+from corral.worker.processes.process_log import OutputCopierLimits, ProcessLogLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorOptions:
-    # The records of processes and their logs.
+class EngineSupervisorOptions:
+    """Tunables of the engine supervisor: folders, hosts, ports, threads and time limits."""
+
+    # The folder of the process records and logs.
     root: Path
     # The worker's own environment, of which engines see a little.
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    # Where engines that check a key listen, and under which name others reach them.
+    # The host where engines that check a key listen, and the name under which others reach them.
     host: str = LOOPBACK
     advertised_host: str = LOOPBACK
     port_base: int = BASE_DEFAULT
@@ -31,14 +32,14 @@ class SupervisorOptions:
     kill_limit_s: float = 4.0
     # How long an engine of an earlier worker may take to answer: it may be busy.
     adoption_s: float = 10.0
-    # How often engines that are ready are asked whether they still answer, and how many silences in a row are told.
+    # How often ready engines are probed, and how many silent probes in a row make them unhealthy.
     watch_s: float = 10.0
     watch_misses: int = 3
-    patience: Patience = field(default_factory=Patience)
-    logs: LogLimits = field(default_factory=LogLimits)
-    tail: TailLimits = field(default_factory=TailLimits)
+    restart_backoff: RestartBackoff = field(default_factory=RestartBackoff)
+    logs: ProcessLogLimits = field(default_factory=ProcessLogLimits)
+    output: OutputCopierLimits = field(default_factory=OutputCopierLimits)
 
     @property
     def home(self) -> str:
-        """What engines of this worker are marked with: the same for every way to write the path."""
+        """Return the mark of this worker's engines: the same for every way to write the path."""
         return str(self.root.resolve())

@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 
 from corral.policy.models.gguf import TEMPLATE_BYTES_MAX
-from corral.policy.models.header_bytes import Readable
+from corral.policy.models.header_bytes import ReadableFile
 from corral.policy.models.headers import read_facts
 
 PLAIN = "{% for message in messages %}{{ message.content }}{% endfor %}"
 WITH_TOOLS = PLAIN + " " * 4096 + "{% if tools %}{{ tools | tojson }}{% endif %}"
 
 
-def readable(content: bytes, path: str) -> Readable:
-    return Readable(path=path, size_bytes=len(content), read=lambda offset, length: content[offset : offset + length])
+def readable(content: bytes, path: str) -> ReadableFile:
+    return ReadableFile(
+        path=path, size_bytes=len(content), read=lambda offset, length: content[offset : offset + length]
+    )
 
 
-def gguf_file(path: Path, template: object) -> Readable:
+def gguf_file(path: Path, template: object) -> ReadableFile:
     writer = gguf.GGUFWriter(path, "llama")
     if template is not None:
         writer.add_chat_template(template)  # type: ignore[arg-type]

@@ -10,7 +10,14 @@ import pytest
 
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import FilePart, ModelConfig, ModelFile, StoredFile
-from corral.policy.models.configuration import diff, from_mapping, from_stored, patched, run_hash, to_mapping
+from corral.policy.models.configuration import (
+    apply_patch,
+    compute_run_hash,
+    diff,
+    from_mapping,
+    from_stored,
+    to_mapping,
+)
 
 SHA = "ab" * 32
 FULL: dict[str, Any] = {
@@ -41,8 +48,7 @@ FULL: dict[str, Any] = {
 }
 
 
-@pytest.mark.behaviour("MOD-1")
-def test_what_is_written_is_read_back_the_same():
+def test_written_configuration_parses_to_the_same():
     config = from_mapping(FULL)
     assert from_mapping(to_mapping(config)) == config
     assert from_mapping(json.loads(json.dumps(to_mapping(config)))) == config
@@ -53,14 +59,12 @@ def test_what_is_written_is_read_back_the_same():
     assert from_stored(to_mapping(config) | {"of_a_later_version": 1}) == config
 
 
-@pytest.mark.behaviour("MOD-1")
 @pytest.mark.parametrize("size", ["12GB", "320MiB", "80GiB", "5MB", 12_345_678, 0])
 def test_a_size_is_written_as_a_person_would(size: int | str):
     assert to_mapping(from_mapping({"name": "a", "backend": "b", "ram": size}))["ram"] == size
 
 
-@pytest.mark.behaviour("MOD-1")
-def test_only_what_was_said_is_written():
+def test_configuration_writes_only_values_that_differ_from_defaults():
     assert to_mapping(from_mapping({"name": "a", "backend": "b"})) == {"name": "a", "backend": "b"}
 
 
@@ -112,7 +116,7 @@ def test_an_address_alone_names_its_file(uri: str, path: str):
         ({3: 4}, "put it in quotes", None),
     ],
 )
-def test_what_is_wrong_is_named_with_what_was_meant(change: dict[Any, Any], sentence: str, hint: str | None):
+def test_unknown_key_is_refused_with_a_suggestion(change: dict[Any, Any], sentence: str, hint: str | None):
     with pytest.raises(InvalidRequest) as caught:
         from_mapping({"name": "a", "backend": "b"} | change)
     assert sentence in caught.value.message
@@ -121,7 +125,7 @@ def test_what_is_wrong_is_named_with_what_was_meant(change: dict[Any, Any], sent
 
 @pytest.mark.behaviour("MOD-2")
 @pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "x" * 256, "..", "\x00"])
-def test_a_name_that_nobody_could_type_is_refused(name: str):
+def test_unprintable_model_name_is_refused(name: str):
     with pytest.raises(InvalidRequest):
         from_mapping({"name": name, "backend": "b"})
 
@@ -134,48 +138,46 @@ def test_a_name_may_hold_what_models_are_called(name: str):
 @pytest.mark.behaviour("MOD-3")
 def test_only_what_an_engine_notices_changes_the_run_hash():
     config = from_mapping(FULL)
-    word = run_hash(config)
+    word = compute_run_hash(config)
     unnoticed: dict[str, Any] = {
         "description": "x", "aliases": (), "defaults": {}, "serves": (), "is_enabled": True, "is_pinned": False,
         "idle_s": 5.0, "gallery": "", "variant": "", "name": "other",
     }  # fmt: skip
     for key, value in unnoticed.items():
-        assert run_hash(replace(config, **{key: value})) == word, key
+        assert compute_run_hash(replace(config, **{key: value})) == word, key
     noticed: dict[str, Any] = {
         "backend": "x", "entry": "", "options": {"context_size": "1"}, "threads": 5, "files": config.files[:1],
     }  # fmt: skip
     for key, value in noticed.items():
-        assert run_hash(replace(config, **{key: value})) != word, key
+        assert compute_run_hash(replace(config, **{key: value})) != word, key
 
 
 @pytest.mark.behaviour("MOD-3")
 def test_fetching_a_file_whose_content_was_promised_changes_nothing_and_another_content_does():
     promised = from_mapping({"name": "a", "backend": "b", "files": [{"path": "m", "uri": "/m", "sha256": SHA}]})
     fetched = (StoredFile(path="m", sha256=SHA, size_bytes=1),)
-    assert run_hash(promised, fetched) == run_hash(promised)
-    assert run_hash(promised, (replace(fetched[0], sha256="cd" * 32),)) != run_hash(promised)
+    assert compute_run_hash(promised, fetched) == compute_run_hash(promised)
+    assert compute_run_hash(promised, (replace(fetched[0], sha256="cd" * 32),)) != compute_run_hash(promised)
     open_ended = from_mapping({"name": "a", "backend": "b", "files": [{"path": "m", "uri": "/m"}]})
-    assert run_hash(open_ended, fetched) == run_hash(promised)
+    assert compute_run_hash(open_ended, fetched) == compute_run_hash(promised)
 
 
-@pytest.mark.behaviour("MOD-4")
 def test_a_change_is_laid_over_what_is_there_and_null_takes_away():
     config = from_mapping(FULL)
-    changed = patched(config, {"options": {"context_size": 1, "flash": None}, "vram": None, "pinned": False})
+    changed = apply_patch(config, {"options": {"context_size": 1, "flash": None}, "vram": None, "pinned": False})
     assert changed.options == {"context_size": "1", "rope": "0.5", "text": "1.10"}
     assert changed.vram_bytes is None
     assert not changed.is_pinned
     assert changed.files == config.files
     with pytest.raises(InvalidRequest, match="cannot rename"):
-        patched(config, {"name": "other"})
+        apply_patch(config, {"name": "other"})
     with pytest.raises(InvalidRequest):
-        patched(config, ["x"])
+        apply_patch(config, ["x"])
 
 
-@pytest.mark.behaviour("MOD-5")
 def test_a_difference_is_one_line_for_each_setting():
     old = from_mapping(FULL)
-    new = patched(old, {"options": {"context_size": 1}, "threads": None, "variant": "chat-q8", "entry": None})
+    new = apply_patch(old, {"options": {"context_size": 1}, "threads": None, "variant": "chat-q8", "entry": None})
     assert diff(old, new) == [
         "- entry: model.gguf",
         "~ options.context_size: 8192 -> 1",
@@ -184,4 +186,4 @@ def test_a_difference_is_one_line_for_each_setting():
     ]
     assert diff(old, old) == []
     assert "+ backend: b" in diff(None, ModelConfig(name="a", backend="b"))
-    assert any("files[model.gguf]" in line for line in diff(old, patched(old, {"files": []})))
+    assert any("files[model.gguf]" in line for line in diff(old, apply_patch(old, {"files": []})))

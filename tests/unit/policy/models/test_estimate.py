@@ -13,11 +13,11 @@ from corral.policy.models.estimate import (
     CPU_OVERHEAD_BYTES,
     GIB,
     GPU_OVERHEAD_BYTES,
-    Observed,
-    Seen,
-    estimate,
-    load_budget_s,
-    observed_of,
+    MemoryUse,
+    ObservedMemory,
+    compute_load_budget_s,
+    estimate_need,
+    parse_observed,
 )
 from tests.unit.policy.builders import a_node
 
@@ -27,9 +27,8 @@ CONFIG = ModelConfig(name="m", backend="llama-cpp")
 FACTS = ModelFacts(weights_bytes=1000, kv_bytes_per_token=10, context_length=131_072)
 
 
-@pytest.mark.behaviour("LIB-2")
-def test_a_node_with_a_gpu_is_asked_for_vram_and_one_without_for_ram() -> None:
-    on_gpu, on_cpu = estimate(CONFIG, FACTS, 1100, GPU, None), estimate(CONFIG, FACTS, 1100, CPU, None)
+def test_estimate_needs_vram_on_a_node_with_a_gpu_and_ram_on_one_without() -> None:
+    on_gpu, on_cpu = estimate_need(CONFIG, FACTS, 1100, GPU, None), estimate_need(CONFIG, FACTS, 1100, CPU, None)
     assert on_gpu.vram_bytes == 1000 + 50 + 8192 * 10 + GPU_OVERHEAD_BYTES
     assert on_gpu.ram_bytes is None
     assert (on_cpu.vram_bytes, on_cpu.ram_bytes) == (0, 1000 + 50 + 8192 * 10 + CPU_OVERHEAD_BYTES)
@@ -38,7 +37,7 @@ def test_a_node_with_a_gpu_is_asked_for_vram_and_one_without_for_ram() -> None:
 
 def test_the_context_is_what_was_written_else_the_models_and_never_more_than_8192_by_itself() -> None:
     def cache(config: ModelConfig, facts: ModelFacts) -> int:
-        whole = estimate(config, facts, None, CPU, None).ram_bytes
+        whole = estimate_need(config, facts, None, CPU, None).ram_bytes
         assert whole is not None
         return whole - 1050 - CPU_OVERHEAD_BYTES
 
@@ -51,54 +50,53 @@ def test_the_context_is_what_was_written_else_the_models_and_never_more_than_819
     assert cache(nonsense, FACTS) == 8192 * 10
 
 
-@pytest.mark.behaviour("LIB-2")
-def test_what_was_written_wins_over_what_was_seen_and_that_over_what_was_computed() -> None:
-    observed = Observed(gpu=Seen(vram_bytes=5, ram_bytes=6), cpu=Seen(ram_bytes=7))
-    seen = estimate(CONFIG, FACTS, 1100, GPU, observed)
+def test_configured_need_wins_over_measured_and_measured_over_computed() -> None:
+    observed = ObservedMemory(gpu=MemoryUse(vram_bytes=5, ram_bytes=6), cpu=MemoryUse(ram_bytes=7))
+    seen = estimate_need(CONFIG, FACTS, 1100, GPU, observed)
     assert (seen.vram_bytes, seen.ram_bytes, seen.is_observed) == (5, 6, True)
-    seen = estimate(CONFIG, FACTS, 1100, CPU, observed)
+    seen = estimate_need(CONFIG, FACTS, 1100, CPU, observed)
     assert (seen.vram_bytes, seen.ram_bytes, seen.is_observed) == (0, 7, True)
-    written = estimate(replace(CONFIG, vram_bytes=1, ram_bytes=2), FACTS, 1100, GPU, observed)
+    written = estimate_need(replace(CONFIG, vram_bytes=1, ram_bytes=2), FACTS, 1100, GPU, observed)
     assert (written.vram_bytes, written.ram_bytes, written.is_observed) == (1, 2, False)
 
 
-@pytest.mark.behaviour("LIB-2")
-def test_what_is_not_known_stays_unknown() -> None:
-    assert estimate(CONFIG, None, None, GPU, None).vram_bytes is None
-    assert estimate(CONFIG, ModelFacts(), None, CPU, None).ram_bytes is None
-    only_files = estimate(CONFIG, ModelFacts(), 1000, CPU, None)
+def test_unknown_need_stays_unknown() -> None:
+    assert estimate_need(CONFIG, None, None, GPU, None).vram_bytes is None
+    assert estimate_need(CONFIG, ModelFacts(), None, CPU, None).ram_bytes is None
+    only_files = estimate_need(CONFIG, ModelFacts(), 1000, CPU, None)
     assert only_files.ram_bytes == 1050 + CPU_OVERHEAD_BYTES
 
 
 def test_a_model_that_is_kept_off_the_gpu_takes_ram() -> None:
-    need = estimate(replace(CONFIG, options={"gpu_layers": "0"}), FACTS, 1100, GPU, None)
+    need = estimate_need(replace(CONFIG, options={"gpu_layers": "0"}), FACTS, 1100, GPU, None)
     assert need.vram_bytes == 0
     assert need.ram_bytes is not None
 
 
 @pytest.mark.behaviour("PLACE-10")
 def test_estimate_of_a_processor_build_takes_ram_on_a_node_with_a_gpu() -> None:
-    observed = Observed(gpu=Seen(vram_bytes=5, ram_bytes=6), cpu=Seen(ram_bytes=7))
-    computed = estimate(CONFIG, FACTS, 1100, GPU, None, is_processor_build=True)
-    assert (computed.vram_bytes, computed.ram_bytes) == (0, estimate(CONFIG, FACTS, 1100, CPU, None).ram_bytes)
-    seen = estimate(CONFIG, FACTS, 1100, GPU, observed, is_processor_build=True)
+    observed = ObservedMemory(gpu=MemoryUse(vram_bytes=5, ram_bytes=6), cpu=MemoryUse(ram_bytes=7))
+    computed = estimate_need(CONFIG, FACTS, 1100, GPU, None, is_processor_build=True)
+    assert (computed.vram_bytes, computed.ram_bytes) == (0, estimate_need(CONFIG, FACTS, 1100, CPU, None).ram_bytes)
+    seen = estimate_need(CONFIG, FACTS, 1100, GPU, observed, is_processor_build=True)
     assert (seen.vram_bytes, seen.ram_bytes) == (0, 7)
 
 
-@pytest.mark.behaviour("LIB-2")
 def test_observation_counts_for_its_run_hash_only() -> None:
     stored = {"run_hash": "one", "gpu": {"vram_bytes": 10, "ram_bytes": 2}, "cpu": {"ram_bytes": 8}}
-    assert observed_of(stored, "one") == Observed(gpu=Seen(vram_bytes=10, ram_bytes=2), cpu=Seen(ram_bytes=8))
-    assert observed_of(stored, "two") is None
-    assert observed_of({"run_hash": "one", "gpu": "nonsense"}, "one") == Observed()
+    assert parse_observed(stored, "one") == ObservedMemory(
+        gpu=MemoryUse(vram_bytes=10, ram_bytes=2), cpu=MemoryUse(ram_bytes=8)
+    )
+    assert parse_observed(stored, "two") is None
+    assert parse_observed({"run_hash": "one", "gpu": "nonsense"}, "one") == ObservedMemory()
 
 
 @pytest.mark.behaviour("NODE-82")
 def test_the_load_budget_grows_with_the_size_and_an_override_wins_even_if_it_is_shorter() -> None:
-    assert load_budget_s(70 * GIB, None) == 28 * 60 + 20
-    assert load_budget_s(2 * GIB, None) == 5 * 60 + 40
-    assert load_budget_s(None, None) == 5 * 60
-    assert load_budget_s(70 * GIB, 10.0) == 10.0
+    assert compute_load_budget_s(70 * GIB, None) == 28 * 60 + 20
+    assert compute_load_budget_s(2 * GIB, None) == 5 * 60 + 40
+    assert compute_load_budget_s(None, None) == 5 * 60
+    assert compute_load_budget_s(70 * GIB, 10.0) == 10.0
 
 
 @given(
@@ -107,11 +105,11 @@ def test_the_load_budget_grows_with_the_size_and_an_override_wins_even_if_it_is_
     context=st.integers(1, 2**20),
     parallel=st.integers(1, 64),
 )
-def test_more_of_anything_never_takes_less(weights: int, per_token: int, context: int, parallel: int) -> None:
+def test_estimate_never_shrinks_with_larger_inputs(weights: int, per_token: int, context: int, parallel: int) -> None:
     def need(weights: int, per_token: int, context: int, parallel: int) -> int:
         config = replace(CONFIG, options={"context_size": str(context), "parallel": str(parallel)})
         facts = ModelFacts(weights_bytes=weights, kv_bytes_per_token=per_token)
-        found = estimate(config, facts, None, GPU, None).vram_bytes
+        found = estimate_need(config, facts, None, GPU, None).vram_bytes
         assert found is not None
         return found
 

@@ -15,19 +15,17 @@ from hypothesis import strategies as st
 
 from corral.policy.models.gguf import FILE_TYPES, TENSOR_TYPES
 from corral.policy.models.header_bytes import HEADER_BYTES_MAX, WINDOW_BYTES
-from corral.policy.models.headers import BadHeader, Readable, read_facts
-from tests.support.tiny_gguf import Shape, write_tiny_gguf
-
-pytestmark = pytest.mark.behaviour("LIB-1")
+from corral.policy.models.headers import BadHeader, ReadableFile, read_facts
+from tests.support.tiny_gguf import ModelShape, write_tiny_gguf
 
 
-def readable(content: bytes, path: str = "model.gguf") -> Readable:
-    return Readable(path=path, size_bytes=len(content), read=lambda at, length: content[at : at + length])
+def readable(content: bytes, path: str = "model.gguf") -> ReadableFile:
+    return ReadableFile(path=path, size_bytes=len(content), read=lambda at, length: content[at : at + length])
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape=Shape(layers=3))
+    return write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape=ModelShape(layers=3))
 
 
 def test_the_numbers_of_a_gguf_file_are_those_of_the_formats_own_library(tiny: Path) -> None:
@@ -105,7 +103,7 @@ def test_quantised_weights_are_counted_in_their_blocks(tmp_path: Path) -> None:
     assert facts.quantisation == "Q8_0"
 
 
-def test_shards_sum_up_a_projector_adds_its_weights_and_a_stranger_adds_nothing(tmp_path: Path) -> None:
+def test_size_sums_shards_and_projector_and_ignores_other_files(tmp_path: Path) -> None:
     def shard(number: int) -> Any:
         def add(writer: gguf.GGUFWriter) -> None:
             writer.add_uint16("split.no", number)
@@ -182,7 +180,7 @@ def test_a_file_that_claims_to_be_huge_is_read_no_further_than_a_header_goes() -
         return (entry[begin : begin + length] + entry[:length])[:length]
 
     with pytest.raises(BadHeader):
-        read_facts([Readable(path="m.gguf", size_bytes=2**50, read=read)])
+        read_facts([ReadableFile(path="m.gguf", size_bytes=2**50, read=read)])
     assert most <= HEADER_BYTES_MAX
 
 
@@ -220,7 +218,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tiny: Path, share: float) ->
 # --- safetensors ---
 
 
-def safetensors(tensors: dict[str, tuple[str, list[int], int]], path: str = "model.safetensors") -> Readable:
+def safetensors(tensors: dict[str, tuple[str, list[int], int]], path: str = "model.safetensors") -> ReadableFile:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, (kind, shape, size) in tensors.items():
@@ -241,7 +239,7 @@ CONFIG = {
 }
 
 
-def document(content: Any, path: str) -> Readable:
+def document(content: Any, path: str) -> ReadableFile:
     return readable(json.dumps(content).encode(), path)
 
 

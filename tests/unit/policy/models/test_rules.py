@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corral.domain.errors import InvalidRequest
-from corral.domain.replica import Rule, Window
+from corral.domain.replica import Rule, RuleWindow
 from corral.policy.models.rules import from_mapping, to_mapping
 
 FULL: dict[str, Any] = {
@@ -21,11 +21,10 @@ FULL: dict[str, Any] = {
 }
 
 
-@pytest.mark.behaviour("RULE-1")
 def test_a_rule_is_read_back_as_it_was_written():
     rule = from_mapping(FULL)
     assert rule.selector == {"gpu.vendor": "nvidia", "zone": "b"}
-    assert rule.windows == (Window(cron="0 8 * * 1-5", duration_s=36000.0, min_replicas=2),)
+    assert rule.windows == (RuleWindow(cron="0 8 * * 1-5", duration_s=36000.0, min_replicas=2),)
     assert from_mapping(to_mapping(rule)) == rule
     assert to_mapping(Rule(model="a", selector={})) == {"model": "a"}
     everywhere = from_mapping({"model": "a", "replicas": "all"})
@@ -33,13 +32,11 @@ def test_a_rule_is_read_back_as_it_was_written():
     assert from_mapping(to_mapping(everywhere)) == everywhere
 
 
-@pytest.mark.behaviour("RULE-1")
-def test_the_names_of_the_ancestor_are_read_too():
+def test_rule_accepts_the_field_names_of_localai():
     rule = from_mapping({"model_name": "a", "node_selector": {"zone": "b"}, "spread_all": True})
     assert (rule.model, rule.selector, rule.spreads) == ("a", {"zone": "b"}, True)
 
 
-@pytest.mark.behaviour("RULE-1")
 def test_routing_is_kept_when_it_is_not_spoken_of():
     before = from_mapping(FULL)
     assert from_mapping({"model": "a/b#c"}, keeps=before).route_policy == "round_robin"
@@ -79,6 +76,6 @@ def test_a_rule_that_is_wrong_says_what_and_what_was_meant(rule: dict[str, Any],
 def test_a_rule_says_which_model_it_is_for():
     with pytest.raises(InvalidRequest, match="model is missing"):
         from_mapping({"min_replicas": 1})
-    with pytest.raises(InvalidRequest, match="is meant"):
+    with pytest.raises(InvalidRequest, match="is expected"):
         from_mapping({"model": "a"}, model="b")
     assert from_mapping({}, model="b").model == "b"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from corral.domain.model import Need, StoredFile
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.placing.demand import Demand, Engine
-from corral.policy.placing.fleet import Copy, Fleet, ModelView
+from corral.policy.placing.fleet import EngineAvailability, FileCopy, ModelTraits, PlacementDemand, PlacementFleet
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
 
 MODELS = ("m", "chat", "code", "embed")
@@ -90,10 +89,10 @@ def rules(draw: Any) -> list[Rule]:
 
 
 @st.composite
-def fleets(draw: Any) -> Fleet:
+def fleets(draw: Any) -> PlacementFleet:
     machines = [draw(nodes(f"n{number}")) for number in range(draw(st.integers(0, 5)))]
     views = [
-        ModelView(
+        ModelTraits(
             name=model,
             run_hash=HASH,
             groups=frozenset(draw(st.sets(st.sampled_from("xy")))),
@@ -102,27 +101,29 @@ def fleets(draw: Any) -> Fleet:
         for model in MODELS
     ]
     copies = [
-        Copy(node.id, sha256, size)
+        FileCopy(node.id, sha256, size)
         for node in machines
         for sha256, size in draw(st.dictionaries(st.sampled_from("pq"), st.integers(0, 3).map(GIB.__mul__))).items()
     ]
-    return Fleet.of(machines, draw(replicas(machines)), models=views, rules=draw(rules()), copies=copies)
+    return PlacementFleet.build(machines, draw(replicas(machines)), models=views, rules=draw(rules()), copies=copies)
 
 
 @st.composite
-def demands(draw: Any, fleet: Fleet) -> Demand:
+def demands(draw: Any, fleet: PlacementFleet) -> PlacementDemand:
     ids = list(fleet.rooms) or [NodeId("none")]
     some = st.frozensets(st.sampled_from(ids))
     needs = {
         node_id: Need(vram_bytes=draw(maybe_gib), ram_bytes=draw(maybe_gib), payload_bytes=draw(maybe_gib))
         for node_id in ids
     }
-    return Demand(
+    return PlacementDemand(
         model="m",
         run_hash=draw(st.sampled_from(["", HASH])),
         need=lambda node: needs[node.id],
         files=draw(st.none() | st.just(tuple(StoredFile(path=sha, sha256=sha, size_bytes=2 * GIB) for sha in "pq"))),
-        engines=draw(st.none() | some.map(lambda chosen: {one: Engine(is_installed=True) for one in chosen})),
+        engines=draw(
+            st.none() | some.map(lambda chosen: {one: EngineAvailability(is_installed=True) for one in chosen})
+        ),
         selector=draw(st.sampled_from([{}, {"zone": "a"}])),
         only=draw(st.none() | st.none() | some),
         excluded=dict.fromkeys(draw(some), "It was tried.") if draw(st.booleans()) else {},
@@ -135,13 +136,13 @@ def demands(draw: Any, fleet: Fleet) -> Demand:
 
 
 @st.composite
-def fleets_and_demands(draw: Any) -> tuple[Fleet, Demand]:
+def fleets_and_demands(draw: Any) -> tuple[PlacementFleet, PlacementDemand]:
     fleet = draw(fleets())
     return fleet, draw(demands(fleet))
 
 
 @st.composite
-def crowded(draw: Any) -> tuple[Fleet, Demand]:
+def crowded(draw: Any) -> tuple[PlacementFleet, PlacementDemand]:
     """Healthy nodes that are full of models, and a demand that fits nowhere as it is."""
     machines = []
     for number in range(draw(st.integers(1, 3))):
@@ -182,7 +183,8 @@ def crowded(draw: Any) -> tuple[Fleet, Demand]:
                 )
             )
     views = [
-        ModelView(name=model, run_hash=HASH, is_pinned=draw(st.sampled_from([False] * 5 + [True]))) for model in MODELS
+        ModelTraits(name=model, run_hash=HASH, is_pinned=draw(st.sampled_from([False] * 5 + [True])))
+        for model in MODELS
     ]
     size = draw(st.integers(4, 10)) * GIB
 
@@ -190,10 +192,12 @@ def crowded(draw: Any) -> tuple[Fleet, Demand]:
         has_card = bool(node.hardware.total_vram)
         return Need(vram_bytes=size if has_card else 0, ram_bytes=0 if has_card else size)
 
-    return Fleet.of(machines, rows, models=views, rules=draw(rules())), Demand(model="m", need=need)
+    return PlacementFleet.build(machines, rows, models=views, rules=draw(rules())), PlacementDemand(
+        model="m", need=need
+    )
 
 
-def with_more_room(fleet: Fleet, more: int) -> Fleet:
+def with_more_room(fleet: PlacementFleet, more: int) -> PlacementFleet:
     """The same fleet with more of everything that is known."""
 
     def grown(node: Node) -> Node:
@@ -211,10 +215,10 @@ def with_more_room(fleet: Fleet, more: int) -> Fleet:
             budget_reported=None,
         )
 
-    return Fleet.of(
+    return PlacementFleet.build(
         [grown(room.node) for room in fleet.rooms.values()],
         [row for rows in fleet.by_node.values() for row in rows],
         models=fleet.models.values(),
         rules=fleet.rules.values(),
-        copies=[Copy(node_id, sha, size) for sha, held in fleet.copies.items() for node_id, size in held.items()],
+        copies=[FileCopy(node_id, sha, size) for sha, held in fleet.copies.items() for node_id, size in held.items()],
     )

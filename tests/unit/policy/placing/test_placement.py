@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from corral.domain.model import Need, StoredFile
 from corral.domain.node import Liveness, NodeId, NodeType
 from corral.domain.replica import ReplicaState
-from corral.policy.placing.demand import Demand, Engine
-from corral.policy.placing.filters import Filter, ram_need, uses_gpu
-from corral.policy.placing.fleet import Copy, Fleet, ModelView
-from corral.policy.placing.placement import Placement, place
+from corral.policy.placing.filters import PlacementFilter, compute_ram_need, uses_gpu
+from corral.policy.placing.fleet import EngineAvailability, FileCopy, ModelTraits, PlacementDemand, PlacementFleet
+from corral.policy.placing.placement import PlacementResult, place_replicas
 from corral.policy.status import is_schedulable
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
 from tests.unit.policy.placing.fleets import fleets_and_demands, patiently, with_more_room
@@ -28,14 +27,14 @@ def a_gpu(name: str = "gpu-1", free: int = 20, **changes: Any) -> Any:
     return a_node(name, total_vram=24 * GIB, available_vram=free * GIB, **changes)
 
 
-def only_reason(placement: Placement) -> tuple[Filter, str]:
+def only_reason(placement: PlacementResult) -> tuple[PlacementFilter, str]:
     assert placement.choices == ()
     (refusal,) = placement.refusals
     return refusal.filter, refusal.sentence
 
 
 def test_no_nodes_is_an_answer_and_not_an_error() -> None:
-    placement = place(Fleet.of([]), Demand(model="m"))
+    placement = place_replicas(PlacementFleet.build([]), PlacementDemand(model="m"))
     assert placement.choices == ()
     assert placement.code == "no_eligible_nodes"
     assert placement.sentence == "There is no node for m."
@@ -47,9 +46,9 @@ def test_no_nodes_is_an_answer_and_not_an_error() -> None:
         ({"drained_at": THEN, "drained_by": "ann"}, {}, "not_schedulable", "gpu-1 takes no work: drained by ann."),
         ({"liveness": Liveness.LOST}, {}, "not_schedulable", "gpu-1 takes no work: no heartbeat within its lease."),
         ({"type": NodeType.AGENT}, {}, "agent", "gpu-1 is an agent node and runs no engines."),
-        ({}, {"selector": {"zone": "b"}}, "selector", "gpu-1 has no label zone, zone=b is asked for."),
-        ({"labels": {"zone": "a"}}, {"selector": {"zone": "b"}}, "selector", "gpu-1 has zone=a, zone=b is asked for."),
-        ({}, {"only": frozenset({NodeId("other")})}, "excluded", "gpu-1 was not asked for."),
+        ({}, {"selector": {"zone": "b"}}, "selector", "gpu-1 has no label zone, zone=b is required."),
+        ({"labels": {"zone": "a"}}, {"selector": {"zone": "b"}}, "selector", "gpu-1 has zone=a, zone=b is required."),
+        ({}, {"only": frozenset({NodeId("other")})}, "excluded", "gpu-1 is not among the requested nodes."),
         ({}, {"excluded": {NodeId("gpu-1"): "gpu-1 ran out of memory."}}, "excluded", "gpu-1 ran out of memory."),
         (
             {"capability": "metal"},
@@ -72,54 +71,56 @@ def test_every_filter_says_why_with_its_numbers(
     changes: dict[str, Any], demand: dict[str, Any], name: str, sentence: str
 ) -> None:
     values = {"total_vram": 24 * GIB, "available_vram": 24 * GIB} | changes
-    fleet = Fleet.of([a_node("gpu-1", **values)])
-    placement = place(fleet, Demand(model="m", files=FILES, need=Need(vram_bytes=int(5.2 * GIB)), **demand))
-    assert only_reason(placement) == (Filter(name), sentence)
+    fleet = PlacementFleet.build([a_node("gpu-1", **values)])
+    placement = place_replicas(
+        fleet, PlacementDemand(model="m", files=FILES, need=Need(vram_bytes=int(5.2 * GIB)), **demand)
+    )
+    assert only_reason(placement) == (PlacementFilter(name), sentence)
     assert sentence in placement.sentence
 
 
 @pytest.mark.behaviour("NODE-36")
 def test_without_a_free_slot_the_code_says_so() -> None:
-    fleet = Fleet.of([a_gpu()], [a_replica("gpu-1")])
-    placement = place(fleet, Demand(model="m"))
-    assert only_reason(placement) == (Filter.SLOT, "gpu-1 has 1 of 1 replica slots of m in use.")
+    fleet = PlacementFleet.build([a_gpu()], [a_replica("gpu-1")])
+    placement = place_replicas(fleet, PlacementDemand(model="m"))
+    assert only_reason(placement) == (PlacementFilter.SLOT, "gpu-1 has 1 of 1 replica slots of m in use.")
     assert placement.code == "no_free_slot"
 
 
 def test_an_engine_that_is_being_stopped_takes_no_slot_but_keeps_its_index() -> None:
-    fleet = Fleet.of([a_gpu()], [a_replica("gpu-1", 0, state=ReplicaState.UNLOADING)])
-    (choice,) = place(fleet, Demand(model="m")).choices
+    fleet = PlacementFleet.build([a_gpu()], [a_replica("gpu-1", 0, state=ReplicaState.UNLOADING)])
+    (choice,) = place_replicas(fleet, PlacementDemand(model="m")).choices
     assert choice.index == 1
 
 
 def test_a_replica_of_an_older_configuration_takes_no_slot_but_keeps_its_index() -> None:
-    fleet = Fleet.of([a_gpu()], [a_replica("gpu-1", 0, revision="old")])
-    (choice,) = place(fleet, Demand(model="m", run_hash="new")).choices
+    fleet = PlacementFleet.build([a_gpu()], [a_replica("gpu-1", 0, revision="old")])
+    (choice,) = place_replicas(fleet, PlacementDemand(model="m", run_hash="new")).choices
     assert choice.index == 1
-    assert place(fleet, Demand(model="m", run_hash="old")).choices == ()
+    assert place_replicas(fleet, PlacementDemand(model="m", run_hash="old")).choices == ()
 
 
 def test_sizes_that_differ_never_read_the_same() -> None:
-    fleet = Fleet.of([a_node("gpu-1", total_vram=24 * GIB, available_vram=5 * GIB)])
-    _, sentence = only_reason(place(fleet, Demand(model="m", need=Need(vram_bytes=5 * GIB + 1))))
+    fleet = PlacementFleet.build([a_node("gpu-1", total_vram=24 * GIB, available_vram=5 * GIB)])
+    _, sentence = only_reason(place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=5 * GIB + 1))))
     assert sentence == "gpu-1 has 5,368,709,120 bytes of VRAM free, 5,368,709,121 bytes are needed."
 
 
-@pytest.mark.behaviour("PLACE-1")
 def test_ram_counts_on_a_machine_without_a_card_and_not_beside_one() -> None:
     need = Need(ram_bytes=6 * GIB)
     cpu = a_node("cpu", total_ram=8 * GIB, available_ram=7 * GIB, reserved_ram=2 * GIB)
-    assert only_reason(place(Fleet.of([cpu]), Demand(model="m", need=need))) == (
-        Filter.RAM,
+    assert only_reason(place_replicas(PlacementFleet.build([cpu]), PlacementDemand(model="m", need=need))) == (
+        PlacementFilter.RAM,
         "cpu has 5.0 GiB of RAM free, 6.0 GiB are needed.",
     )
     card = a_gpu(available_ram=GIB)
-    assert place(Fleet.of([card]), Demand(model="m", need=need)).choices
-    on_processor = Demand(model="m", need=replace(need, vram_bytes=0))
-    assert place(Fleet.of([card]), on_processor).choices == (), "a need of 0 VRAM is known: it runs beside the card"
+    assert place_replicas(PlacementFleet.build([card]), PlacementDemand(model="m", need=need)).choices
+    on_processor = PlacementDemand(model="m", need=replace(need, vram_bytes=0))
+    assert place_replicas(PlacementFleet.build([card]), on_processor).choices == (), (
+        "a need of 0 VRAM is known: it runs beside the card"
+    )
 
 
-@pytest.mark.behaviour("PLACE-1")
 def test_one_memory_for_processor_and_card_is_counted_once() -> None:
     mac = a_node(
         "mac",
@@ -130,15 +131,20 @@ def test_one_memory_for_processor_and_card_is_counted_once() -> None:
         reserved_vram=4 * GIB,
         unified_memory=True,
     )
-    assert place(Fleet.of([mac]), Demand(model="m", need=Need(vram_bytes=12 * GIB))).choices
+    assert place_replicas(
+        PlacementFleet.build([mac]), PlacementDemand(model="m", need=Need(vram_bytes=12 * GIB))
+    ).choices
     both = Need(vram_bytes=10 * GIB, ram_bytes=3 * GIB)
-    assert only_reason(place(Fleet.of([mac]), Demand(model="m", need=both)))[0] is Filter.RAM
+    assert (
+        only_reason(place_replicas(PlacementFleet.build([mac]), PlacementDemand(model="m", need=both)))[0]
+        is PlacementFilter.RAM
+    )
 
 
 @pytest.mark.behaviour("PLACE-2")
 def test_placement_hands_out_half_of_the_free_threads_and_one_when_none_is_free() -> None:
-    fleet = Fleet.of([a_node("cpu", cpu_threads=8, slots_reported=6)])
-    placement = place(fleet, Demand(model="m", count=6))
+    fleet = PlacementFleet.build([a_node("cpu", cpu_threads=8, slots_reported=6)])
+    placement = place_replicas(fleet, PlacementDemand(model="m", count=6))
     assert [choice.threads for choice in placement.choices] == [4, 2, 1, 1, 1, 1]
 
 
@@ -146,64 +152,65 @@ def test_placement_hands_out_half_of_the_free_threads_and_one_when_none_is_free(
 def test_placement_prefers_a_node_with_free_threads() -> None:
     full = a_node("a-full", cpu_threads=8, held_threads=8)
     free = a_node("b-free", cpu_threads=8, held_threads=1)
-    (choice,) = place(Fleet.of([full, free]), Demand(model="m")).choices
+    (choice,) = place_replicas(PlacementFleet.build([full, free]), PlacementDemand(model="m")).choices
     assert choice.node == "b-free"
-    (choice,) = place(Fleet.of([full]), Demand(model="m", need=Need(ram_bytes=0))).choices
+    (choice,) = place_replicas(PlacementFleet.build([full]), PlacementDemand(model="m", need=Need(ram_bytes=0))).choices
     assert (choice.node, choice.threads) == ("a-full", 1)
 
 
 @pytest.mark.behaviour("PLACE-2")
-def test_a_wish_for_threads_is_granted_as_far_as_they_are_free() -> None:
+def test_requested_threads_are_granted_as_far_as_they_are_free() -> None:
     node = a_node("cpu", cpu_threads=8, held_threads=5)
-    (choice,) = place(Fleet.of([node]), Demand(model="m", threads=6)).choices
+    (choice,) = place_replicas(PlacementFleet.build([node]), PlacementDemand(model="m", threads=6)).choices
     assert choice.threads == 3
-    (choice,) = place(Fleet.of([node]), Demand(model="m", need=Need(threads=2))).choices
+    (choice,) = place_replicas(PlacementFleet.build([node]), PlacementDemand(model="m", need=Need(threads=2))).choices
     assert choice.threads == 2
 
 
 @pytest.mark.behaviour("PLACE-2")
 def test_a_model_on_a_card_needs_no_free_thread() -> None:
-    fleet = Fleet.of([a_gpu(cpu_threads=4, held_threads=4)])
-    (choice,) = place(fleet, Demand(model="m", need=Need(vram_bytes=GIB))).choices
+    fleet = PlacementFleet.build([a_gpu(cpu_threads=4, held_threads=4)])
+    (choice,) = place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=GIB))).choices
     assert choice.threads == 0
-    (choice,) = place(fleet, Demand(model="m", need=Need(vram_bytes=0))).choices
+    (choice,) = place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=0))).choices
     assert choice.threads == 1
 
 
-@pytest.mark.behaviour("PLACE-3")
 def test_a_budget_is_for_all_that_runs_on_the_node() -> None:
     """8 GiB may be used and 6 are: the card has more room than Corral."""
     node = a_node("gpu", total_vram=24 * GIB, available_vram=18 * GIB, budget_reported="8GiB", slots_reported=4)
-    fleet = Fleet.of([node], [a_replica("gpu", model="other", vram_bytes=6 * GIB)])
-    assert place(fleet, Demand(model="m", need=Need(vram_bytes=3 * GIB))).choices == ()
-    assert place(fleet, Demand(model="m", need=Need(vram_bytes=2 * GIB))).choices
+    fleet = PlacementFleet.build([node], [a_replica("gpu", model="other", vram_bytes=6 * GIB)])
+    assert place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=3 * GIB))).choices == ()
+    assert place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=2 * GIB))).choices
 
 
 @pytest.mark.behaviour("PLACE-4")
 def test_models_of_one_group_are_kept_apart_where_another_node_fits() -> None:
-    models = [ModelView(name="m", groups=frozenset({"big"})), ModelView(name="rival", groups=frozenset({"big"}))]
+    models = [ModelTraits(name="m", groups=frozenset({"big"})), ModelTraits(name="rival", groups=frozenset({"big"}))]
     busy, slow = a_gpu("fast"), a_gpu("slow")
     rows = [a_replica("fast", model="rival")]
-    fleet = Fleet.of([busy, slow], rows, models=models, copies=[Copy(busy.id, "aa", 10 * GIB)])
-    placement = place(fleet, Demand(model="m", files=FILES))
+    fleet = PlacementFleet.build([busy, slow], rows, models=models, copies=[FileCopy(busy.id, "aa", 10 * GIB)])
+    placement = place_replicas(fleet, PlacementDemand(model="m", files=FILES))
     assert placement.choices[0].node == "slow"
     assert [one.shares_group for one in placement.scored] == [False, True]
 
 
 @pytest.mark.behaviour("PLACE-4")
 def test_models_of_one_group_share_a_node_where_nothing_else_fits() -> None:
-    models = [ModelView(name="rival", groups=frozenset({"big"}))]
-    fleet = Fleet.of([a_gpu("only"), a_gpu("full", free=0)], [a_replica("only", model="rival")], models=models)
-    demand = Demand(model="m", groups=frozenset({"big"}), need=Need(vram_bytes=GIB))
-    assert place(fleet, demand).choices[0].node == "only"
+    models = [ModelTraits(name="rival", groups=frozenset({"big"}))]
+    fleet = PlacementFleet.build(
+        [a_gpu("only"), a_gpu("full", free=0)], [a_replica("only", model="rival")], models=models
+    )
+    demand = PlacementDemand(model="m", groups=frozenset({"big"}), need=Need(vram_bytes=GIB))
+    assert place_replicas(fleet, demand).choices[0].node == "only"
 
 
 @pytest.mark.behaviour("PLACE-5")
 def test_the_node_that_has_it_ready_first_is_chosen_and_the_terms_say_why() -> None:
     has, lacks = a_gpu("has"), a_gpu("lacks", free=24)
-    fleet = Fleet.of([has, lacks], copies=[Copy(has.id, "aa", 10 * GIB)])
-    engines = {node.id: Engine(is_installed=True) for node in (has, lacks)}
-    placement = place(fleet, Demand(model="m", files=FILES, engines=engines))
+    fleet = PlacementFleet.build([has, lacks], copies=[FileCopy(has.id, "aa", 10 * GIB)])
+    engines = {node.id: EngineAvailability(is_installed=True) for node in (has, lacks)}
+    placement = place_replicas(fleet, PlacementDemand(model="m", files=FILES, engines=engines))
     assert [one.node for one in placement.scored] == ["has", "lacks"]
     assert placement.choices[0].missing_bytes == 0
     first, second = (one.terms for one in placement.scored)
@@ -213,32 +220,37 @@ def test_the_node_that_has_it_ready_first_is_chosen_and_the_terms_say_why() -> N
 
 def test_an_engine_that_is_missing_costs_and_a_fast_line_helps() -> None:
     a, b = a_gpu("a"), a_gpu("b")
-    engines = {a.id: Engine(is_installed=False, fetch_bytes=100_000_000), b.id: Engine(is_installed=True)}
-    fleet = Fleet.of([a, b])
-    assert place(fleet, Demand(model="m", engines=engines)).choices[0].node == "b"
-    fast = Demand(model="m", engines=engines, files=FILES, bandwidths={a.id: 10e9})
-    assert place(fleet, fast).choices[0].node == "a"
+    engines = {
+        a.id: EngineAvailability(is_installed=False, fetch_bytes=100_000_000),
+        b.id: EngineAvailability(is_installed=True),
+    }
+    fleet = PlacementFleet.build([a, b])
+    assert place_replicas(fleet, PlacementDemand(model="m", engines=engines)).choices[0].node == "b"
+    fast = PlacementDemand(model="m", engines=engines, files=FILES, bandwidths={a.id: 10e9})
+    assert place_replicas(fleet, fast).choices[0].node == "a"
 
 
 def test_a_quiet_node_is_taken_before_a_busy_one() -> None:
     rows = [a_replica("a", model="x", in_flight=3), a_replica("b", model="y", state=ReplicaState.STAGING)]
     nodes = [a_gpu("a"), a_gpu("b"), a_gpu("c", free=1)]
-    placement = place(Fleet.of(nodes, rows), Demand(model="m"))
+    placement = place_replicas(PlacementFleet.build(nodes, rows), PlacementDemand(model="m"))
     assert [one.node for one in placement.scored] == ["c", "a", "b"]
     assert placement.scored[1].terms.busy_s > 0
     assert placement.scored[2].terms.queue_s > 0
 
 
-def test_of_equal_nodes_the_one_with_more_room_and_then_the_first_by_name() -> None:
+def test_equal_nodes_are_ordered_by_room_and_then_by_name() -> None:
     nodes = [a_gpu("c", free=9), a_gpu("b", free=8), a_gpu("a", free=8)]
-    placement = place(Fleet.of(nodes), Demand(model="m"))
+    placement = place_replicas(PlacementFleet.build(nodes), PlacementDemand(model="m"))
     assert [one.node for one in placement.scored] == ["c", "a", "b"]
 
 
 @pytest.mark.behaviour("NODE-53")
 def test_spread_gives_each_node_one_though_there_are_two_slots() -> None:
     nodes = [a_gpu("a", slots_reported=2), a_gpu("b", slots_reported=2), a_gpu("c", slots_reported=2)]
-    placement = place(Fleet.of(nodes, [a_replica("c")]), Demand(model="m", spreads=True, count=3))
+    placement = place_replicas(
+        PlacementFleet.build(nodes, [a_replica("c")]), PlacementDemand(model="m", spreads=True, count=3)
+    )
     assert sorted(choice.node for choice in placement.choices) == ["a", "b"]
     assert placement.code == "no_free_slot"
     assert "c has a replica of m already, and each node gets one." in placement.sentence
@@ -246,7 +258,9 @@ def test_spread_gives_each_node_one_though_there_are_two_slots() -> None:
 
 def test_several_replicas_are_spread_over_equal_nodes() -> None:
     nodes = [a_gpu(name, slots_reported=4) for name in "abc"]
-    placement = place(Fleet.of(nodes), Demand(model="m", count=6, need=Need(vram_bytes=GIB)))
+    placement = place_replicas(
+        PlacementFleet.build(nodes), PlacementDemand(model="m", count=6, need=Need(vram_bytes=GIB))
+    )
     assert Counter(choice.node for choice in placement.choices) == {"a": 2, "b": 2, "c": 2}
     assert {(choice.node, choice.index) for choice in placement.choices} == {(n, i) for n in "abc" for i in (0, 1)}
 
@@ -259,40 +273,45 @@ def test_several_replicas_are_spread_over_equal_nodes() -> None:
         (a_node("n", available_ram=5 * GIB, slots_reported=4), Need(ram_bytes=2 * GIB), "RAM"),
     ],
 )
-def test_what_one_choice_takes_the_next_one_does_not_have(node: Any, need: Need, name: str) -> None:
-    placement = place(Fleet.of([node]), Demand(model="m", count=4, need=need))
+def test_resources_of_one_choice_are_not_offered_to_the_next(node: Any, need: Need, name: str) -> None:
+    placement = place_replicas(PlacementFleet.build([node]), PlacementDemand(model="m", count=4, need=need))
     assert len(placement.choices) == 2
     assert f"n has 1.0 GiB of {name} free, 2.0 GiB are needed." in placement.sentence
 
 
 @pytest.mark.behaviour("PLACE-4")
 def test_a_model_is_no_rival_of_itself() -> None:
-    models = [ModelView(name="m", groups=frozenset({"big"}))]
+    models = [ModelTraits(name="m", groups=frozenset({"big"}))]
     nodes = [a_gpu("a", slots_reported=2), a_gpu("b", drained_at=THEN)]
-    placement = place(Fleet.of(nodes, [a_replica("a")], models=models), Demand(model="m"))
+    placement = place_replicas(PlacementFleet.build(nodes, [a_replica("a")], models=models), PlacementDemand(model="m"))
     assert [one.shares_group for one in placement.scored] == [False]
 
 
 @pytest.mark.behaviour("NODE-33")
 def test_a_disk_check_that_is_off_warns_about_the_nodes_that_were_chosen() -> None:
     full = a_gpu("full", total_disk=100 * GIB, available_disk=0)
-    placement = place(Fleet.of([full]), Demand(model="m", files=FILES, is_disk_enforced=False))
+    placement = place_replicas(
+        PlacementFleet.build([full]), PlacementDemand(model="m", files=FILES, is_disk_enforced=False)
+    )
     assert placement.choices
     assert placement.warnings == ("full has 0.0 GiB of its 100.0 GiB disk free, 11.0 GiB are needed.",)
 
 
 @pytest.mark.behaviour("NODE-35")
-def test_what_is_on_the_disk_need_not_fit_on_it_again() -> None:
+def test_files_on_the_disk_need_no_further_space() -> None:
     node = a_gpu("n", total_disk=100 * GIB, available_disk=3 * GIB, reserved_disk=GIB)
-    part = Copy(node.id, "aa", 9 * GIB)
-    demand = Demand(model="m", files=FILES)
-    assert place(Fleet.of([node], copies=[part]), demand).choices[0].missing_bytes == GIB
-    assert place(Fleet.of([node], copies=[part._replace(size_bytes=8 * GIB)]), demand).code == "insufficient_disk"
+    part = FileCopy(node.id, "aa", 9 * GIB)
+    demand = PlacementDemand(model="m", files=FILES)
+    assert place_replicas(PlacementFleet.build([node], copies=[part]), demand).choices[0].missing_bytes == GIB
+    assert (
+        place_replicas(PlacementFleet.build([node], copies=[part._replace(size_bytes=8 * GIB)]), demand).code
+        == "insufficient_disk"
+    )
 
 
 def test_the_reason_of_the_node_that_came_furthest_stands_first() -> None:
     nodes = [a_gpu("far", free=1), *(a_gpu(f"away-{n}", drained_at=THEN) for n in range(8))]
-    placement = place(Fleet.of(nodes), Demand(model="m", need=Need(vram_bytes=2 * GIB)))
+    placement = place_replicas(PlacementFleet.build(nodes), PlacementDemand(model="m", need=Need(vram_bytes=2 * GIB)))
     assert placement.code == "no_room"
     assert placement.sentence.startswith("m fits on no node. far has 1.0 GiB of VRAM free, 2.0 GiB are needed. away-0")
     assert placement.sentence.endswith("And 4 more.")
@@ -301,9 +320,9 @@ def test_the_reason_of_the_node_that_came_furthest_stands_first() -> None:
 @pytest.mark.behaviour("PLACE-6")
 @patiently
 @given(fleets_and_demands())
-def test_a_placement_never_takes_more_than_there_is(asked: tuple[Fleet, Demand]) -> None:
-    fleet, demand = asked
-    placement = place(fleet, demand)
+def test_a_placement_never_takes_more_than_there_is(example: tuple[PlacementFleet, PlacementDemand]) -> None:
+    fleet, demand = example
+    placement = place_replicas(fleet, demand)
     assert callable(demand.need)
     for node_id in {choice.node_id for choice in placement.choices}:
         room = fleet.rooms[node_id]
@@ -312,8 +331,8 @@ def test_a_placement_never_takes_more_than_there_is(asked: tuple[Fleet, Demand])
         if need.vram_bytes:
             assert room.vram is not None
             assert need.vram_bytes * len(mine) <= room.vram
-        if room.ram is not None and ram_need(room, need):
-            assert ram_need(room, need) * len(mine) <= room.ram
+        if room.ram is not None and compute_ram_need(room, need):
+            assert compute_ram_need(room, need) * len(mine) <= room.ram
         if room.threads is not None:
             more_than_one = sum(choice.threads for choice in mine if choice.threads > 1)
             assert more_than_one <= max(0, room.threads)
@@ -330,16 +349,16 @@ def test_a_placement_never_takes_more_than_there_is(asked: tuple[Fleet, Demand])
             assert len(standing) + len(mine) == 1
 
 
-def _stands(demand: Demand, row: Any) -> bool:
+def _stands(demand: PlacementDemand, row: Any) -> bool:
     return row.state is not ReplicaState.UNLOADING and (not demand.run_hash or row.revision == demand.run_hash)
 
 
 @pytest.mark.behaviour("PLACE-6")
 @patiently
 @given(fleets_and_demands())
-def test_a_placement_never_leaves_what_was_asked_for(asked: tuple[Fleet, Demand]) -> None:
-    fleet, demand = asked
-    placement = place(fleet, demand)
+def test_placement_never_violates_its_demand(example: tuple[PlacementFleet, PlacementDemand]) -> None:
+    fleet, demand = example
+    placement = place_replicas(fleet, demand)
     assert len(placement.choices) <= demand.count
     assert (placement.code == "") == (placement.sentence == "") == (len(placement.choices) == demand.count)
     for node_id in {choice.node_id for choice in placement.choices} | {one.node_id for one in placement.scored}:
@@ -352,15 +371,17 @@ def test_a_placement_never_leaves_what_was_asked_for(asked: tuple[Fleet, Demand]
         assert node.label_map.items() >= demand.selector.items()
     known = {one.node_id for one in placement.scored} | {refusal.node_id for refusal in placement.refusals}
     assert known == set(fleet.rooms), "every node is accounted for"
-    assert place(fleet, demand) == placement, "nothing is left to chance"
+    assert place_replicas(fleet, demand) == placement, "nothing is left to chance"
 
 
 @pytest.mark.behaviour("PLACE-6")
 @patiently
 @given(fleets_and_demands(), st.integers(1, 30))
-def test_more_room_never_turns_a_success_into_a_refusal(asked: tuple[Fleet, Demand], more: int) -> None:
-    fleet, demand = asked
+def test_more_free_memory_never_prevents_a_placement(
+    example: tuple[PlacementFleet, PlacementDemand], more: int
+) -> None:
+    fleet, demand = example
     # One at a time: what a wish for threads takes grows with what is free.
     demand = replace(demand, count=1)
-    if place(fleet, demand).choices:
-        assert place(with_more_room(fleet, more * GIB), demand).choices
+    if place_replicas(fleet, demand).choices:
+        assert place_replicas(with_more_room(fleet, more * GIB), demand).choices

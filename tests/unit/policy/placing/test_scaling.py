@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.domain.node import NodeId
-from corral.domain.replica import ReplicaState, Rule, Window
-from corral.policy.placing.fleet import Fleet, ModelView
+from corral.domain.replica import ReplicaState, Rule, RuleWindow
+from corral.policy.placing.fleet import ModelTraits, PlacementFleet
 from corral.policy.placing.scaling import (
+    BACKOFF_TICKS_MAX,
     COOLDOWN,
-    SETBACKS_MAX,
-    Counted,
-    Decision,
-    Load,
-    Scaler,
-    Setback,
-    Signal,
-    Situation,
-    after_setback,
+    ModelDemand,
+    ReplicaSnapshot,
+    ScalingBackoff,
+    ScalingDecision,
+    ScalingInput,
+    ScalingInputBuilder,
+    ScalingSignal,
+    compute_backoff,
+    compute_max_replicas,
     decide,
-    most_of,
 )
 from tests.unit.policy.builders import THEN, a_node, a_replica
 
@@ -36,51 +36,51 @@ def a_rule(least: int = 0, most: int = 0, **changes: Any) -> Rule:
     return Rule(model="m", selector={}, min_replicas=least, max_replicas=most, **changes)
 
 
-def loaded(index: int = 0, node: str = "a", **changes: Any) -> Counted:
+def loaded(index: int = 0, node: str = "a", **changes: Any) -> ReplicaSnapshot:
     values: dict[str, Any] = {"id": f"{node}/{index}", "node_id": NodeId(node), "index": index, "is_loaded": True}
-    return Counted(**values | {"used_at": THEN} | changes)
+    return ReplicaSnapshot(**values | {"used_at": THEN} | changes)
 
 
-def busy(index: int = 0, **changes: Any) -> Counted:
+def busy(index: int = 0, **changes: Any) -> ReplicaSnapshot:
     return loaded(index, in_flight=1, **changes)
 
 
-def idle(index: int = 0, **changes: Any) -> Counted:
+def idle(index: int = 0, **changes: Any) -> ReplicaSnapshot:
     return loaded(index, **{"used_at": LONG_AGO} | changes)
 
 
-def coming(index: int = 0, **changes: Any) -> Counted:
+def coming(index: int = 0, **changes: Any) -> ReplicaSnapshot:
     return loaded(index, is_loaded=False, used_at=None, **changes)
 
 
-def looked_at(rule: Rule | None, *replicas: Counted, **changes: Any) -> Decision:
-    return decide(Situation(model="m", rule=rule, replicas=replicas, now=THEN, **{"capacity": 9} | changes))
+def looked_at(rule: Rule | None, *replicas: ReplicaSnapshot, **changes: Any) -> ScalingDecision:
+    return decide(ScalingInput(model="m", rule=rule, replicas=replicas, now=THEN, **{"capacity": 9} | changes))
 
 
 @pytest.mark.behaviour("NODE-44")
 def test_only_what_there_are_slots_for_is_added() -> None:
     assert looked_at(a_rule(2), capacity=1).add == 1
     decision = looked_at(a_rule(3), loaded(), capacity=9)
-    assert (decision.add, decision.signal, decision.reason) == (2, Signal.FLOOR, "1 of at least 3.")
+    assert (decision.add, decision.signal, decision.reason) == (2, ScalingSignal.FLOOR, "1 of at least 3.")
 
 
 @pytest.mark.behaviour("NODE-45")
 def test_three_ticks_without_capacity_are_followed_by_five_minutes_of_rest() -> None:
     rule = a_rule(1)
-    for tick in range(1, SETBACKS_MAX + 1):
+    for tick in range(1, BACKOFF_TICKS_MAX + 1):
         decision = looked_at(rule, capacity=0)
         assert decision.add == 0
-        assert decision.setback is not None
-        assert decision.setback.ticks == tick
-        rule = replace(rule, unsatisfiable_ticks=tick, unsatisfiable_until=decision.setback.until)
+        assert decision.backoff is not None
+        assert decision.backoff.ticks == tick
+        rule = replace(rule, unsatisfiable_ticks=tick, unsatisfiable_until=decision.backoff.until)
     assert rule.unsatisfiable_until == THEN + COOLDOWN
     resting = looked_at(rule, capacity=9)
-    assert (resting.add, resting.setback) == (0, None), "no load is attempted, also with capacity"
+    assert (resting.add, resting.backoff) == (0, None), "no load is attempted, also with capacity"
     assert decide(_at(rule, THEN + COOLDOWN)).add == 1, "and then it is tried again"
 
 
-def _at(rule: Rule, now: Any) -> Situation:
-    return Situation(model="m", rule=rule, replicas=(), now=now, capacity=9)
+def _at(rule: Rule, now: Any) -> ScalingInput:
+    return ScalingInput(model="m", rule=rule, replicas=(), now=now, capacity=9)
 
 
 @pytest.mark.behaviour("NODE-46")
@@ -91,18 +91,18 @@ def test_a_rest_that_was_ended_by_the_cluster_is_over() -> None:
 
 
 @pytest.mark.behaviour("NODE-47")
-def test_setbacks_are_forgotten_when_the_minimum_is_there_and_not_before() -> None:
+def test_scaling_backoff_is_cleared_when_the_minimum_is_loaded_and_not_before() -> None:
     tired = a_rule(1, unsatisfiable_ticks=2)
-    assert looked_at(tired).setback is None, "an attempt is no success"
-    assert looked_at(tired, coming()).setback is None
-    assert looked_at(tired, loaded()).setback == Setback()
-    assert after_setback(tired, THEN) == Setback(ticks=3, until=THEN + COOLDOWN), "a failed attempt counts on"
+    assert looked_at(tired).backoff is None, "an attempt is no success"
+    assert looked_at(tired, coming()).backoff is None
+    assert looked_at(tired, loaded()).backoff == ScalingBackoff()
+    assert compute_backoff(tired, THEN) == ScalingBackoff(ticks=3, until=THEN + COOLDOWN), "a failed attempt counts on"
 
 
 @pytest.mark.behaviour("NODE-48")
-def test_one_is_added_when_all_are_busy_and_none_at_the_maximum() -> None:
+def test_replica_is_added_when_all_are_busy_unless_at_the_maximum() -> None:
     decision = looked_at(a_rule(1, 3), busy(0), busy(1))
-    assert (decision.add, decision.signal) == (1, Signal.BUSY)
+    assert (decision.add, decision.signal) == (1, ScalingSignal.BUSY)
     assert looked_at(a_rule(1, 2), busy(0), busy(1)).add == 0
     assert looked_at(a_rule(1, 3), busy(0), loaded(1)).add == 0, "one is free"
     assert looked_at(a_rule(1), busy(0)).add == 1, "a maximum of 0 is none"
@@ -118,19 +118,19 @@ def test_busy_means_as_many_requests_as_it_works_on_at_a_time() -> None:
 
 def test_requests_that_wait_call_for_one_more() -> None:
     decision = looked_at(a_rule(1, 3), loaded(in_flight=1, parallel=4), waiting=2)
-    assert (decision.add, decision.signal) == (1, Signal.WAITING)
+    assert (decision.add, decision.signal) == (1, ScalingSignal.WAITING)
     assert looked_at(a_rule(0, 3), waiting=2).add == 0, "the first one is loaded for the request that waits for it"
 
 
-def test_too_little_capacity_for_a_burst_is_no_setback() -> None:
+def test_too_little_capacity_for_a_burst_adds_no_scaling_backoff() -> None:
     decision = looked_at(a_rule(1, 3), busy(), capacity=0)
-    assert (decision.add, decision.setback) == (0, None)
+    assert (decision.add, decision.backoff) == (0, None)
 
 
 @pytest.mark.behaviour("NODE-49")
 def test_busy_replicas_and_waiting_requests_together_add_one() -> None:
     decision = looked_at(a_rule(1, 9), busy(), waiting=3)
-    assert (decision.add, decision.signal) == (1, Signal.BUSY)
+    assert (decision.add, decision.signal) == (1, ScalingSignal.BUSY)
 
 
 @pytest.mark.parametrize("signal", [{"waiting": 9}, {}])
@@ -157,12 +157,12 @@ def test_only_what_was_idle_for_five_minutes_goes() -> None:
     assert looked_at(a_rule(1, 9), loaded(0), loaded(1, used_at=None)).remove == (), "it has only just come"
 
 
-def test_of_one_index_the_one_that_was_used_longest_ago_goes_first() -> None:
+def test_least_recently_used_replica_of_one_index_is_removed_first() -> None:
     older = idle(1, node="b", used_at=LONG_AGO - timedelta(hours=1))
     assert looked_at(a_rule(1, 9), idle(0), idle(1), older).remove == ("b/1", "a/1")
 
 
-def test_what_is_above_a_lowered_maximum_goes_at_once_unless_it_is_busy() -> None:
+def test_replicas_above_a_lowered_maximum_are_removed_unless_busy() -> None:
     assert looked_at(a_rule(1, 1), loaded(0), loaded(1), busy(2)).remove == ("a/1", "a/0")
     assert looked_at(a_rule(1, 1), busy(0), busy(1)).remove == ()
     assert looked_at(None, loaded(0), loaded(1)).remove == (), "somebody loaded two by hand"
@@ -178,7 +178,7 @@ def test_the_last_one_goes_after_its_idle_time() -> None:
 
 
 @pytest.mark.behaviour("SCALE-1")
-def test_the_last_one_stays_when_it_is_pinned_wanted_or_a_minimum() -> None:
+def test_last_replica_stays_when_it_is_pinned_in_demand_or_a_minimum() -> None:
     assert looked_at(None, idle(), idle_s=600, is_pinned=True).remove == ()
     assert looked_at(a_rule(1), idle(), idle_s=600).remove == ()
     assert looked_at(None, idle(), idle_s=600, waiting=1).remove == ()
@@ -189,12 +189,12 @@ def test_the_last_one_stays_when_it_is_pinned_wanted_or_a_minimum() -> None:
 def test_spread_wants_one_on_every_node_that_matches() -> None:
     rule, nodes = a_rule(spreads=True), tuple(NodeId(name) for name in "abc")
     first = looked_at(rule, nodes=nodes)
-    assert (first.add, first.on) == (3, nodes)
+    assert (first.add, first.node_ids) == (3, nodes)
     rows = [loaded(0, node=name) for name in "abc"]
     assert looked_at(rule, *rows, nodes=nodes).add == 0
     fourth = looked_at(rule, *rows, nodes=(*nodes, NodeId("d")))
-    assert (fourth.add, fourth.on) == (1, (NodeId("d"),))
-    assert looked_at(rule) == Decision(reason="No node matches.")
+    assert (fourth.add, fourth.node_ids) == (1, (NodeId("d"),))
+    assert looked_at(rule) == ScalingDecision(reason="No node matches.")
 
 
 @pytest.mark.behaviour("NODE-53")
@@ -213,7 +213,6 @@ def test_a_replica_on_a_node_that_is_away_is_replaced_and_left_alone() -> None:
     assert looked_at(a_rule(1), away, loaded(0, node="b")).remove == ()
 
 
-@pytest.mark.behaviour("SCALE-2")
 def test_a_replica_that_the_selector_does_not_mean_any_more_goes_when_it_is_idle() -> None:
     stray = loaded(0, is_placed=False, is_stray=True)
     assert looked_at(a_rule(1), stray).add == 1, "it makes up no minimum"
@@ -221,7 +220,7 @@ def test_a_replica_that_the_selector_does_not_mean_any_more_goes_when_it_is_idle
     assert looked_at(a_rule(1), replace(stray, in_flight=1), loaded(0, node="b")).remove == ()
 
 
-def a_fleet(**changes: Any) -> Fleet:
+def a_fleet(**changes: Any) -> PlacementFleet:
     nodes = [
         a_node("a", labels={"zone": "b"}, slots_reported=2),
         a_node("b", labels={"zone": "b"}, slots_reported=2),
@@ -237,11 +236,13 @@ def a_fleet(**changes: Any) -> Fleet:
     ]
     values: dict[str, Any] = {"selector": {"zone": "b"}, "min_replicas": 1, "max_replicas": 4} | changes
     rule = Rule(model="m", **values)
-    return Fleet.of(nodes, rows, models=[ModelView(name="m", run_hash="now", is_pinned=True)], rules=[rule])
+    return PlacementFleet.build(
+        nodes, rows, models=[ModelTraits(name="m", run_hash="now", is_pinned=True)], rules=[rule]
+    )
 
 
 def test_a_situation_counts_what_serves_under_the_rule() -> None:
-    seen = Scaler(a_fleet(), THEN).situation("m", Load(waiting=3, parallel=2, idle_s=60))
+    seen = ScalingInputBuilder(a_fleet(), THEN).build_input("m", ModelDemand(waiting=3, parallel=2, idle_s=60))
     assert [(row.node_id, row.is_placed, row.is_stray) for row in seen.replicas] == [
         ("a", True, False),
         ("c", False, True),
@@ -249,26 +250,28 @@ def test_a_situation_counts_what_serves_under_the_rule() -> None:
     ]
     assert seen.capacity == 3, "one on a, two on b, where the old one takes no slot"
     assert (seen.waiting, seen.is_pinned, seen.idle_s, seen.added_at) == (3, True, 60, LONG_AGO)
-    assert decide(seen).signal is Signal.BUSY
+    assert decide(seen).signal is ScalingSignal.BUSY
 
 
 def test_a_situation_knows_the_window_and_the_nodes_of_a_spread() -> None:
-    window = Window(cron="0 * * * *", duration_s=600, min_replicas=3)
+    window = RuleWindow(cron="0 * * * *", duration_s=600, min_replicas=3)
     assert THEN.minute == 0
-    seen = Scaler(a_fleet(windows=(window,)), THEN).situation("m")
+    seen = ScalingInputBuilder(a_fleet(windows=(window,)), THEN).build_input("m")
     assert seen.rule is not None
     assert seen.rule.min_replicas == 3
     assert decide(seen).add == 2
-    spread = Scaler(a_fleet(spreads=True, min_replicas=0, max_replicas=0), THEN).situation("m")
-    assert decide(spread).on == (NodeId("b"),)
-    assert Scaler(a_fleet(), THEN).situation("unknown").replicas == ()
+    spread = ScalingInputBuilder(a_fleet(spreads=True, min_replicas=0, max_replicas=0), THEN).build_input("m")
+    assert decide(spread).node_ids == (NodeId("b"),)
+    assert ScalingInputBuilder(a_fleet(), THEN).build_input("unknown").replicas == ()
 
 
 @pytest.mark.behaviour("NODE-55")
 def test_when_all_rows_have_vanished_the_minimum_is_built_anew() -> None:
     rule = Rule(model="m", selector={}, min_replicas=2)
-    fleet = Fleet.of([a_node("a"), a_node("b")], models=[ModelView(name="m", run_hash="now")], rules=[rule])
-    assert decide(Scaler(fleet, THEN).situation("m")).add == 2
+    fleet = PlacementFleet.build(
+        [a_node("a"), a_node("b")], models=[ModelTraits(name="m", run_hash="now")], rules=[rule]
+    )
+    assert decide(ScalingInputBuilder(fleet, THEN).build_input("m")).add == 2
 
 
 counted = st.builds(
@@ -284,13 +287,13 @@ counted = st.builds(
 
 
 @st.composite
-def situations(draw: Any) -> Situation:
+def situations(draw: Any) -> ScalingInput:
     rows = [replace(row, id=str(number)) for number, row in enumerate(draw(st.lists(counted, max_size=6)))]
     least = draw(st.integers(0, 3))
     most = draw(st.sampled_from([0, least, least + 1, least + 4]))
     spreads = draw(st.sampled_from([False, False, False, True]))
     rule = a_rule(0, 0, spreads=True) if spreads else a_rule(least, most)
-    return Situation(
+    return ScalingInput(
         model="m",
         rule=draw(st.sampled_from([None, rule, rule, rule])),
         replicas=tuple(replace(row, is_stray=not row.is_placed and draw(st.booleans())) for row in rows),
@@ -306,7 +309,7 @@ def situations(draw: Any) -> Situation:
 
 @pytest.mark.behaviour("SCALE-3")
 @given(situations())
-def test_scaling_never_goes_above_the_maximum_nor_below_the_minimum(seen: Situation) -> None:
+def test_scaling_never_goes_above_the_maximum_nor_below_the_minimum(seen: ScalingInput) -> None:
     decision = decide(seen)
     placed = [row for row in seen.replicas if row.is_placed]
     by_id = {row.id: row for row in seen.replicas}
@@ -317,13 +320,13 @@ def test_scaling_never_goes_above_the_maximum_nor_below_the_minimum(seen: Situat
     serving = len([row for row in placed if row.is_loaded])
     left = serving - len([row for row in gone if row.is_placed])
     if seen.rule is not None and seen.rule.spreads:
-        assert len(decision.on) == decision.add
-        assert {row.node_id for row in placed} & set(decision.on) == set()
+        assert len(decision.node_ids) == decision.add
+        assert {row.node_id for row in placed} & set(decision.node_ids) == set()
         meant = {row.node_id for row in placed}
         assert {row.node_id for row in placed if row not in gone} == meant, "each node keeps one"
         return
     least = seen.rule.min_replicas if seen.rule is not None else 0
-    assert len(placed) + decision.add <= max(len(placed), most_of(seen.rule))
+    assert len(placed) + decision.add <= max(len(placed), compute_max_replicas(seen.rule))
     assert decision.add <= seen.capacity
     assert left >= min(serving, least)
     if gone and left == 0:
@@ -331,13 +334,15 @@ def test_scaling_never_goes_above_the_maximum_nor_below_the_minimum(seen: Situat
 
 
 @given(situations())
-def test_a_decision_that_was_carried_out_is_not_made_again(seen: Situation) -> None:
+def test_a_decision_that_was_carried_out_is_not_made_again(seen: ScalingInput) -> None:
     decision = decide(seen)
-    if decision.add and not decision.on:
+    if decision.add and not decision.node_ids:
         more = tuple(coming(9 + number, node="d") for number in range(decision.add))
         after = decide(replace(seen, replicas=seen.replicas + more, capacity=seen.capacity - decision.add))
-        is_floor = decision.signal is Signal.FLOOR
-        assert after.add == 0 or (is_floor and after.signal is Signal.FLOOR), "only a floor that had too few slots"
+        is_floor = decision.signal is ScalingSignal.FLOOR
+        assert after.add == 0 or (is_floor and after.signal is ScalingSignal.FLOOR), (
+            "only a floor that had too few slots"
+        )
     if decision.remove:
         left = tuple(row for row in seen.replicas if row.id not in decision.remove)
         again = decide(replace(seen, replicas=left))

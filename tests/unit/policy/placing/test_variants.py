@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.domain.errors import NotFound
-from corral.policy.placing.variants import Machine, Variant, choose_variant
+from corral.policy.placing.variants import CandidateMachine, ModelVariant, choose_variant
 from tests.unit.policy.builders import GIB, a_node
 
-BASE = Variant(model="m-q4", backend="llama-cpp", memory_bytes=4 * GIB, is_base=True)
-LARGE = Variant(model="m-q8", backend="llama-cpp", memory_bytes=9 * GIB)
-HUGE = Variant(model="m-vllm", backend="vllm", memory_bytes=18 * GIB)
+BASE = ModelVariant(model="m-q4", backend="llama-cpp", memory_bytes=4 * GIB, is_base=True)
+LARGE = ModelVariant(model="m-q8", backend="llama-cpp", memory_bytes=9 * GIB)
+HUGE = ModelVariant(model="m-vllm", backend="vllm", memory_bytes=18 * GIB)
 ALL = (LARGE, BASE, HUGE)
 
 
-def a_machine(capability: str = "nvidia-cuda-12", memory: int | None = 24, **changes: Any) -> Machine:
+def a_machine(capability: str = "nvidia-cuda-12", memory: int | None = 24, **changes: Any) -> CandidateMachine:
     values: dict[str, Any] = {"node": "gpu", "has_card": capability != "default"} | changes
-    return Machine(capability=capability, memory_bytes=None if memory is None else memory * GIB, **values)
+    return CandidateMachine(capability=capability, memory_bytes=None if memory is None else memory * GIB, **values)
 
 
 @pytest.mark.behaviour("OPS-100")
@@ -38,13 +38,13 @@ def a_machine(capability: str = "nvidia-cuda-12", memory: int | None = 24, **cha
         ([], "m-q4"),
     ],
 )
-def test_the_hardware_of_the_target_nodes_decides(machines: list[Machine], expected: str) -> None:
+def test_the_hardware_of_the_target_nodes_decides(machines: list[CandidateMachine], expected: str) -> None:
     assert choose_variant(ALL, machines).variant.model == expected
 
 
 @pytest.mark.behaviour("OPS-100")
-def test_what_fits_on_a_card_comes_before_what_only_fits_beside_one() -> None:
-    larger = Variant(model="m-f16", backend="llama-cpp", memory_bytes=18 * GIB)
+def test_variant_that_fits_on_a_gpu_ranks_first() -> None:
+    larger = ModelVariant(model="m-f16", backend="llama-cpp", memory_bytes=18 * GIB)
     machines = [a_machine("default", 512), a_machine(memory=12)]
     assert choose_variant((BASE, LARGE, larger), machines).variant is LARGE
     assert choose_variant((BASE, LARGE, larger), machines[:1]).variant is larger
@@ -54,16 +54,16 @@ def test_what_fits_on_a_card_comes_before_what_only_fits_beside_one() -> None:
 def test_a_frontend_without_a_card_picks_for_nodes_that_have_one() -> None:
     card = a_node("gpu", total_vram=24 * GIB, gpu_vendor="nvidia", capability="nvidia-cuda-12", total_ram=8 * GIB)
     capped = a_node("capped", total_vram=24 * GIB, capability="nvidia-cuda-12", budget_reported="10GiB")
-    assert choose_variant(ALL, [Machine.of(card)]).variant is HUGE
-    assert choose_variant(ALL, [Machine.of(capped)]).variant is LARGE
-    assert choose_variant(ALL, [Machine.of(card, frozenset({"llama-cpp"}))]).variant is LARGE
+    assert choose_variant(ALL, [CandidateMachine.from_node(card)]).variant is HUGE
+    assert choose_variant(ALL, [CandidateMachine.from_node(capped)]).variant is LARGE
+    assert choose_variant(ALL, [CandidateMachine.from_node(card, frozenset({"llama-cpp"}))]).variant is LARGE
 
 
 @pytest.mark.behaviour("PLACE-10")
 def test_variant_of_a_processor_build_is_chosen_by_ram_on_a_node_with_a_gpu() -> None:
     card = a_node("gpu", total_vram=24 * GIB, capability="nvidia-cuda-12", total_ram=8 * GIB)
     backends = frozenset({"llama-cpp"})
-    assert choose_variant(ALL, [Machine.of(card, backends, backends)]).variant is BASE
+    assert choose_variant(ALL, [CandidateMachine.from_node(card, backends, backends)]).variant is BASE
 
 
 @pytest.mark.behaviour("OPS-100")
@@ -83,7 +83,7 @@ def test_a_recorded_pin_is_kept_and_one_that_has_vanished_is_dropped_with_a_warn
     assert "m-q2" in dropped.warnings[0]
 
 
-def test_what_was_asked_for_is_taken_though_it_does_not_fit_and_says_so() -> None:
+def test_requested_variant_is_chosen_with_a_warning_though_it_does_not_fit() -> None:
     chosen = choose_variant(ALL, [a_machine(memory=5)], requested="m-vllm")
     assert chosen.variant is HUGE
     assert chosen.warnings == ("m-vllm needs 18.0 GiB, the largest node has 5.0 GiB.",)
@@ -98,10 +98,10 @@ def test_every_candidate_gets_a_verdict_the_base_first() -> None:
     assert missing.verdicts[2].sentence == "No node has a build of vllm."
 
 
-def test_what_serves_faster_comes_before_what_is_larger_and_an_unknown_size_below_the_base() -> None:
-    faster = Variant(model="m-mtp", backend="llama-cpp", memory_bytes=5 * GIB, tags=("mtp",))
-    fastest = Variant(model="m-dflash", backend="llama-cpp", memory_bytes=5 * GIB, tags=("chat", "dflash"))
-    unknown = Variant(model="m-what", backend="llama-cpp", tags=("dflash",))
+def test_faster_variant_ranks_before_larger_and_unknown_size_below_the_base() -> None:
+    faster = ModelVariant(model="m-mtp", backend="llama-cpp", memory_bytes=5 * GIB, tags=("mtp",))
+    fastest = ModelVariant(model="m-dflash", backend="llama-cpp", memory_bytes=5 * GIB, tags=("chat", "dflash"))
+    unknown = ModelVariant(model="m-what", backend="llama-cpp", tags=("dflash",))
     machine = a_machine(memory=12)
     assert choose_variant((BASE, LARGE, faster), [machine]).variant is faster
     assert choose_variant((BASE, faster, fastest, unknown), [machine]).variant is fastest
@@ -111,11 +111,11 @@ def test_what_serves_faster_comes_before_what_is_larger_and_an_unknown_size_belo
 sizes = st.none() | st.integers(1, 40).map(GIB.__mul__)
 backends = st.sampled_from(["llama-cpp", "vllm", "sglang", "mlx", "other"])
 some_variants = st.lists(
-    st.builds(Variant, model=st.uuids().map(str), backend=backends, memory_bytes=sizes), max_size=5
+    st.builds(ModelVariant, model=st.uuids().map(str), backend=backends, memory_bytes=sizes), max_size=5
 )
 some_machines = st.lists(
     st.builds(
-        Machine,
+        CandidateMachine,
         node=st.just("n"),
         capability=st.sampled_from(["default", "nvidia", "metal", "amd"]),
         memory_bytes=sizes,
@@ -127,8 +127,8 @@ some_machines = st.lists(
 
 
 @given(some_variants, some_machines)
-def test_something_that_fits_is_chosen_before_anything_that_does_not(
-    others: list[Variant], machines: list[Machine]
+def test_fitting_variant_is_chosen_before_any_other(
+    others: list[ModelVariant], machines: list[CandidateMachine]
 ) -> None:
     chosen = choose_variant((*others, BASE), machines)
     verdict = next(one for one in chosen.verdicts if one.variant is chosen.variant)

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.domain.errors import InvalidRequest
-from corral.domain.replica import Rule, Window
-from corral.policy.placing.windows import check_windows, effective, is_open, parse_cron
+from corral.domain.replica import Rule, RuleWindow
+from corral.policy.placing.windows import check_windows, compute_effective_rule, is_open, parse_cron
 
 MINUTE = timedelta(minutes=1)
 BERLIN = "Europe/Berlin"
 
 
-def a_window(cron: str, minutes: int = 60, least: int = 2, most: int | None = None) -> Window:
-    return Window(cron=cron, duration_s=minutes * 60, min_replicas=least, max_replicas=most)
+def a_window(cron: str, minutes: int = 60, least: int = 2, most: int | None = None) -> RuleWindow:
+    return RuleWindow(cron=cron, duration_s=minutes * 60, min_replicas=least, max_replicas=most)
 
 
-def a_rule(*windows: Window, **changes: object) -> Rule:
+def a_rule(*windows: RuleWindow, **changes: object) -> Rule:
     rule = Rule(model="m", selector={}, windows=windows)
     return replace(rule, **changes)  # type: ignore[arg-type]  # by name
 
@@ -31,7 +31,6 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-@pytest.mark.behaviour("WIN-1")
 @pytest.mark.parametrize(
     ("cron", "inside", "outside"),
     [
@@ -56,7 +55,6 @@ def test_a_window_is_open_from_the_minutes_that_its_pattern_names(cron: str, ins
         assert not is_open(window, "UTC", at(outside))
 
 
-@pytest.mark.behaviour("WIN-1")
 def test_a_window_is_open_for_exactly_its_duration_also_over_midnight() -> None:
     window = a_window("0 22 * * *", minutes=8 * 60)
     assert not is_open(window, "UTC", at("2026-01-05 21:59:59"))
@@ -75,7 +73,7 @@ def test_the_time_is_that_of_the_rules_zone_in_summer_and_winter() -> None:
     assert is_open(midnight, "Asia/Kathmandu", at("2026-07-05 18:15")), "where it is tomorrow already"
     assert is_open(midnight, "America/New_York", at("2026-07-05 04:00")), "where it was yesterday until now"
     elsewhere = at("2026-07-05 06:30").astimezone(timezone(timedelta(hours=9)))
-    assert is_open(window, BERLIN, elsewhere), "in which zone the question is asked does not matter"
+    assert is_open(window, BERLIN, elsewhere), "the time zone of the query does not matter"
 
 
 @pytest.mark.behaviour("WIN-2")
@@ -88,7 +86,7 @@ def test_a_time_that_clocks_skip_begins_as_much_later_as_they_jumped() -> None:
 
 
 @pytest.mark.behaviour("WIN-2")
-def test_a_time_that_comes_twice_begins_once() -> None:
+def test_window_begins_once_when_clocks_go_back() -> None:
     """On 2026-10-25 Berlin goes from 03:00 back to 02:00, at 01:00 UTC."""
     window = a_window("30 2 * * *", minutes=30)
     assert is_open(window, BERLIN, at("2026-10-25 00:30"))
@@ -96,39 +94,43 @@ def test_a_time_that_comes_twice_begins_once() -> None:
     assert not is_open(window, BERLIN, at("2026-10-25 01:30"))
 
 
-@pytest.mark.behaviour("WIN-3")
 def test_an_open_window_asks_for_more_and_never_for_less() -> None:
     inside, outside = at("2026-01-05 08:30"), at("2026-01-05 10:30")
     rule = a_rule(a_window("0 8 * * *", least=3), min_replicas=1, max_replicas=2)
-    assert effective(rule, outside) == rule
-    assert (effective(rule, inside).min_replicas, effective(rule, inside).max_replicas) == (3, 3)
+    assert compute_effective_rule(rule, outside) == rule
+    assert (compute_effective_rule(rule, inside).min_replicas, compute_effective_rule(rule, inside).max_replicas) == (
+        3,
+        3,
+    )
     more = replace(rule, windows=(*rule.windows, a_window("0 8 * * *", least=0, most=7)))
-    assert (effective(more, inside).min_replicas, effective(more, inside).max_replicas) == (3, 7)
+    assert (compute_effective_rule(more, inside).min_replicas, compute_effective_rule(more, inside).max_replicas) == (
+        3,
+        7,
+    )
     less = replace(rule, min_replicas=5, max_replicas=9)
-    assert (effective(less, inside).min_replicas, effective(less, inside).max_replicas) == (5, 9)
+    assert (compute_effective_rule(less, inside).min_replicas, compute_effective_rule(less, inside).max_replicas) == (
+        5,
+        9,
+    )
 
 
-@pytest.mark.behaviour("WIN-3")
 def test_a_rule_without_a_limit_keeps_none_in_its_window() -> None:
     inside = at("2026-01-05 08:30")
-    assert effective(a_rule(a_window("0 8 * * *", least=3), min_replicas=1), inside).max_replicas == 0
-    only_then = effective(a_rule(a_window("0 8 * * *", least=3)), inside)
+    assert compute_effective_rule(a_rule(a_window("0 8 * * *", least=3), min_replicas=1), inside).max_replicas == 0
+    only_then = compute_effective_rule(a_rule(a_window("0 8 * * *", least=3)), inside)
     assert (only_then.min_replicas, only_then.max_replicas) == (3, 3), "a rule that asks for nothing else"
 
 
-@pytest.mark.behaviour("WIN-3")
 def test_a_window_without_a_limit_lifts_that_of_its_rule() -> None:
     rule = a_rule(a_window("0 8 * * *", least=1, most=0), min_replicas=1, max_replicas=2)
-    assert effective(rule, at("2026-01-05 08:30")).max_replicas == 0
+    assert compute_effective_rule(rule, at("2026-01-05 08:30")).max_replicas == 0
 
 
-@pytest.mark.behaviour("WIN-3")
 def test_a_stored_window_that_cannot_be_read_here_counts_as_closed() -> None:
     rule = a_rule(a_window("0 8 * * *", least=3), min_replicas=1, time_zone="Mars/Olympus")
-    assert effective(rule, at("2026-01-05 08:30")) == rule
+    assert compute_effective_rule(rule, at("2026-01-05 08:30")) == rule
 
 
-@pytest.mark.behaviour("WIN-5")
 @pytest.mark.parametrize(
     ("cron", "words"),
     [
@@ -157,14 +159,12 @@ def test_a_pattern_that_means_nothing_is_refused_on_the_way_in(cron: str, words:
     assert refused.value.slug == "bad_window"
 
 
-@pytest.mark.behaviour("WIN-5")
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "", "Europe", "/etc/localtime", "a\x00b"])
 def test_a_time_zone_that_does_not_exist_is_refused_on_the_way_in(zone: str) -> None:
     with pytest.raises(InvalidRequest):
         check_windows(a_rule(time_zone=zone))
 
 
-@pytest.mark.behaviour("WIN-5")
 def test_windows_that_contradict_their_rule_are_refused_on_the_way_in() -> None:
     for rule in (
         a_rule(a_window("0 8 * * *"), spreads=True),
@@ -191,7 +191,7 @@ moments = st.tuples(st.sampled_from([at("2026-03-01"), at("2026-10-01")]), minut
 
 
 def _naive_beginnings(cron: str, zone: ZoneInfo, first: date, days_on: int) -> list[datetime]:
-    """Every local minute of some days, one after the other, asked against the fields as they are written."""
+    """Every local minute of some days, one after the other, checked against the fields as they are written."""
     fields = cron.split()
     begins = []
     local = datetime.combine(first, time())
@@ -222,7 +222,6 @@ def _is_in(field: str, value: int, most: int, least: int = 0) -> bool:
     return False
 
 
-@pytest.mark.behaviour("WIN-1")
 @settings(deadline=None)
 @given(cron=crons, zone=zones, now=moments, minutes=st.integers(1, 2000))
 def test_windows_agree_with_a_look_at_every_single_minute(cron: str, zone: str, now: datetime, minutes: int) -> None:

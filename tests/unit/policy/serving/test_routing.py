@@ -11,30 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.domain.node import NodeId
-from corral.policy.serving.breaker import BreakerState
+from corral.policy.serving.circuit_breaker import BreakerState
 from corral.policy.serving.routing import (
-    ALIKE,
     FADING_HALF_S,
     NEVER,
+    TIE_RATIO,
     UNKNOWN_S,
-    LeastWait,
-    Place,
-    RoundRobin,
-    Term,
-    expected_s,
-    explain,
-    faded,
+    CandidateSnapshot,
+    LeastWaitPolicy,
+    RoundRobinPolicy,
+    RoutableNode,
+    compute_allowed_in_flight,
+    compute_expected_s,
+    compute_preference,
+    compute_retry_after_s,
+    compute_typical_s,
+    fade_average,
+    find_policy,
     is_candidate,
-    learnt,
-    own_room,
-    policy_of,
-    preference,
-    retry_after_s,
-    typical_s,
+    order_candidates,
+    update_average,
 )
 
-PLACE = Place(id=NodeId("n"), name="n", is_open=True, labels={"zone": "a"})
-LEAST_WAIT = LeastWait()
+PLACE = RoutableNode(id=NodeId("n"), name="n", is_open=True, labels={"zone": "a"})
+LEAST_WAIT = LeastWaitPolicy()
 
 
 @dataclass(eq=False)
@@ -43,37 +43,39 @@ class Option:
 
     name: str = ""
     expected_s: float = 1.0
-    picked: int = 0
+    last_pick: int = 0
 
 
 @pytest.mark.behaviour("NODE-58")
 def test_the_least_wait_is_picked_then_the_one_whose_turn_it_is_then_the_one_with_most_room() -> None:
-    busy = Option(expected_s=expected_s(2, 4, 1.0), picked=1)
-    idle = Option(expected_s=expected_s(0, 4, 1.0), picked=9)
+    busy = Option(expected_s=compute_expected_s(2, 4, 1.0), last_pick=1)
+    idle = Option(expected_s=compute_expected_s(0, 4, 1.0), last_pick=9)
     assert LEAST_WAIT.pick([busy, idle]) is idle
-    longer_ago = Option(expected_s=expected_s(0, 4, 1.0), picked=3)
+    longer_ago = Option(expected_s=compute_expected_s(0, 4, 1.0), last_pick=3)
     assert LEAST_WAIT.pick([busy, idle, longer_ago]) is longer_ago
     first, second = Option(expected_s=0.1), Option(expected_s=0.1)
     assert LEAST_WAIT.pick([first, second]) is first
-    assert preference(Place(id=NodeId("n"), name="n", is_open=True, labels={}, free_bytes=7)) < preference(PLACE)
+    assert compute_preference(
+        RoutableNode(id=NodeId("n"), name="n", is_open=True, labels={}, free_bytes=7)
+    ) < compute_preference(PLACE)
     assert LEAST_WAIT.pick([]) is None
 
 
 @pytest.mark.behaviour("GW-60")
 def test_a_fast_busy_replica_goes_before_a_slow_idle_one_until_its_line_is_as_long() -> None:
     for in_flight, wins in ((0, True), (2, True), (4, False), (9, False)):
-        fast = Option(expected_s=expected_s(in_flight, 8, 1.0))
-        slow = Option(expected_s=expected_s(0, 8, 4.0))
+        fast = Option(expected_s=compute_expected_s(in_flight, 8, 1.0))
+        slow = Option(expected_s=compute_expected_s(0, 8, 4.0))
         assert (LEAST_WAIT.pick([slow, fast]) is fast) == wins, in_flight
     # One that works on more at a time is sooner done with the same line.
-    assert expected_s(3, 8, 1.0) < expected_s(3, 4, 1.0)
+    assert compute_expected_s(3, 8, 1.0) < compute_expected_s(3, 4, 1.0)
 
 
 @pytest.mark.behaviour("GW-60")
-def test_what_is_alike_within_five_percent_takes_turns() -> None:
-    little_slower = Option(expected_s=ALIKE - 0.001, picked=1)
-    assert LEAST_WAIT.pick([Option(expected_s=1.0, picked=2), little_slower]) is little_slower
-    slower, best = Option(expected_s=ALIKE + 0.001, picked=1), Option(expected_s=1.0, picked=2)
+def test_replicas_within_five_percent_take_turns() -> None:
+    little_slower = Option(expected_s=TIE_RATIO - 0.001, last_pick=1)
+    assert LEAST_WAIT.pick([Option(expected_s=1.0, last_pick=2), little_slower]) is little_slower
+    slower, best = Option(expected_s=TIE_RATIO + 0.001, last_pick=1), Option(expected_s=1.0, last_pick=2)
     assert LEAST_WAIT.pick([slower, best]) is best
 
 
@@ -84,22 +86,22 @@ def test_only_open_nodes_that_the_selector_means_and_only_the_present_revision_c
     assert not is_candidate("r", "r", PLACE, {"zone": "b"})
     assert not is_candidate("old", "r", PLACE, {})
     assert not is_candidate("r", "r", None, {})
-    assert not is_candidate("r", "r", Place(id=NodeId("n"), name="n", is_open=False, labels={}), {})
+    assert not is_candidate("r", "r", RoutableNode(id=NodeId("n"), name="n", is_open=False, labels={}), {})
 
 
 waits = st.one_of(st.just(NEVER), st.floats(0.001, 100.0))
 
 
 @given(st.lists(st.tuples(waits, st.integers(0, 9)), max_size=12))
-def test_nobody_who_would_answer_sooner_is_ever_passed_over(drawn: list[tuple[float, int]]) -> None:
-    options = [Option(expected_s=wait_s, picked=picked) for wait_s, picked in drawn]
+def test_replica_with_the_least_expected_wait_is_always_picked(drawn: list[tuple[float, int]]) -> None:
+    options = [Option(expected_s=wait_s, last_pick=picked) for wait_s, picked in drawn]
     chosen = LEAST_WAIT.pick(options)
     lowest_s = min((option.expected_s for option in options), default=NEVER)
     assert (chosen is None) == (lowest_s == NEVER)
     if chosen is not None:
-        alike = [option for option in options if option.expected_s <= lowest_s * ALIKE]
+        alike = [option for option in options if option.expected_s <= lowest_s * TIE_RATIO]
         assert chosen in alike
-        assert chosen.picked == min(option.picked for option in alike)
+        assert chosen.last_pick == min(option.last_pick for option in alike)
 
 
 @given(replicas=st.integers(1, 8), requests=st.integers(0, 60), name=st.sampled_from(["", "round_robin"]))
@@ -108,41 +110,44 @@ def test_requests_that_end_at_once_go_round(replicas: int, requests: int, name: 
     options = [Option(name=str(number)) for number in range(replicas)]
     seen: Counter[str] = Counter()
     for number in range(1, requests + 1):
-        chosen = policy_of(name).pick(options)
+        chosen = find_policy(name).pick(options)
         assert chosen is not None
-        chosen.picked = number
+        chosen.last_pick = number
         seen[chosen.name] += 1
     assert max(seen.values(), default=0) - min((seen[option.name] for option in options), default=0) <= 1
 
 
 def test_round_robin_minds_no_waits_and_skips_who_takes_none() -> None:
-    full, slow, fast = Option(expected_s=NEVER), Option(expected_s=9.0, picked=1), Option(expected_s=1.0, picked=2)
-    assert RoundRobin().pick([full, slow, fast]) is slow
-    assert RoundRobin().pick([full]) is None
+    full, slow, fast = (
+        Option(expected_s=NEVER),
+        Option(expected_s=9.0, last_pick=1),
+        Option(expected_s=1.0, last_pick=2),
+    )
+    assert RoundRobinPolicy().pick([full, slow, fast]) is slow
+    assert RoundRobinPolicy().pick([full]) is None
 
 
 def test_a_policy_that_is_not_there_yet_is_the_usual_one() -> None:
-    assert isinstance(policy_of("prefix_cache"), LeastWait)
-    assert isinstance(policy_of(""), LeastWait)
-    assert isinstance(policy_of("round_robin"), RoundRobin)
+    assert isinstance(find_policy("prefix_cache"), LeastWaitPolicy)
+    assert isinstance(find_policy(""), LeastWaitPolicy)
+    assert isinstance(find_policy("round_robin"), RoundRobinPolicy)
 
 
-@pytest.mark.behaviour("GW-61")
-def test_what_is_not_known_of_a_replica_is_taken_from_the_middle_of_the_others() -> None:
-    assert typical_s([None, None]) == UNKNOWN_S
-    assert typical_s([1.0, None, 30.0, 2.0]) == 2.0
-    assert 1.0 < learnt(1.0, 8.0) < 2.0
+def test_unknown_speed_of_a_replica_is_the_median_of_the_others() -> None:
+    assert compute_typical_s([None, None]) == UNKNOWN_S
+    assert compute_typical_s([1.0, None, 30.0, 2.0]) == 2.0
+    assert 1.0 < update_average(1.0, 8.0) < 2.0
 
 
-def test_what_is_learnt_of_a_replica_comes_closer_to_the_others_while_nobody_asks_it() -> None:
-    assert faded(9.0, 1.0, 0.0) == 9.0
-    assert faded(9.0, 1.0, FADING_HALF_S) == pytest.approx(5.0)
-    assert faded(9.0, 1.0, 100 * FADING_HALF_S) == pytest.approx(1.0)
+def test_learnt_speed_of_an_idle_replica_fades_towards_the_others() -> None:
+    assert fade_average(9.0, 1.0, 0.0) == 9.0
+    assert fade_average(9.0, 1.0, FADING_HALF_S) == pytest.approx(5.0)
+    assert fade_average(9.0, 1.0, 100 * FADING_HALF_S) == pytest.approx(1.0)
 
 
 @given(capacity=st.integers(1, 200), shares=st.lists(st.integers(1, 200), max_size=6))
 def test_a_frontend_may_use_what_others_leave_and_never_less_than_its_share(capacity: int, shares: list[int]) -> None:
-    room = own_room(capacity, sum(shares), len(shares))
+    room = compute_allowed_in_flight(capacity, sum(shares), len(shares))
     assert room >= max(1, capacity // (len(shares) + 1))
     assert room <= capacity
     if sum(shares) < capacity:
@@ -150,23 +155,22 @@ def test_a_frontend_may_use_what_others_leave_and_never_less_than_its_share(capa
 
 
 def test_the_time_to_wait_grows_with_the_line_and_has_bounds() -> None:
-    assert retry_after_s(waiting=99, room=10, seconds=2.0) == 20
-    assert retry_after_s(waiting=0, room=64, seconds=0.01) == 1
-    assert retry_after_s(waiting=10**6, room=0, seconds=60.0) == 300
+    assert compute_retry_after_s(waiting=99, max_in_flight=10, response_s=2.0) == 20
+    assert compute_retry_after_s(waiting=0, max_in_flight=64, response_s=0.01) == 1
+    assert compute_retry_after_s(waiting=10**6, max_in_flight=0, response_s=60.0) == 300
 
 
-@pytest.mark.behaviour("GW-62")
 def test_a_pick_is_explained_by_the_numbers_that_it_goes_by() -> None:
-    def term(name: str, expected: float | None, picked: int = 0, **more: object) -> Term:
-        values = {"in_flight": 3, "capacity": 4, "seconds": 2.0, "is_learnt": True, "free_bytes": 0} | more
-        return Term(replica_id=name, node_name=name, expected_s=expected, picked=picked, **values)  # type: ignore[arg-type]
+    def term(name: str, expected: float | None, picked: int = 0, **more: object) -> CandidateSnapshot:
+        values = {"in_flight": 3, "capacity": 4, "response_s": 2.0, "is_learnt": True, "free_bytes": 0} | more
+        return CandidateSnapshot(replica_id=name, node_name=name, expected_s=expected, last_pick=picked, **values)  # type: ignore[arg-type]
 
     full = term("full", None, in_flight=4)
     ill = term("ill", None, breaker=BreakerState.OPEN)
-    told = explain([full, term("slow", 9.0), term("b", 1.04, picked=2), term("a", 1.0, picked=5), ill])
-    assert [one.replica_id for one in told][:3] == ["b", "a", "slow"]
+    explained = order_candidates([full, term("slow", 9.0), term("b", 1.04, picked=2), term("a", 1.0, picked=5), ill])
+    assert [one.replica_id for one in explained][:3] == ["b", "a", "slow"]
     assert "4 requests of 4" in full.sentence
     assert "failed" in ill.sentence
-    assert "1.04 s expected" in told[0].sentence
-    assert "learnt" in told[0].sentence
+    assert "1.04 s expected" in explained[0].sentence
+    assert "learnt" in explained[0].sentence
     assert math.isinf(NEVER)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from corral.worker.hardware.recording import RecordedMachine
+from corral.worker.hardware.recording import RecordedHardware
 
 RECORDINGS = Path(__file__).parent / "recordings"
 GIB = 1 << 30
 
 
-def recorded(name: str) -> RecordedMachine:
+def recorded(name: str) -> RecordedHardware:
     """A fresh copy, free to be changed."""
-    return RecordedMachine.of(json.loads((RECORDINGS / f"{name}.json").read_text()))
+    return RecordedHardware.from_document(json.loads((RECORDINGS / f"{name}.json").read_text()))
 
 
 def recorded_names() -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from corral.worker.hardware import detect
+from corral.worker.hardware import detect_hardware
 from corral.worker.hardware.capability import CapabilityFacts, decide_capability
 from tests.unit.worker.hardware.helpers import GIB, recorded
 
@@ -28,14 +28,14 @@ def word(**changes: object) -> str:
 @pytest.mark.behaviour("HW-6")
 def test_the_setting_wins_over_the_file_and_the_file_over_detection():
     machine = recorded("nvidia-rtx-4090")
-    assert detect(machine, "vulkan").capability == "vulkan"
+    assert detect_hardware(machine, "vulkan").capability == "vulkan"
 
     machine.recording.files["/run/corral/capability"] = "nvidia-cuda-13\n"
-    assert detect(machine, None).capability == "nvidia-cuda-13"
-    assert detect(machine, "  vulkan ").capability == "vulkan"
+    assert detect_hardware(machine, None).capability == "nvidia-cuda-13"
+    assert detect_hardware(machine, "  vulkan ").capability == "vulkan"
 
     machine.recording.files["/etc/word"] = "amd\n"
-    assert detect(machine, "", capability_file="/etc/word").capability == "amd"
+    assert detect_hardware(machine, "", capability_file="/etc/word").capability == "amd"
 
 
 @pytest.mark.behaviour("HW-6")
@@ -44,8 +44,8 @@ def test_an_override_that_is_no_word_is_passed_over_with_a_warning(text):
     machine = recorded("nvidia-rtx-4090")
     machine.recording.files["/run/corral/capability"] = text
 
-    from_file = detect(machine, None)
-    from_setting = detect(recorded("nvidia-rtx-4090"), text)
+    from_file = detect_hardware(machine, None)
+    from_setting = detect_hardware(recorded("nvidia-rtx-4090"), text)
 
     assert (from_file.capability, from_setting.capability) == ("nvidia-cuda-12", "nvidia-cuda-12")
     assert "/run/corral/capability" in from_file.warnings[0]
@@ -57,12 +57,11 @@ def test_an_empty_capability_file_says_nothing():
     machine = recorded("nvidia-rtx-4090")
     machine.recording.files["/run/corral/capability"] = "\n"
 
-    reading = detect(machine, None)
+    reading = detect_hardware(machine, None)
 
     assert (reading.capability, reading.warnings) == ("nvidia-cuda-12", ())
 
 
-@pytest.mark.behaviour("HW-7")
 @pytest.mark.parametrize(
     ("toolkits", "driver", "expected"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.worker.hardware import detect
+from corral.worker.hardware import detect_hardware
 from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 # machine: capability, vendor, compute capability, total VRAM, available VRAM, unified memory
@@ -62,7 +62,7 @@ def test_every_recording_has_an_expectation():
 @pytest.mark.behaviour("HW-1")
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_recorded_machine_is_read_as_what_it_is(name):
-    reading = detect(recorded(name), None)
+    reading = detect_hardware(recorded(name), None)
 
     assert (
         reading.capability,
@@ -77,7 +77,7 @@ def test_a_recorded_machine_is_read_as_what_it_is(name):
 @pytest.mark.behaviour("HW-2")
 @pytest.mark.parametrize("name", EXPECTED)
 def test_no_reading_has_a_zero_for_unknown_or_more_available_than_total(name):
-    reading = detect(recorded(name), None)
+    reading = detect_hardware(recorded(name), None)
 
     pairs = [(gpu.vram_bytes_total, gpu.vram_bytes_available) for gpu in reading.gpus]
     pairs += [(reading.vram_bytes_total, reading.vram_bytes_available)]
@@ -89,12 +89,11 @@ def test_no_reading_has_a_zero_for_unknown_or_more_available_than_total(name):
 
 @pytest.mark.behaviour("HW-2")
 def test_a_full_card_reads_as_zero_available_and_not_as_unknown():
-    first = detect(recorded("nvidia-8x-h100"), None).gpus[0]
+    first = detect_hardware(recorded("nvidia-8x-h100"), None).gpus[0]
 
     assert (first.vram_bytes_total, first.vram_bytes_available) == (85520809984, 0)
 
 
-@pytest.mark.behaviour("HW-3")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -105,15 +104,15 @@ def test_a_full_card_reads_as_zero_available_and_not_as_unknown():
         ("intel-arc-a770-mainline-i915", ("Intel GPU 0", "i915", "xe")),
     ],
 )
-def test_what_could_not_be_read_is_one_sentence_that_says_what_to_do(name, words):
-    (warning,) = detect(recorded(name), None).warnings
+def test_unreadable_hardware_is_one_warning_with_a_remedy(name, words):
+    (warning,) = detect_hardware(recorded(name), None).warnings
 
     assert all(word in warning for word in words)
     assert warning.endswith(".")
 
 
 def test_machines_in_order_have_no_warnings():
-    troubled = {name for name in recorded_names() if detect(recorded(name), None).warnings}
+    troubled = {name for name in recorded_names() if detect_hardware(recorded(name), None).warnings}
 
     assert troubled == {
         "nvidia-driver-mismatch",
@@ -124,29 +123,26 @@ def test_machines_in_order_have_no_warnings():
     }
 
 
-@pytest.mark.behaviour("HW-3")
 def test_unreadable_memory_is_a_warning_and_zero_bytes():
     machine = recorded("nvidia-rtx-4090")
     machine.recording.memory = {}
 
-    reading = detect(machine, None)
+    reading = detect_hardware(machine, None)
 
     assert (reading.ram_bytes_total, reading.ram_bytes_available) == (0, 0)
     assert reading.warnings == ("The machine's memory could not be read.",)
     assert reading.gpu_vendor == "nvidia"
 
 
-@pytest.mark.behaviour("HW-4")
 def test_graphics_inside_the_processor_do_not_count_beside_a_card():
     for name, vendor in (("nvidia-rtx-4090", "nvidia"), ("amd-rx-7900-xtx", "amd"), ("intel-arc-b580-xe", "intel")):
-        reading = detect(recorded(name), None)
+        reading = detect_hardware(recorded(name), None)
         assert len(reading.gpus) == 2
         assert reading.gpu_vendor == vendor
         assert not reading.unified_memory
         assert reading.vram_bytes_total == max(gpu.vram_bytes_total or 0 for gpu in reading.gpus if not gpu.unified)
 
 
-@pytest.mark.behaviour("HW-4")
 def test_a_card_of_a_later_vendor_wins_over_graphics_of_an_earlier_one():
     machine = recorded("intel-arc-a770-i915")
     halo = recorded("amd-strix-halo").recording
@@ -157,19 +153,18 @@ def test_a_card_of_a_later_vendor_wins_over_graphics_of_an_earlier_one():
         path.replace("card1", "card2"): content for path, content in halo.binary_files.items()
     }
 
-    reading = detect(machine, None)
+    reading = detect_hardware(machine, None)
 
     assert {gpu.vendor for gpu in reading.gpus} == {"amd", "intel"}
     assert reading.gpu_vendor == "intel"
     assert reading.vram_bytes_total == 17095983104
 
 
-@pytest.mark.behaviour("HW-4")
 def test_two_vendors_cards_are_not_added_up():
     machine = recorded("intel-arc-a770-i915")
     machine.recording.nvml = recorded("nvidia-rtx-4090").recording.nvml
 
-    reading = detect(machine, None)
+    reading = detect_hardware(machine, None)
 
     assert reading.gpu_vendor == "nvidia"
     assert reading.vram_bytes_total == 25757220864
@@ -180,27 +175,27 @@ def test_the_highest_compute_capability_counts_by_number_and_not_by_letter():
     assert machine.recording.nvml is not None
     machine.recording.nvml["devices"][3]["compute_capability"] = "10.0"
 
-    assert detect(machine, None).gpu_compute_capability == "10.0"
+    assert detect_hardware(machine, None).gpu_compute_capability == "10.0"
 
 
 def test_names_come_from_the_card_or_the_pci_database_or_its_number():
-    amd = detect(recorded("amd-rx-7900-xtx"), None).gpus
+    amd = detect_hardware(recorded("amd-rx-7900-xtx"), None).gpus
     assert [gpu.name for gpu in amd] == ["AMD Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M]", "AMD Raphael"]
     assert [gpu.address for gpu in amd] == ["0000:03:00.0", "0000:0f:00.0"]
 
     machine = recorded("amd-strix-halo")
-    assert detect(machine, None).gpus[0].name == "AMD GPU 1586"
+    assert detect_hardware(machine, None).gpus[0].name == "AMD GPU 1586"
     machine.recording.files["/sys/class/drm/card1/device/product_name"] = "Radeon 8060S\n"
-    assert detect(machine, None).gpus[0].name == "Radeon 8060S"
+    assert detect_hardware(machine, None).gpus[0].name == "Radeon 8060S"
 
 
 def test_a_jetson_without_nvml_tells_its_model_and_release():
-    (gpu,) = detect(recorded("jetson-orin-nano-without-nvml"), None).gpus
+    (gpu,) = detect_hardware(recorded("jetson-orin-nano-without-nvml"), None).gpus
 
     assert (gpu.name, gpu.driver) == ("NVIDIA Orin Nano Developer Kit", "L4T 35.4.1")
 
 
-def test_a_discrete_card_whose_memory_is_not_told_is_unknown_and_not_system_memory():
+def test_discrete_gpu_without_readable_memory_is_unknown_and_not_system_memory():
     machine = recorded("nvidia-rtx-4090")
     assert machine.recording.nvml is not None
     machine.recording.nvml["devices"][0] |= {
@@ -209,7 +204,7 @@ def test_a_discrete_card_whose_memory_is_not_told_is_unknown_and_not_system_memo
         "memory_failure": "Not Supported",
     }
 
-    reading = detect(machine, None)
+    reading = detect_hardware(machine, None)
 
     assert reading.vram_bytes_total is None
     assert "Not Supported" in reading.warnings[0]
@@ -221,7 +216,7 @@ def test_a_window_into_shared_memory_is_not_taken_for_its_size():
     assert machine.recording.nvml is not None
     machine.recording.nvml["devices"][0] |= {"memory_bytes_total": 8128 << 20, "memory_bytes_free": 7929 << 20}
 
-    assert detect(machine, None).vram_bytes_total == 130663165952
+    assert detect_hardware(machine, None).vram_bytes_total == 130663165952
 
 
 @pytest.mark.parametrize(
@@ -236,6 +231,6 @@ def test_a_window_into_shared_memory_is_not_taken_for_its_size():
     ],
 )
 def test_the_processor_is_named_and_counted(name, model, cores, threads):
-    reading = detect(recorded(name), None)
+    reading = detect_hardware(recorded(name), None)
 
     assert (reading.cpu_model, reading.cpu_cores, reading.cpu_threads) == (model, cores, threads)

@@ -6,14 +6,11 @@ import shutil
 import threading
 from pathlib import Path
 
-import pytest
-
-from corral.worker.hardware import DiskReading, as_report, detect, read_disk
-from corral.worker.hardware.patience import Patience
+from corral.worker.hardware import DiskReading, detect_hardware, make_hardware_report, read_disk
+from corral.worker.hardware.local_hardware import CallTimeLimiter
 from tests.unit.worker.hardware.helpers import GIB, recorded
 
 
-@pytest.mark.behaviour("HW-12")
 def test_a_directory_that_does_not_exist_yet_is_measured_at_its_nearest_parent(tmp_path: Path):
     disk = read_disk(tmp_path / "not" / "yet" / "models")
 
@@ -22,7 +19,6 @@ def test_a_directory_that_does_not_exist_yet_is_measured_at_its_nearest_parent(t
     assert 0 <= disk.available_bytes <= disk.total_bytes
 
 
-@pytest.mark.behaviour("HW-12")
 def test_a_link_to_a_disk_that_is_not_mounted_is_unknown(tmp_path: Path):
     (tmp_path / "models").symlink_to(tmp_path / "unmounted")
 
@@ -30,17 +26,15 @@ def test_a_link_to_a_disk_that_is_not_mounted_is_unknown(tmp_path: Path):
     assert read_disk(tmp_path / "models" / "qwen") is None
 
 
-@pytest.mark.behaviour("HW-12")
 def test_a_path_that_no_system_can_hold_is_unknown():
     assert read_disk(Path("a\0b")) is None
     assert read_disk(Path("/" + "x" * 100_000)) is None
 
 
-@pytest.mark.behaviour("HW-11")
 def test_a_mount_that_hangs_is_unknown(tmp_path: Path):
     """The first call under this name never ends; the second is refused at once instead of waiting behind it."""
     release = threading.Event()
-    patience = Patience(10)
+    patience = CallTimeLimiter(10)
     started = threading.Event()
 
     def hang() -> None:
@@ -51,18 +45,17 @@ def test_a_mount_that_hangs_is_unknown(tmp_path: Path):
     blocked.start()
     started.wait(10)
 
-    assert read_disk(tmp_path, patience=patience) is None
+    assert read_disk(tmp_path, limiter=patience) is None
 
     release.set()
     blocked.join(10)
 
 
-@pytest.mark.behaviour("HW-12")
 def test_a_full_disk_reports_zero_and_an_unreadable_one_nothing():
-    reading = detect(recorded("no-gpu-server"), None)
+    reading = detect_hardware(recorded("no-gpu-server"), None)
 
-    full = as_report(reading, DiskReading(total_bytes=10 * GIB, available_bytes=0))
-    unknown = as_report(reading, None)
+    full = make_hardware_report(reading, DiskReading(total_bytes=10 * GIB, available_bytes=0))
+    unknown = make_hardware_report(reading, None)
 
     assert (full["total_disk"], full["available_disk"]) == (10 * GIB, 0)
     assert (unknown["total_disk"], unknown["available_disk"]) == (None, None)

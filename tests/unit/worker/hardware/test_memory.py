@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.worker.hardware.memory import read_memory
-from corral.worker.hardware.recording import RecordedMachine, Recording
+from corral.worker.hardware.detect import read_memory
+from corral.worker.hardware.recording import HardwareRecording, RecordedHardware
 from tests.unit.worker.hardware.helpers import GIB, recorded
 
 PHYSICAL = (64 * GIB - 1234567168, 50 * GIB)
 
 
-@pytest.mark.behaviour("HW-5")
 @pytest.mark.parametrize(
     ("name", "total", "available"),
     [
@@ -29,7 +28,6 @@ def test_a_containers_limit_is_the_memory_and_its_own_use_is_taken_off(name, tot
     assert (memory.total_bytes, memory.available_bytes) == (total, available)
 
 
-@pytest.mark.behaviour("HW-5")
 @pytest.mark.parametrize(
     "name", ["container-cgroup-v2-unlimited", "container-cgroup-v1-unlimited", "nvidia-rtx-4090", "nvidia-wsl"]
 )
@@ -81,8 +79,8 @@ def test_whatever_the_files_say_available_is_between_zero_and_total(physical, gr
                 "memory.stat": statistics,
             }.items()
         }
-    machine = RecordedMachine(
-        Recording(
+    machine = RecordedHardware(
+        HardwareRecording(
             platform={"system": "linux", "architecture": "x86_64"},
             memory={"total_bytes": physical[0], "available_bytes": physical[1]},
             files=files,

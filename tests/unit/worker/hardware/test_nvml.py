@@ -8,8 +8,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from corral.worker.hardware.machine import NvmlAbsent, ReadingFailed
-from corral.worker.hardware.nvml import read_nvml, read_vram_of
+from corral.worker.hardware.hardware_source import HardwareUnreadable, NvmlNotInstalled
+from corral.worker.hardware.nvidia import read_nvml, read_process_vram
 
 
 class Library:
@@ -68,14 +68,13 @@ def test_every_fact_is_read_and_the_library_is_let_go():
     assert not library.is_open
 
 
-@pytest.mark.behaviour("HW-3")
 def test_a_gpu_that_is_lost_costs_a_warning_and_not_its_neighbours():
     library = Library(devices=3, failures={"nvmlDeviceGetHandleByIndex:1": pynvml.NVML_ERROR_GPU_IS_LOST})
 
     reading = read_nvml(library)
 
     assert [device.index for device in reading.devices] == [0, 2]
-    assert reading.warnings == ("NVIDIA GPU 1 does not answer and is left out: GPU is lost.",)
+    assert reading.warnings == ("NVIDIA GPU 1 does not respond and is left out: GPU is lost.",)
     assert not library.is_open
 
 
@@ -104,51 +103,49 @@ def test_facts_that_are_nice_to_have_may_be_missing():
     assert (device.name, device.uuid, device.compute_capability) == ("NVIDIA GPU", None, None)
 
 
-@pytest.mark.behaviour("HW-3")
 @pytest.mark.parametrize(
     ("code", "words"),
     [
         (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "different versions. Reboot"),
         (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "not loaded. Reboot"),
         (pynvml.NVML_ERROR_NO_PERMISSION, "/dev/nvidia*"),
-        (pynvml.NVML_ERROR_UNKNOWN, "does not answer: Unknown Error. Reboot"),
+        (pynvml.NVML_ERROR_UNKNOWN, "does not respond: Unknown Error. Reboot"),
     ],
 )
 def test_a_driver_that_fails_says_why_in_a_sentence(code, words):
-    with pytest.raises(ReadingFailed) as caught:
+    with pytest.raises(HardwareUnreadable) as caught:
         read_nvml(Library(failures={"nvmlInit": code}))
 
     assert words in caught.value.sentence
-    assert not isinstance(caught.value, NvmlAbsent)
+    assert not isinstance(caught.value, NvmlNotInstalled)
 
 
 def test_a_failure_after_the_start_lets_the_library_go():
     library = Library(failures={"nvmlDeviceGetCount": pynvml.NVML_ERROR_UNKNOWN})
 
-    with pytest.raises(ReadingFailed):
+    with pytest.raises(HardwareUnreadable):
         read_nvml(library)
 
     assert not library.is_open
 
 
-def test_no_library_is_told_apart_from_a_broken_one():
-    with pytest.raises(NvmlAbsent):
+def test_missing_nvml_library_raises_its_own_error():
+    with pytest.raises(NvmlNotInstalled):
         read_nvml(Library(failures={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}))
 
 
-@pytest.mark.behaviour("PROC-11")
-def test_what_processes_take_is_added_up_over_all_gpus():
+def test_process_memory_is_summed_over_all_gpus():
     library = Library(devices=2)
     ours, other = SimpleNamespace(pid=7, usedGpuMemory=100), SimpleNamespace(pid=9, usedGpuMemory=5000)
     library.processes = {0: [ours, other], 1: [SimpleNamespace(pid=8, usedGpuMemory=30), other]}
-    assert read_vram_of(frozenset({7, 8}), library) == 130
+    assert read_process_vram(frozenset({7, 8}), library) == 130
     assert not library.is_open
     # Known by other numbers, as in a container, or not told by the driver: that is unknown, and not nothing.
-    assert read_vram_of(frozenset({1}), library) is None
+    assert read_process_vram(frozenset({1}), library) is None
     library.processes[1][0].usedGpuMemory = None
-    assert read_vram_of(frozenset({7, 8}), library) is None
+    assert read_process_vram(frozenset({7, 8}), library) is None
 
 
 def test_a_machine_without_the_library_has_nothing_to_say_about_processes():
-    with pytest.raises(NvmlAbsent):
-        read_vram_of(frozenset({1}), Library(failures={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}))
+    with pytest.raises(NvmlNotInstalled):
+        read_process_vram(frozenset({1}), Library(failures={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}))

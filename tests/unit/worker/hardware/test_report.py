@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from corral.worker.hardware import DiskReading, as_report, detect
+from corral.worker.hardware import DiskReading, detect_hardware, make_hardware_report
 from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 
 def test_every_field_of_a_machine_is_reported():
     disk = DiskReading(total_bytes=900 * GIB, available_bytes=300 * GIB)
 
-    assert as_report(detect(recorded("nvidia-rtx-4090"), None), disk) | {"gpus": []} == {
+    assert make_hardware_report(detect_hardware(recorded("nvidia-rtx-4090"), None), disk) | {"gpus": []} == {
         "total_vram": 25757220864,
         "available_vram": 24931598336,
         "total_ram": 64 * GIB - 1234567168,
@@ -33,7 +33,7 @@ def test_every_field_of_a_machine_is_reported():
 
 
 def test_each_gpu_is_reported_with_what_is_known_of_it():
-    gpus = as_report(detect(recorded("nvidia-rtx-4090"), None), None)["gpus"]
+    gpus = make_hardware_report(detect_hardware(recorded("nvidia-rtx-4090"), None), None)["gpus"]
 
     assert isinstance(gpus, list)
     assert gpus[0] == {
@@ -49,11 +49,11 @@ def test_each_gpu_is_reported_with_what_is_known_of_it():
 
 
 @pytest.mark.behaviour("HW-2")
-def test_what_is_not_known_is_absent_and_never_zero():
+def test_unknown_hardware_values_are_absent_and_never_zero():
     machine = recorded("no-gpu-server")
     machine.recording.memory = {}
 
-    report = as_report(detect(machine, None), None)
+    report = make_hardware_report(detect_hardware(machine, None), None)
 
     absent = (
         "total_vram",
@@ -69,6 +69,6 @@ def test_what_is_not_known_is_absent_and_never_zero():
 
 @pytest.mark.parametrize("name", recorded_names())
 def test_every_report_is_plain_data(name):
-    report = as_report(detect(recorded(name), None), None)
+    report = make_hardware_report(detect_hardware(recorded(name), None), None)
 
     assert json.loads(json.dumps(report)) == report

@@ -1,7 +1,7 @@
-"""Installs an archive into a backends folder, and dies by its own SIGKILL at the moment that it is told.
+"""Installs an archive into a backends folder, and dies by its own SIGKILL at the given moment.
 
 moments: downloading (half of the bytes are here), unpacking, checking, stopping (all is staged), placed (the folder is
-in the store, nothing points to it), writing (the pointer is half written), swapped (it is installed, nobody was told),
+in the store, nothing points to it), writing (the pointer is half written), swapped (it is installed, not reported),
 cleaning (the old one is half deleted), removing (the pointer is gone, nothing else).
 """
 
@@ -16,10 +16,10 @@ import signal
 from pathlib import Path
 from typing import Any, NoReturn
 
-from corral.adapters.system import SystemClock, SystemIds
-from corral.domain.backend import Build, Manifest, Source, SourceKind
+from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.domain.errors import CorralError
-from corral.domain.operation import Phase
+from corral.domain.operation import JobPhase
 from corral.runtime import disk
 from corral.worker.backends import installer as installing
 from corral.worker.backends import records
@@ -35,16 +35,18 @@ def die(*_arguments: Any, **_keywords: Any) -> NoReturn:
 
 class Report:
     def __init__(self, moment: str) -> None:
-        self._phase = {"unpacking": Phase.EXTRACTING, "checking": Phase.CHECKING, "stopping": Phase.STOPPING}.get(
-            moment
-        )
+        self._phase = {
+            "unpacking": JobPhase.EXTRACTING,
+            "checking": JobPhase.CHECKING,
+            "stopping": JobPhase.STOPPING,
+        }.get(moment)
         self._bytes = moment == "downloading"
 
-    def phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: JobPhase) -> None:
         if phase is self._phase:
             die()
 
-    def moved(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
+    def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
         if self._bytes and total_bytes and current_bytes >= total_bytes / 2:
             die()
 
@@ -57,10 +59,10 @@ def write_half(path: Path, data: bytes) -> NoReturn:
 def arm(moment: str) -> None:
     """Replace the step that is not to be survived."""
     steps: dict[str, tuple[Any, str, Any]] = {
-        "placed": (records.Records, "save", die),
+        "placed": (records.BackendRecords, "save", die),
         "writing": (disk, "replace", write_half),
         "cleaning": (installing, "delete_trees", die),
-        "removing": (records.Records, "_write_removed", die),
+        "removing": (records.BackendRecords, "_write_removed", die),
     }
     if moment in steps:
         setattr(*steps[moment])
@@ -78,11 +80,11 @@ async def main() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (given.limit, given.limit))
     # As if nobody knew how much room there is: what happens when it runs out is what is looked at.
     options = InstallerOptions(headroom_bytes=0, free_bytes=lambda _folder: None)
-    installer = DiskInstaller(given.root, SystemClock(), SystemIds(), random.Random(1), options)
+    installer = DiskInstaller(given.root, SystemClock(), SystemIdGenerator(), random.Random(1), options)
     build = Build(
         name="cpu-engine",
         version="2.0",
-        source=Source(kind=SourceKind.URL, uri=given.url),
+        source=BackendSource(kind=SourceKind.URL, uri=given.url),
         manifest=Manifest(),
     )
     report = Report(given.moment)
@@ -93,9 +95,9 @@ async def main() -> None:
 
     if given.moment == "removing":
         arm(given.moment)
-        await installer.remove("cpu-engine", generation=3, report=report)
+        await installer.remove("cpu-engine", generation=3, progress=report)
     try:
-        await installer.install(build, generation=2, replaces=True, before_swap=before_swap, report=report)
+        await installer.install(build, generation=2, replaces=True, before_swap=before_swap, progress=report)
     except CorralError as error:
         left = [path for name in ("staging", "trash", "store", "downloads") for path in (given.root / name).iterdir()]
         print(f"{error.slug} {error.message} left: {len(left)}", flush=True)

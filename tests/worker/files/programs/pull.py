@@ -12,14 +12,14 @@ import signal
 from pathlib import Path
 
 from corral.adapters.system import SystemClock
-from corral.bus.messages import BlobPlace, FileItem
+from corral.bus.messages import BlobSource, ModelFileItem
 from corral.domain.errors import CorralError
 from corral.transfer.inbox import Inbox
-from corral.worker.files.node import NodeFiles
-from corral.worker.files.places import Library
-from corral.worker.files.pulling import Puller, PullOptions
-from corral.worker.files.store import BlobStore
-from tests.worker.files.scene import CREDENTIAL, Told
+from corral.worker.files.blob_store import BlobStore
+from corral.worker.files.chunk_client import LibraryAccess
+from corral.worker.files.content_puller import ContentPuller, PullOptions
+from corral.worker.files.node_files import NodeFiles
+from tests.worker.files.scene import CREDENTIAL, RecordingReport
 
 
 async def main() -> None:
@@ -32,16 +32,16 @@ async def main() -> None:
     given = parser.parse_args()
     clock = SystemClock()
     store = BlobStore(given.folder, clock)
-    library = Library(urls=(given.url,), credential=CREDENTIAL, node_id=lambda: "node-1")
-    puller = Puller(store, library, clock, PullOptions(headroom_bytes=0))
+    library = LibraryAccess(urls=(given.url,), credential=CREDENTIAL, get_node_id=lambda: "node-1")
+    puller = ContentPuller(store, library, clock, PullOptions(headroom_bytes=0))
     files = NodeFiles(store, puller, Inbox(given.folder / "inbox"), clock)
     await files.start()
     if given.limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (given.limit, given.limit))
-    item = FileItem(path="model.gguf", sha256=given.sha256, size_bytes=given.size)
+    item = ModelFileItem(path="model.gguf", sha256=given.sha256, size_bytes=given.size)
     try:
-        await files.have("m", "r1", (item,), (BlobPlace(kind="library"),), Told())
+        await files.ensure_files("m", "r1", (item,), (BlobSource(kind="library"),), RecordingReport())
         print("done", flush=True)
     except CorralError as error:
         print(error.slug, error.message, flush=True)

@@ -28,22 +28,22 @@ flags.add_argument("--fork-away", action="store_true", help="start a child in a 
 flags.add_argument("--fork-clean", action="store_true", help="start a child that inherits no variables")
 flags.add_argument("--context", default="")
 flags.add_argument("--dawdle-s", type=float, default=0.0, help="listen only after so long")
-wanted = flags.parse_args()
+options = flags.parse_args()
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         place = urlsplit(self.path)
-        asked = {name: values[0] for name, values in parse_qs(place.query).items()}
+        query = {name: values[0] for name, values in parse_qs(place.query).items()}
         if place.path == "/health":
-            is_ready = not wanted.never_ready and (not wanted.ready_when or Path(wanted.ready_when).exists())
+            is_ready = not options.never_ready and (not options.ready_when or Path(options.ready_when).exists())
             self.answer(200 if is_ready else 503, {})
         elif place.path == "/crash":
             print("about to crash", file=sys.stderr, flush=True)
-            os._exit(int(asked.get("code", "7")))
+            os._exit(int(query.get("code", "7")))
         elif place.path == "/print":
-            for number in range(int(asked["lines"])):
-                print(f"line {number} " + "x" * int(asked.get("width", "0")))
+            for number in range(int(query["lines"])):
+                print(f"line {number} " + "x" * int(query.get("width", "0")))
             sys.stdout.flush()
             self.answer(200, {})
         else:
@@ -66,27 +66,27 @@ class Handler(BaseHTTPRequestHandler):
         return
 
 
-for said in range(wanted.say):
+for said in range(options.say):
     print(f"trouble {said}", file=sys.stderr, flush=True)
-if wanted.last_words:
-    print(wanted.last_words, file=sys.stderr, flush=True)
-if wanted.fail is not None:
-    sys.exit(wanted.fail)
+if options.last_words:
+    print(options.last_words, file=sys.stderr, flush=True)
+if options.fail is not None:
+    sys.exit(options.fail)
 children = [
     subprocess.Popen([sys.executable, "-c", CHILD], start_new_session=is_away, env=variables).pid
-    for is_wanted, is_away, variables in (
-        (wanted.fork, False, None),
-        (wanted.fork_away, True, None),
-        (wanted.fork_clean, False, {}),
+    for is_enabled, is_away, variables in (
+        (options.fork, False, None),
+        (options.fork_away, True, None),
+        (options.fork_clean, False, {}),
     )
-    if is_wanted
+    if is_enabled
 ]
-if wanted.ignore_term:
+if options.ignore_term:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 else:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-threading.Event().wait(wanted.dawdle_s)
+threading.Event().wait(options.dawdle_s)
 ThreadingHTTPServer.daemon_threads = True
-server = ThreadingHTTPServer((wanted.host, wanted.port), Handler)
+server = ThreadingHTTPServer((options.host, options.port), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 threading.Event().wait()

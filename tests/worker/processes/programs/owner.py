@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.worker.processes.scene import NoReport, Scene, wish
+from tests.worker.processes.scene import NoReport, Scene, make_command
 
 
 async def main(root: Path, models: list[str]) -> None:
@@ -12,7 +12,7 @@ async def main(root: Path, models: list[str]) -> None:
     scene.install(api_key="environment", environment={"KEY": "{api_key}"})
     supervisor = await scene.start(threads=4)
     for model in models:
-        process = await supervisor.start_backend(wish(model, fork="yes", threads=2, say="3"), NoReport())
+        process = await supervisor.start_backend(make_command(model, fork="yes", threads=2, say="3"), NoReport())
         print(process.key, process.pid, process.address, flush=True)
     print("done", flush=True)
     await asyncio.Event().wait()

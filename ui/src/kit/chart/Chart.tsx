@@ -77,7 +77,7 @@ export default function Chart({
   }, [at, series]);
 
   const last = lastKnown(series.map((line) => line.values));
-  const latest = series.map((line) => `${line.label}: ${told(line.values[last], format)}`).join(", ");
+  const latest = series.map((line) => `${line.label}: ${formatValue(line.values[last], format)}`).join(", ");
   const when = momentWords(at, last, ended);
   return (
     <div
@@ -89,18 +89,18 @@ export default function Chart({
   );
 }
 
-function told(value: number | null | undefined, format: (value: number) => string): string {
-  return value == null ? "not known" : format(value);
+function formatValue(value: number | null | undefined, format: (value: number) => string): string {
+  return value == null ? "unknown" : format(value);
 }
 
 /** Of when the values at this place are: of now, of an earlier moment, or of no moment that is known. */
 function momentWords(at: ArrayLike<number>, place: number, hasEnded: boolean): string {
   if (!hasEnded && (place < 0 || place === at.length - 1)) return "now";
-  return place < 0 ? "no known moment" : timeOfDay((at[place] ?? 0) * 1000);
+  return place < 0 ? "no data" : timeOfDay((at[place] ?? 0) * 1000);
 }
 
 /** The moment under the pointer; without one, that of the last values that are known. */
-function exactly(plot: uPlot, at: number | null, hasEnded: boolean): string {
+function formatMomentAt(plot: uPlot, at: number | null, hasEnded: boolean): string {
   if (at != null) return `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
   return momentWords(plot.data[0], lastKnown(plot.data.slice(1)), hasEnded);
 }
@@ -159,7 +159,7 @@ function options(
       },
     ],
     series: [
-      { label: "At", value: (plot: uPlot, at: number | null) => exactly(plot, at, hasEnded.current) },
+      { label: "At", value: (plot: uPlot, at: number | null) => formatMomentAt(plot, at, hasEnded.current) },
       ...labels.map((label, place) => ({
         label,
         stroke: resolved(COLOURS[place % COLOURS.length] ?? "--ink"),
@@ -170,7 +170,7 @@ function options(
           : {}),
         // While nobody points at a moment, the legend tells the last one.
         value: (plot: uPlot, value: number | null, line: number, at: number | null) =>
-          told(at == null ? plot.data[line]?.[lastKnown(plot.data.slice(1))] : value, format.current),
+          formatValue(at == null ? plot.data[line]?.[lastKnown(plot.data.slice(1))] : value, format.current),
       })),
     ],
   };

@@ -1,14 +1,14 @@
 // A chart that is fetched when it is first shown.
 import { lazy, Suspense } from "react";
-import { Waiting } from "@/kit/Answered";
 import type { ChartProps } from "@/kit/chart/Chart";
+import { LoadingLines } from "@/kit/QueryView";
 
-const Loaded = lazy(() => import("@/kit/chart/Chart"));
+const LazyChart = lazy(() => import("@/kit/chart/Chart"));
 
 export function Chart(props: ChartProps) {
   return (
-    <Suspense fallback={<Waiting lines={4} />}>
-      <Loaded {...props} />
+    <Suspense fallback={<LoadingLines lines={4} />}>
+      <LazyChart {...props} />
     </Suspense>
   );
 }

@@ -1,10 +1,10 @@
 // Who may come in: keys for programs, users for people.
 import { Button } from "@/kit/Button";
-import { Search, Segments } from "@/kit/fields";
-import { PageHead } from "@/kit/Panel";
+import { SearchField, SegmentedControl } from "@/kit/fields";
+import { PageHeader } from "@/kit/Panel";
 import { KeyList } from "@/pages/access/KeyList";
 import { UserList } from "@/pages/access/UserList";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 import "@/pages/access/access.css";
 
 const TABS = [
@@ -13,39 +13,39 @@ const TABS = [
 ] as const;
 
 export default function Access() {
-  const [{ tab = "keys", q = "", show = "working" }, say] = useAddress("/access");
+  const [{ tab = "keys", q = "", show = "working" }, setSearch] = usePageSearch("/access");
   const areKeys = tab === "keys";
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Keys and users"
-        note="Programs come in with a key, people with a password or a key of their own."
+        note="Programs sign in with an API key, people with a password or a key."
       >
-        <Button kind="primary" icon="plus" onClick={() => say({ new: true })}>
+        <Button kind="primary" icon="plus" onClick={() => setSearch({ new: true })}>
           {areKeys ? "New key" : "New user"}
         </Button>
-      </PageHead>
+      </PageHeader>
       <div className="row access-filters">
-        <Segments
+        <SegmentedControl
           label="Keys or users"
           value={tab}
           options={TABS}
-          onChange={(word) => say({ tab: word === "keys" ? undefined : word, new: undefined })}
+          onChange={(word) => setSearch({ tab: word === "keys" ? undefined : word, new: undefined })}
         />
-        <Search
+        <SearchField
           label={areKeys ? "Search keys" : "Search users"}
           value={q}
-          onChange={(term) => say({ q: term || undefined }, true)}
+          onChange={(term) => setSearch({ q: term || undefined }, true)}
         />
         {areKeys && (
-          <Segments
-            label="Which keys"
+          <SegmentedControl
+            label="Filter keys"
             value={show}
             options={[
-              { value: "working", label: "That work" },
+              { value: "working", label: "Active" },
               { value: "all", label: "All" },
             ]}
-            onChange={(word) => say({ show: word === "working" ? undefined : word })}
+            onChange={(word) => setSearch({ show: word === "working" ? undefined : word })}
           />
         )}
       </div>

@@ -1,52 +1,52 @@
 // The form of a key: a new one, or what an old one may from now on.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import type { KeyMade, KeyOut, KeyPatch } from "@/api/schema";
+import type { CreatedKeyOut, KeyOut, KeyPatch } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Select, TextArea, TextField } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
 import { useToast } from "@/kit/toasts";
 import { changeKey, makeKey, users } from "@/pages/access/calls";
 import {
-  AS_IT_IS,
-  faultOf,
-  formOf,
+  findFault,
   type KeyForm,
   LIFETIMES,
-  patchOf,
+  makeForm,
+  makeKeyBody,
+  makeKeyPatch,
   SCOPES,
-  wishOf,
-} from "@/pages/access/keyform";
+  UNCHANGED,
+} from "@/pages/access/keyForm";
 import { LimitFields } from "@/pages/access/LimitFields";
 
 interface KeyDialogProps {
   /** Null: a new one. */
   entry: KeyOut | null;
   onClose: () => void;
-  onMade: (made: KeyMade) => void;
+  onMade: (made: CreatedKeyOut) => void;
 }
 
 export function KeyDialog({ entry, onClose, onMade }: KeyDialogProps) {
   const toast = useToast();
-  const [form, setForm] = useState(() => formOf(entry));
+  const [form, setForm] = useState(() => makeForm(entry));
   const [fault, setFault] = useState<string | null>(null);
   const set = (part: Partial<KeyForm>) => setForm((was) => ({ ...was, ...part }));
-  const asked = useMutation({
+  const submission = useMutation({
     mutationFn: async () => {
-      if (entry) await changeKey(entry.id, patchOf(entry, form) as KeyPatch);
-      else onMade(await makeKey(wishOf(form)));
+      if (entry) await changeKey(entry.id, makeKeyPatch(entry, form) as KeyPatch);
+      else onMade(await makeKey(makeKeyBody(form)));
     },
     onSuccess: () => {
-      if (entry) toast(`${form.name} is changed. It holds from the next request.`);
+      if (entry) toast(`Saved ${form.name}. The change applies from the next request.`);
       onClose();
     },
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const found = faultOf(form);
+    const found = findFault(form);
     setFault(found);
-    if (!found) asked.mutate();
+    if (!found) submission.mutate();
   };
   return (
     <Dialog title={entry ? `Edit ${entry.name}` : "New key"} onClose={onClose} wide>
@@ -54,7 +54,7 @@ export function KeyDialog({ entry, onClose, onMade }: KeyDialogProps) {
         <div className="columns">
           <TextField
             label="Name"
-            hint="What uses it: each program deserves a key of its own."
+            hint="Use one key per program."
             value={form.name}
             required
             maxLength={100}
@@ -62,7 +62,7 @@ export function KeyDialog({ entry, onClose, onMade }: KeyDialogProps) {
             onChange={(event) => set({ name: event.target.value })}
           />
           <Select
-            label="What it may do"
+            label="Scope"
             value={form.scope}
             disabled={Boolean(entry?.node_id)}
             onChange={(event) => set({ scope: event.target.value })}
@@ -74,8 +74,8 @@ export function KeyDialog({ entry, onClose, onMade }: KeyDialogProps) {
             ))}
           </Select>
           <Owner entry={entry} value={form.user} onChange={(user) => set({ user })} />
-          <Select label="Ends" value={form.ends} onChange={(event) => set({ ends: event.target.value })}>
-            {entry && <option value={AS_IT_IS}>as it is now</option>}
+          <Select label="Expires" value={form.ends} onChange={(event) => set({ ends: event.target.value })}>
+            {entry && <option value={UNCHANGED}>unchanged</option>}
             {LIFETIMES.map((life) => (
               <option key={life.value} value={life.value}>
                 {life.label}
@@ -84,14 +84,14 @@ export function KeyDialog({ entry, onClose, onMade }: KeyDialogProps) {
           </Select>
         </div>
         <TextArea
-          label="Models that it may ask"
+          label="Allowed models"
           placeholder={"llama-*\nqwen"}
           value={form.models}
           rows={2}
           onChange={(event) => set({ models: event.target.value })}
         />
         <p className="small soft access-under">
-          One pattern a line, such as llama-*. Nothing here: every model.
+          One pattern per line, for example llama-*. Empty: all models.
         </p>
         <LimitFields lines={form.limits} onChange={(limits) => set({ limits })} />
         {fault && (
@@ -99,11 +99,11 @@ export function KeyDialog({ entry, onClose, onMade }: KeyDialogProps) {
             {fault}
           </p>
         )}
-        <Trouble error={asked.error} />
+        <ErrorNotice error={submission.error} />
         <div className="row access-buttons">
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={asked.isPending}>
-            {entry ? "Save" : "Make the key"}
+          <Button kind="primary" type="submit" busy={submission.isPending}>
+            {entry ? "Save" : "Create key"}
           </Button>
         </div>
       </form>
@@ -125,10 +125,10 @@ function Owner({ entry, value, onChange }: OwnerProps) {
       label="Owner"
       value={value}
       disabled={entry !== null}
-      hint={entry ? "The owner of a key stays." : "It can do no more than its owner may."}
+      hint={entry ? "The owner cannot be changed." : "The scope is limited by the owner's."}
       onChange={(event) => onChange(event.target.value)}
     >
-      <option value="">nobody</option>
+      <option value="">no owner</option>
       {(value && !names.includes(value) ? [value, ...names] : names).map((name) => (
         <option key={name}>{name}</option>
       ))}

@@ -1,35 +1,35 @@
 // Every key, and the dialogs that are about one of them.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { KeyMade, KeyOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
-import { Empty } from "@/kit/Panel";
+import type { CreatedKeyOut, KeyOut } from "@/api/schema";
+import { EmptyState } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { filterKeys } from "@/pages/access/accessLists";
 import { keys } from "@/pages/access/calls";
 import { KeyDialog } from "@/pages/access/KeyDialog";
 import { KeyRow } from "@/pages/access/KeyRow";
-import { shownKeys } from "@/pages/access/listing";
 import { RevokeDialog } from "@/pages/access/RevokeDialog";
 import { RotateDialog } from "@/pages/access/RotateDialog";
 import { SecretDialog } from "@/pages/access/SecretDialog";
 import { useMe } from "@/shell/me";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 
-type Asked = { kind: "rotate" | "revoke"; key: KeyOut };
+type KeyAction = { kind: "rotate" | "revoke"; key: KeyOut };
 
 export function KeyList() {
-  const [{ q = "", show, new: isNew, key: changed }, say] = useAddress("/access");
+  const [{ q = "", show, new: isNew, key: changed }, setSearch] = usePageSearch("/access");
   const me = useMe();
-  const asked = useQuery(keys);
-  const [made, setMade] = useState<KeyMade | null>(null);
-  const [about, ask] = useState<Asked | null>(null);
-  const close = () => ask(null);
-  const edited = asked.data?.find((key) => key.id === changed);
+  const query = useQuery(keys);
+  const [made, setMade] = useState<CreatedKeyOut | null>(null);
+  const [openDialog, setOpenDialog] = useState<KeyAction | null>(null);
+  const close = () => setOpenDialog(null);
+  const edited = query.data?.find((key) => key.id === changed);
   return (
     <>
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(all) => {
-          const shown = shownKeys(all, q, show !== "all");
-          if (shown.length === 0) return <Nothing all={all} />;
+          const shown = filterKeys(all, q, show !== "all");
+          if (shown.length === 0) return <NoKeys all={all} />;
           return (
             <ul className="plain access-list" aria-label="Keys">
               {shown.map((key) => (
@@ -37,32 +37,43 @@ export function KeyList() {
                   key={key.id}
                   entry={key}
                   isOwn={key.id === me.key_id}
-                  onEdit={() => say({ key: key.id })}
-                  onRotate={() => ask({ kind: "rotate", key })}
-                  onRevoke={() => ask({ kind: "revoke", key })}
+                  onEdit={() => setSearch({ key: key.id })}
+                  onRotate={() => setOpenDialog({ kind: "rotate", key })}
+                  onRevoke={() => setOpenDialog({ kind: "revoke", key })}
                 />
               ))}
             </ul>
           );
         }}
-      </Answered>
-      {isNew && <KeyDialog entry={null} onClose={() => say({ new: undefined }, true)} onMade={setMade} />}
-      {edited && <KeyDialog entry={edited} onClose={() => say({ key: undefined }, true)} onMade={setMade} />}
-      {about?.kind === "rotate" && (
-        <RotateDialog entry={about.key} isOwn={about.key.id === me.key_id} onClose={close} onMade={setMade} />
+      </QueryView>
+      {isNew && (
+        <KeyDialog entry={null} onClose={() => setSearch({ new: undefined }, true)} onMade={setMade} />
       )}
-      {about?.kind === "revoke" && (
-        <RevokeDialog entry={about.key} isOwn={about.key.id === me.key_id} onClose={close} />
+      {edited && (
+        <KeyDialog entry={edited} onClose={() => setSearch({ key: undefined }, true)} onMade={setMade} />
+      )}
+      {openDialog?.kind === "rotate" && (
+        <RotateDialog
+          entry={openDialog.key}
+          isOwn={openDialog.key.id === me.key_id}
+          onClose={close}
+          onMade={setMade}
+        />
+      )}
+      {openDialog?.kind === "revoke" && (
+        <RevokeDialog entry={openDialog.key} isOwn={openDialog.key.id === me.key_id} onClose={close} />
       )}
       {made && <SecretDialog made={made} onClose={() => setMade(null)} />}
     </>
   );
 }
 
-function Nothing({ all }: { all: KeyOut[] }) {
+function NoKeys({ all }: { all: KeyOut[] }) {
   return all.length === 0 ? (
-    <Empty title="There is no key yet.">Make one for each program, so that each can be stopped alone.</Empty>
+    <EmptyState title="No keys yet.">
+      Create one per program, so that each can be revoked separately.
+    </EmptyState>
   ) : (
-    <Empty title="No key is like that.">Another word finds more, and so does showing all.</Empty>
+    <EmptyState title="No keys match this filter.">Change the search or show all keys.</EmptyState>
   );
 }

@@ -1,10 +1,11 @@
 // One key: what it may, how much, whose it is, and until when.
 import type { KeyOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Pill, Tag } from "@/kit/status";
-import { limitWords, toneOf, works } from "@/pages/access/listing";
+import { isWorkingKey, limitWords, pickTone } from "@/pages/access/accessLists";
+import { findStateWord } from "@/text/stateWords";
 
 interface KeyRowProps {
   entry: KeyOut;
@@ -17,22 +18,24 @@ interface KeyRowProps {
 export function KeyRow({ entry, isOwn, onEdit, onRotate, onRevoke }: KeyRowProps) {
   const canChange = entry.state !== "revoked";
   return (
-    <li className={works(entry) ? "access-row" : "access-row access-ended"} aria-label={entry.name}>
+    <li className={isWorkingKey(entry) ? "access-row" : "access-row access-ended"} aria-label={entry.name}>
       <div className="access-name">
         <strong>{entry.name}</strong>
         <span className="row">
           <code className="faint">{entry.prefix}…</code>
-          {isOwn && <Tag tone="busy">you came in with it</Tag>}
-          {entry.node_id && <Tag>of an agent node</Tag>}
+          {isOwn && <Tag tone="busy">signed in with this key</Tag>}
+          {entry.node_id && <Tag>agent node</Tag>}
         </span>
       </div>
       <div className="row access-state">
-        <Pill tone={toneOf(entry.state)}>{entry.state}</Pill>
+        <Pill tone={pickTone(entry.state)}>{findStateWord("secret", entry.state)}</Pill>
         <Tag tone={entry.scope === "admin" ? "warn" : undefined}>{entry.scope}</Tag>
       </div>
       <dl className="access-facts">
-        <Fact name="Models">{entry.models ? <Patterns patterns={entry.models} /> : "every model"}</Fact>
-        <Fact name="Limits">
+        <LabelledValue name="Models">
+          {entry.models ? <Patterns patterns={entry.models} /> : "all models"}
+        </LabelledValue>
+        <LabelledValue name="Limits">
           {entry.limits?.length ? (
             <ul className="plain">
               {entry.limits.flatMap(limitWords).map((words) => (
@@ -42,12 +45,12 @@ export function KeyRow({ entry, isOwn, onEdit, onRotate, onRevoke }: KeyRowProps
           ) : (
             "none"
           )}
-        </Fact>
-        <Fact name="Owner">{entry.user_name ?? "nobody"}</Fact>
-        <Fact name="Last used">
-          <Ago at={entry.last_used_at} />
-        </Fact>
-        <Ends entry={entry} />
+        </LabelledValue>
+        <LabelledValue name="Owner">{entry.user_name ?? "no owner"}</LabelledValue>
+        <LabelledValue name="Last used">
+          <RelativeTime at={entry.last_used_at} />
+        </LabelledValue>
+        <ExpiryText entry={entry} />
       </dl>
       <div className="row access-actions">
         {canChange && (
@@ -57,10 +60,10 @@ export function KeyRow({ entry, isOwn, onEdit, onRotate, onRevoke }: KeyRowProps
         )}
         {canChange && (
           <Menu
-            label={`More about ${entry.name}`}
+            label={`Actions for ${entry.name}`}
             items={[
-              { label: "Rotate its secret", icon: "again", onSelect: onRotate },
-              { label: "Revoke it", icon: "cross", danger: true, onSelect: onRevoke },
+              { label: "Rotate", icon: "again", onSelect: onRotate },
+              { label: "Revoke", icon: "cross", danger: true, onSelect: onRevoke },
             ]}
           />
         )}
@@ -69,23 +72,23 @@ export function KeyRow({ entry, isOwn, onEdit, onRotate, onRevoke }: KeyRowProps
   );
 }
 
-function Ends({ entry }: { entry: KeyOut }) {
+function ExpiryText({ entry }: { entry: KeyOut }) {
   if (entry.revoked_at) {
     return (
-      <Fact name="Revoked">
-        <Ago at={entry.revoked_at} />
-      </Fact>
+      <LabelledValue name="Revoked">
+        <RelativeTime at={entry.revoked_at} />
+      </LabelledValue>
     );
   }
   return (
     <>
-      <Fact name={entry.state === "expired" ? "Ended" : "Ends"}>
-        {entry.expires_at ? <Ago at={entry.expires_at} /> : "never"}
-      </Fact>
+      <LabelledValue name={entry.state === "expired" ? "Expired" : "Expires"}>
+        {entry.expires_at ? <RelativeTime at={entry.expires_at} /> : "never"}
+      </LabelledValue>
       {entry.previous_until && (
-        <Fact name="Old secret works until">
-          <Ago at={entry.previous_until} />
-        </Fact>
+        <LabelledValue name="Old secret works until">
+          <RelativeTime at={entry.previous_until} />
+        </LabelledValue>
       )}
     </>
   );
@@ -102,7 +105,7 @@ function Patterns({ patterns }: { patterns: string[] }) {
   );
 }
 
-export function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+export function LabelledValue({ name, children }: { name: string; children: React.ReactNode }) {
   return (
     <div>
       <dt className="small soft">{name}</dt>

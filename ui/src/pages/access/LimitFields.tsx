@@ -1,13 +1,13 @@
 // How much a key may ask: of all models together, and of single ones.
 import { Button, IconButton } from "@/kit/Button";
 import { TextField } from "@/kit/fields";
-import { emptyLine, type LimitLine, MEASURES, type Measure } from "@/pages/access/keyform";
+import { LIMIT_MEASURES, type LimitLine, type LimitMeasure, makeEmptyLine } from "@/pages/access/keyForm";
 
-const LABELS: Record<Measure, string> = {
-  requests_per_minute: "Requests a minute",
-  tokens_per_minute: "Tokens a minute",
-  tokens_per_day: "Tokens a day",
-  tokens_per_month: "Tokens a month",
+const LABELS: Record<LimitMeasure, string> = {
+  requests_per_minute: "Requests per minute",
+  tokens_per_minute: "Tokens per minute",
+  tokens_per_day: "Tokens per day",
+  tokens_per_month: "Tokens per month",
 };
 
 interface LimitFieldsProps {
@@ -18,24 +18,24 @@ interface LimitFieldsProps {
 export function LimitFields({ lines, onChange }: LimitFieldsProps) {
   const set = (id: number, part: Partial<LimitLine>) =>
     onChange(lines.map((line) => (line.id === id ? { ...line, ...part } : line)));
-  const add = () => onChange([...lines, emptyLine(Math.max(0, ...lines.map((line) => line.id)) + 1)]);
+  const add = () => onChange([...lines, makeEmptyLine(Math.max(0, ...lines.map((line) => line.id)) + 1)]);
   return (
     <fieldset className="access-limits stack">
       <legend>Limits</legend>
-      <p className="small soft">Nothing in a field: no limit. Days and months are those of UTC.</p>
+      <p className="small soft">Empty: no limit. Days and months are in UTC.</p>
       {lines.map((line, place) => (
         <div key={line.id} className="access-limit">
           {place === 0 ? (
-            <p className="access-limit-of">All models together</p>
+            <p className="access-limit-of">All models</p>
           ) : (
             <TextField
-              label="Of the model"
+              label="Model"
               value={line.model}
               required
               onChange={(event) => set(line.id, { model: event.target.value })}
             />
           )}
-          {MEASURES.map((measure) => (
+          {LIMIT_MEASURES.map((measure) => (
             <TextField
               key={measure}
               label={LABELS[measure]}
@@ -58,7 +58,7 @@ export function LimitFields({ lines, onChange }: LimitFieldsProps) {
       ))}
       <div>
         <Button small icon="plus" onClick={add}>
-          Limits of one model
+          Add limits for a model
         </Button>
       </div>
     </fieldset>

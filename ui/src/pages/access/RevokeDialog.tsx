@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { asProblem } from "@/api/client";
 import type { KeyOut } from "@/api/schema";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { useToast } from "@/kit/toasts";
 import { revokeKey } from "@/pages/access/calls";
 
@@ -22,37 +22,37 @@ export function RevokeDialog({ entry, isOwn, onClose }: RevokeDialogProps) {
       if (asProblem(error).code === "last_key") setLast(true);
       throw error;
     }
-    toast(`${entry.name} does not work any more.`);
+    toast(`Revoked ${entry.name}.`);
   };
   if (isLast) {
     return (
-      <Confirm
+      <ConfirmDialog
         key="last"
-        title={`${entry.name} is the last admin key that works`}
+        title={`${entry.name} is the last active admin key`}
         verb="Revoke the last admin key"
         onConfirm={revoke}
         onClose={onClose}
       >
         <p>
-          Without it nobody can administer this cluster, on this page or with commands. Better make another
-          admin key first.
+          Without it nobody can administer this cluster, on this page or with commands. Create another admin
+          key first.
         </p>
         <p>
-          The way back is a command: <code>corral keys recover</code> makes a new admin key, on the machine of{" "}
+          To recover, run <code>corral keys recover</code>, which creates a new admin key, on the machine of{" "}
           <code>corral up</code> or with the address of the database.
         </p>
-      </Confirm>
+      </ConfirmDialog>
     );
   }
   return (
-    <Confirm
+    <ConfirmDialog
       title={`Revoke ${entry.name}?`}
       verb={`Revoke ${entry.name}`}
       onConfirm={revoke}
       onClose={onClose}
     >
-      <p>Programs that use it are refused from now on. A revoked key stays revoked.</p>
+      <p>Requests with this key are rejected from now on. This cannot be undone.</p>
       {isOwn && <p className="bad-text">You are signed in with this key. Revoking it signs you out.</p>}
-    </Confirm>
+    </ConfirmDialog>
   );
 }

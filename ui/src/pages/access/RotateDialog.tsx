@@ -1,19 +1,19 @@
 // A new secret for the same key, and how long the old one still works.
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import type { KeyMade, KeyOut } from "@/api/schema";
+import type { CreatedKeyOut, KeyOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Select } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
+import { isLocalClusterKey } from "@/pages/access/accessLists";
 import { rotateKey } from "@/pages/access/calls";
-import { isOfHome } from "@/pages/access/listing";
 
 const GRACES = [
-  { value: "0", label: "It stops at once" },
-  { value: "3600", label: "One more hour" },
-  { value: "86400", label: "One more day" },
-  { value: "604800", label: "One more week" },
+  { value: "0", label: "Expires at once" },
+  { value: "3600", label: "Expires in one hour" },
+  { value: "86400", label: "Expires in one day" },
+  { value: "604800", label: "Expires in one week" },
 ];
 
 interface RotateDialogProps {
@@ -21,12 +21,12 @@ interface RotateDialogProps {
   /** This session is the key: without a grace it would end before anybody has read the new secret. */
   isOwn: boolean;
   onClose: () => void;
-  onMade: (made: KeyMade) => void;
+  onMade: (made: CreatedKeyOut) => void;
 }
 
 export function RotateDialog({ entry, isOwn, onClose, onMade }: RotateDialogProps) {
   const [grace, setGrace] = useState("3600");
-  const asked = useMutation({
+  const submission = useMutation({
     mutationFn: () => rotateKey(entry.id, Number(grace) || null),
     onSuccess: (made) => {
       onMade(made);
@@ -40,14 +40,14 @@ export function RotateDialog({ entry, isOwn, onClose, onMade }: RotateDialogProp
       actions={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" busy={asked.isPending} onClick={() => asked.mutate()}>
+          <Button kind="primary" busy={submission.isPending} onClick={() => submission.mutate()}>
             {`Rotate ${entry.name}`}
           </Button>
         </>
       }
     >
-      <p>The key stays, with its scope, models, limits and usage. Its secret becomes another.</p>
-      <Select label="The old secret" value={grace} onChange={(event) => setGrace(event.target.value)}>
+      <p>The key keeps its scope, models, limits and usage and gets a new secret.</p>
+      <Select label="Old secret" value={grace} onChange={(event) => setGrace(event.target.value)}>
         {GRACES.filter((choice) => !isOwn || choice.value !== "0").map((choice) => (
           <option key={choice.value} value={choice.value}>
             {choice.label}
@@ -56,18 +56,18 @@ export function RotateDialog({ entry, isOwn, onClose, onMade }: RotateDialogProp
       </Select>
       {isOwn && (
         <p className="small soft">
-          You are signed in with this key. Sign in with the new secret before the old one ends.
+          You are signed in with this key. Sign in with the new secret before the old one expires.
         </p>
       )}
-      {isOfHome(entry) && (
+      {isLocalClusterKey(entry) && (
         <p className="small bad-text">
           This is the admin key of <code>corral up</code>, or of the setting <code>admin_key</code>. Rotating
-          it here does not change the file <code>admin.key</code> there: when the old secret ends, commands on
-          that machine are refused. <code>corral keys rotate {entry.name}</code> on that machine changes both;
-          or put the new secret into the file yourself.
+          it here does not change the file <code>admin.key</code> there: when the old secret expires, commands
+          on that machine are rejected. <code>corral keys rotate {entry.name}</code> on that machine changes
+          both; or put the new secret into the file yourself.
         </p>
       )}
-      <Trouble error={asked.error} />
+      <ErrorNotice error={submission.error} />
     </Dialog>
   );
 }

@@ -1,31 +1,29 @@
 // The secret, this once, and a call that works with it.
 import { useQuery } from "@tanstack/react-query";
-import { answer, api } from "@/api/client";
-import type { KeyMade } from "@/api/schema";
-import { Copy } from "@/kit/Copy";
-import { ShownOnce } from "@/kit/ShownOnce";
-import { curlOf, exampleModel } from "@/pages/access/listing";
+import { api, unwrapResponse } from "@/api/client";
+import type { CreatedKeyOut } from "@/api/schema";
+import { CopyButton } from "@/kit/CopyButton";
+import { OneTimeSecretDialog } from "@/kit/OneTimeSecretDialog";
+import { exampleModel, makeCurlCommand } from "@/pages/access/accessLists";
 
-export function SecretDialog({ made, onClose }: { made: KeyMade; onClose: () => void }) {
+export function SecretDialog({ made, onClose }: { made: CreatedKeyOut; onClose: () => void }) {
   const { data } = useQuery({
     queryKey: ["models", "capabilities"],
-    queryFn: async () => (await answer(api.GET("/api/models/capabilities"))).data,
+    queryFn: async () => (await unwrapResponse(api.GET("/api/models/capabilities"))).data,
   });
   const model = exampleModel(made.models, data ?? []);
   return (
-    <ShownOnce
-      title={`The secret of ${made.name}`}
-      advice={`Copy it now; whoever has it is ${made.name}.`}
+    <OneTimeSecretDialog
+      title={`Secret of ${made.name}`}
+      advice={`Copy it now. Anybody with this secret can act as ${made.name}.`}
       onClose={onClose}
     >
-      <Copy text={made.key} label={`the secret of ${made.name}`} />
-      <h3>Try it</h3>
-      <Copy text={curlOf(window.location.origin, made.key, model)} label="the command" />
+      <CopyButton text={made.key} label={`the secret of ${made.name}`} />
+      <h3>Example</h3>
+      <CopyButton text={makeCurlCommand(window.location.origin, made.key, model)} label="the command" />
       {model === "MODEL" && (
-        <p className="small soft">
-          Put the name of a model in the place of MODEL: none is there yet that it may ask.
-        </p>
+        <p className="small soft">Replace MODEL with a model name: no model is available to this key yet.</p>
       )}
-    </ShownOnce>
+    </OneTimeSecretDialog>
   );
 }

@@ -4,42 +4,42 @@ import type { FormEvent, ReactNode } from "react";
 import type { UserIn, UserOut, UserPatch } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Select, TextField } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
 import { useToast } from "@/kit/toasts";
 import { changeUser, makeUser } from "@/pages/access/calls";
-import { SCOPES } from "@/pages/access/keyform";
+import { SCOPES } from "@/pages/access/keyForm";
 
-interface AskedProps {
+interface FormDialogProps {
   title: string;
   verb: string;
-  said: string;
-  onAsk: (form: FormData) => Promise<unknown>;
+  doneMessage: string;
+  onSubmit: (form: FormData) => Promise<unknown>;
   onClose: () => void;
   children: ReactNode;
 }
 
-function Asked({ title, verb, said, onAsk, onClose, children }: AskedProps) {
+function FormDialog({ title, verb, doneMessage: readField, onSubmit, onClose, children }: FormDialogProps) {
   const toast = useToast();
-  const asked = useMutation({
-    mutationFn: onAsk,
+  const submission = useMutation({
+    mutationFn: onSubmit,
     onSuccess: () => {
-      toast(said);
+      toast(readField);
       onClose();
     },
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    asked.mutate(new FormData(event.currentTarget));
+    submission.mutate(new FormData(event.currentTarget));
   };
   return (
     <Dialog title={title} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         {children}
-        <Trouble error={asked.error} />
+        <ErrorNotice error={submission.error} />
         <div className="row access-buttons">
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={asked.isPending}>
+          <Button kind="primary" type="submit" busy={submission.isPending}>
             {verb}
           </Button>
         </div>
@@ -50,7 +50,7 @@ function Asked({ title, verb, said, onAsk, onClose, children }: AskedProps) {
 
 function ScopeSelect({ value }: { value: string }) {
   return (
-    <Select label="What they may do" name="scope" defaultValue={value}>
+    <Select label="Scope" name="scope" defaultValue={value}>
       {SCOPES.map((scope) => (
         <option key={scope.value} value={scope.value}>
           {scope.label}
@@ -60,20 +60,20 @@ function ScopeSelect({ value }: { value: string }) {
   );
 }
 
-const said = (form: FormData, name: string) => String(form.get(name) ?? "");
+const readField = (form: FormData, name: string) => String(form.get(name) ?? "");
 
 export function NewUserDialog({ onClose }: { onClose: () => void }) {
   return (
-    <Asked
+    <FormDialog
       title="New user"
-      verb="Make the user"
-      said="The user can come in."
+      verb="Create user"
+      doneMessage="Created the user."
       onClose={onClose}
-      onAsk={(form) =>
+      onSubmit={(form) =>
         makeUser({
-          name: said(form, "name").trim(),
-          scope: said(form, "scope") as UserIn["scope"],
-          password: said(form, "password") || null,
+          name: readField(form, "name").trim(),
+          scope: readField(form, "scope") as UserIn["scope"],
+          password: readField(form, "password") || null,
         })
       }
     >
@@ -84,7 +84,7 @@ export function NewUserDialog({ onClose }: { onClose: () => void }) {
         autoFocus
         maxLength={255}
         pattern="[A-Za-z0-9][A-Za-z0-9._@+\-]*"
-        hint="Letters and digits, or an address of mail."
+        hint="Letters and digits, or an e-mail address."
       />
       <ScopeSelect value="infer" />
       <TextField
@@ -93,35 +93,35 @@ export function NewUserDialog({ onClose }: { onClose: () => void }) {
         type="password"
         minLength={8}
         autoComplete="new-password"
-        hint="At least 8 characters. Without one they can hold keys only."
+        hint="At least 8 characters. Without one the user can only use keys."
       />
-    </Asked>
+    </FormDialog>
   );
 }
 
 export function ScopeDialog({ user, onClose }: { user: UserOut; onClose: () => void }) {
   return (
-    <Asked
-      title={`What ${user.name} may do`}
+    <FormDialog
+      title={`Scope of ${user.name}`}
       verb="Save"
-      said={`${user.name} has another scope.`}
+      doneMessage={`Changed the scope of ${user.name}.`}
       onClose={onClose}
-      onAsk={(form) => changeUser(user.id, { scope: said(form, "scope") as UserPatch["scope"] })}
+      onSubmit={(form) => changeUser(user.id, { scope: readField(form, "scope") as UserPatch["scope"] })}
     >
       <ScopeSelect value={user.scope} />
-      <p className="small soft">Their keys can do no more than they may themselves.</p>
-    </Asked>
+      <p className="small soft">The scope also limits the user's keys.</p>
+    </FormDialog>
   );
 }
 
 export function PasswordDialog({ user, onClose }: { user: UserOut; onClose: () => void }) {
   return (
-    <Asked
-      title={`A new password for ${user.name}`}
-      verb="Set the password"
-      said={`${user.name} has a new password.`}
+    <FormDialog
+      title={`New password for ${user.name}`}
+      verb="Set password"
+      doneMessage={`Changed the password of ${user.name}.`}
       onClose={onClose}
-      onAsk={(form) => changeUser(user.id, { password: said(form, "password") })}
+      onSubmit={(form) => changeUser(user.id, { password: readField(form, "password") })}
     >
       <TextField
         label="New password"
@@ -131,8 +131,8 @@ export function PasswordDialog({ user, onClose }: { user: UserOut; onClose: () =
         minLength={8}
         autoFocus
         autoComplete="new-password"
-        hint="At least 8 characters. It ends the sessions of the old one."
+        hint="At least 8 characters. Existing sessions are signed out."
       />
-    </Asked>
+    </FormDialog>
   );
 }

@@ -2,34 +2,34 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { UserOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
-import { Confirm } from "@/kit/Confirm";
-import { Empty } from "@/kit/Panel";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
+import { EmptyState } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { useToast } from "@/kit/toasts";
+import { filterUsers } from "@/pages/access/accessLists";
 import { changeUser, keys, removeUser, users } from "@/pages/access/calls";
-import { shownUsers } from "@/pages/access/listing";
 import { NewUserDialog, PasswordDialog, ScopeDialog } from "@/pages/access/UserDialogs";
 import { UserRow } from "@/pages/access/UserRow";
 import { useMe } from "@/shell/me";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 import { plural } from "@/text/format";
 
-export type AskedOfUser = "scope" | "password" | "disable" | "enable" | "remove";
+export type UserAction = "scope" | "password" | "disable" | "enable" | "remove";
 
 export function UserList() {
-  const [{ q = "", new: isNew }, say] = useAddress("/access");
+  const [{ q = "", new: isNew }, setSearch] = usePageSearch("/access");
   const me = useMe();
-  const asked = useQuery(users);
+  const query = useQuery(users);
   const held = useQuery(keys).data ?? [];
-  const [about, ask] = useState<{ kind: AskedOfUser; user: UserOut } | null>(null);
+  const [openDialog, setOpenDialog] = useState<{ kind: UserAction; user: UserOut } | null>(null);
   const heldBy = (user: UserOut) =>
     held.filter((key) => key.user_id === user.id && key.state !== "revoked").length;
   return (
     <>
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(all) => {
-          const shown = shownUsers(all, q);
-          if (shown.length === 0) return <Nothing isEmpty={all.length === 0} />;
+          const shown = filterUsers(all, q);
+          if (shown.length === 0) return <NoUsers isEmpty={all.length === 0} />;
           return (
             <ul className="plain access-list" aria-label="Users">
               {shown.map((user) => (
@@ -38,27 +38,29 @@ export function UserList() {
                   user={user}
                   keyCount={heldBy(user)}
                   isOwn={user.id === me.user_id}
-                  onAsk={(kind) => ask({ kind, user })}
+                  onChoose={(kind) => setOpenDialog({ kind, user })}
                 />
               ))}
             </ul>
           );
         }}
-      </Answered>
-      {isNew && <NewUserDialog onClose={() => say({ new: undefined }, true)} />}
-      {about && <About {...about} keyCount={heldBy(about.user)} onClose={() => ask(null)} />}
+      </QueryView>
+      {isNew && <NewUserDialog onClose={() => setSearch({ new: undefined }, true)} />}
+      {openDialog && (
+        <UserDialog {...openDialog} keyCount={heldBy(openDialog.user)} onClose={() => setOpenDialog(null)} />
+      )}
     </>
   );
 }
 
-interface AboutProps {
-  kind: AskedOfUser;
+interface UserDialogProps {
+  kind: UserAction;
   user: UserOut;
   keyCount: number;
   onClose: () => void;
 }
 
-function About({ kind, user, keyCount, onClose }: AboutProps) {
+function UserDialog({ kind, user, keyCount, onClose }: UserDialogProps) {
   const toast = useToast();
   switch (kind) {
     case "scope":
@@ -67,26 +69,24 @@ function About({ kind, user, keyCount, onClose }: AboutProps) {
       return <PasswordDialog user={user} onClose={onClose} />;
     case "remove":
       return (
-        <Confirm
+        <ConfirmDialog
           title={`Remove ${user.name}?`}
           verb={`Remove ${user.name}`}
           onConfirm={async () => {
             await removeUser(user.id);
-            toast(`${user.name} is gone.`);
+            toast(`Removed ${user.name}.`);
           }}
           onClose={onClose}
         >
           <p>
-            {keyCount > 0
-              ? `Gone with ${plural(keyCount, "key")} and every session.`
-              : "Gone with every session."}{" "}
-            What they have used stays in the record.
+            {keyCount > 0 ? `Deletes ${plural(keyCount, "key")} and all sessions.` : "Deletes all sessions."}{" "}
+            Usage records are kept.
           </p>
-        </Confirm>
+        </ConfirmDialog>
       );
     default:
       return (
-        <Confirm
+        <ConfirmDialog
           title={kind === "disable" ? `Disable ${user.name}?` : `Enable ${user.name}?`}
           verb={kind === "disable" ? `Disable ${user.name}` : `Enable ${user.name}`}
           danger={kind === "disable"}
@@ -95,20 +95,20 @@ function About({ kind, user, keyCount, onClose }: AboutProps) {
         >
           <p>
             {kind === "disable"
-              ? "Their keys and sessions stop at once. They can be enabled again."
-              : "They can come in again, and their keys work again."}
+              ? "The user's keys and sessions stop working at once. This can be undone."
+              : "The user can sign in again, and the keys work again."}
           </p>
-        </Confirm>
+        </ConfirmDialog>
       );
   }
 }
 
-function Nothing({ isEmpty }: { isEmpty: boolean }) {
+function NoUsers({ isEmpty }: { isEmpty: boolean }) {
   return isEmpty ? (
-    <Empty title="There is no user yet.">
-      People can also come in with a key. A user has a name and a password.
-    </Empty>
+    <EmptyState title="No users yet.">
+      People can also sign in with a key. A user has a name and a password.
+    </EmptyState>
   ) : (
-    <Empty title="No user is like that.">Another word finds more.</Empty>
+    <EmptyState title="No users match this filter.">Change the search.</EmptyState>
   );
 }

@@ -1,20 +1,20 @@
 // One user, and what can be done to them.
 import type { UserOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Menu } from "@/kit/Menu";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Pill, Tag } from "@/kit/status";
-import { Fact } from "@/pages/access/KeyRow";
-import type { AskedOfUser } from "@/pages/access/UserList";
-import { count } from "@/text/format";
+import { LabelledValue } from "@/pages/access/KeyRow";
+import type { UserAction } from "@/pages/access/UserList";
+import { formatCount } from "@/text/format";
 
 interface UserRowProps {
   user: UserOut;
   keyCount: number;
   isOwn: boolean;
-  onAsk: (kind: AskedOfUser) => void;
+  onChoose: (kind: UserAction) => void;
 }
 
-export function UserRow({ user, keyCount, isOwn, onAsk }: UserRowProps) {
+export function UserRow({ user, keyCount, isOwn, onChoose }: UserRowProps) {
   const isDisabled = user.disabled_at !== null;
   return (
     <li
@@ -30,23 +30,23 @@ export function UserRow({ user, keyCount, isOwn, onAsk }: UserRowProps) {
         <Tag tone={user.scope === "admin" ? "warn" : undefined}>{user.scope}</Tag>
       </div>
       <dl className="access-facts">
-        <Fact name="Comes in">{waysOf(user)}</Fact>
-        <Fact name="Keys">{count(keyCount)}</Fact>
-        <Fact name="Since">
-          <Ago at={user.created_at} />
-        </Fact>
-        <Fact name="Made by">{user.created_by}</Fact>
+        <LabelledValue name="Sign-in">{describeSignIn(user)}</LabelledValue>
+        <LabelledValue name="Keys">{formatCount(keyCount)}</LabelledValue>
+        <LabelledValue name="Since">
+          <RelativeTime at={user.created_at} />
+        </LabelledValue>
+        <LabelledValue name="Created by">{user.created_by}</LabelledValue>
       </dl>
       <div className="row access-actions">
         <Menu
-          label={`More about ${user.name}`}
+          label={`Actions for ${user.name}`}
           items={[
-            { label: "Another scope", icon: "key", onSelect: () => onAsk("scope") },
-            { label: "New password", icon: "again", onSelect: () => onAsk("password") },
+            { label: "Change scope", icon: "key", onSelect: () => onChoose("scope") },
+            { label: "New password", icon: "again", onSelect: () => onChoose("password") },
             isDisabled
-              ? { label: "Enable", icon: "play", onSelect: () => onAsk("enable") }
-              : { label: "Disable", icon: "pause", onSelect: () => onAsk("disable") },
-            { label: "Remove", icon: "trash", danger: true, onSelect: () => onAsk("remove") },
+              ? { label: "Enable", icon: "play", onSelect: () => onChoose("enable") }
+              : { label: "Disable", icon: "pause", onSelect: () => onChoose("disable") },
+            { label: "Remove", icon: "trash", danger: true, onSelect: () => onChoose("remove") },
           ]}
         />
       </div>
@@ -54,7 +54,7 @@ export function UserRow({ user, keyCount, isOwn, onAsk }: UserRowProps) {
   );
 }
 
-function waysOf(user: UserOut): string {
-  if (user.issuer) return `by ${user.issuer}`;
-  return user.has_password ? "with a password" : "with keys only";
+function describeSignIn(user: UserOut): string {
+  if (user.issuer) return user.issuer;
+  return user.has_password ? "password" : "keys only";
 }

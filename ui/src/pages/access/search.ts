@@ -1,18 +1,16 @@
-import { flag, oneOf, said, text } from "@/text/search";
+import { dropUndefined, parseChoice, parseFlag, parseText } from "@/text/search";
 
-export const TABS = ["keys", "users"] as const;
-export const SHOWN = ["working", "all"] as const;
+const TABS = ["keys", "users"] as const;
+const SHOWN = ["working", "all"] as const;
 
 export function accessSearch(search: Record<string, unknown>) {
-  return said({
-    tab: oneOf(search, "tab", TABS),
-    q: text(search, "q"),
-    show: oneOf(search, "show", SHOWN),
+  return dropUndefined({
+    tab: parseChoice(search, "tab", TABS),
+    q: parseText(search, "q"),
+    show: parseChoice(search, "show", SHOWN),
     /** The dialog that makes one is open. */
-    new: flag(search, "new"),
+    new: parseFlag(search, "new"),
     /** The key that is being changed. */
-    key: text(search, "key"),
+    key: parseText(search, "key"),
   });
 }
-
-export type AccessSearch = ReturnType<typeof accessSearch>;

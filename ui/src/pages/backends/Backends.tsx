@@ -1,27 +1,27 @@
 // Backends: the fleet as a matrix, the catalog, and what is installed.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useState } from "react";
-import { Waiting } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Segments } from "@/kit/fields";
-import { PageHead } from "@/kit/Panel";
-import { Trouble } from "@/kit/Trouble";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { SegmentedControl } from "@/kit/fields";
+import { PageHeader } from "@/kit/Panel";
+import { LoadingLines } from "@/kit/QueryView";
 import { useToast } from "@/kit/toasts";
 import { CatalogView } from "@/pages/backends/CatalogView";
-import { type Change, ChangeDialog } from "@/pages/backends/ChangeDialog";
-import { checkUpgrades } from "@/pages/backends/data";
+import { ChangeDialog, type ChangeDraft } from "@/pages/backends/ChangeDialog";
+import { checkUpgrades } from "@/pages/backends/calls";
 import { InstalledView } from "@/pages/backends/InstalledView";
 import { MatrixView } from "@/pages/backends/MatrixView";
 import { UpgradeAll } from "@/pages/backends/UpgradeAll";
 import { useFleet } from "@/pages/backends/useFleet";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 import "@/pages/backends/backends.css";
 import "@/pages/backends/dialogs.css";
 import "@/pages/backends/matrix.css";
 
-const LOOK_AGAIN_MS = 3000;
+const CHECK_READ_MS = 3000;
 /** What another view would not understand. */
-const ELSEWHERE = {
+const CLEARED_SEARCH = {
   q: undefined,
   tag: undefined,
   backend: undefined,
@@ -31,25 +31,25 @@ const ELSEWHERE = {
 };
 
 export default function Backends() {
-  const [{ view = "matrix" }, say] = useAddress("/backends");
+  const [{ view = "matrix" }, setSearch] = usePageSearch("/backends");
   const known = useFleet();
-  const [change, setChange] = useState<Change | null>(null);
+  const [change, setChange] = useState<ChangeDraft | null>(null);
   const [isUpgrading, setUpgrading] = useState(false);
-  const onChange = useCallback((wanted: Change) => setChange(wanted), []);
+  const onChange = useCallback((chosen: ChangeDraft) => setChange(chosen), []);
   const upgrades = Object.keys(known.fleet.upgrades).length;
   return (
     <>
-      <PageHead title="Backends" note="Engines: what there is, what is installed where, and changing it.">
+      <PageHeader title="Backends" note="Install, upgrade and remove inference engines on nodes.">
         <CheckButton />
         {upgrades > 0 && (
           <Button icon="up" onClick={() => setUpgrading(true)}>
             Upgrade all ({upgrades})
           </Button>
         )}
-      </PageHead>
+      </PageHeader>
       <div className="stack">
         <div className="row">
-          <Segments
+          <SegmentedControl
             label="View"
             value={view}
             options={[
@@ -57,12 +57,14 @@ export default function Backends() {
               { value: "catalog", label: "Catalog" },
               { value: "installed", label: "Installed", count: known.fleet.installed.length },
             ]}
-            onChange={(wanted) => say({ ...ELSEWHERE, view: wanted === "matrix" ? undefined : wanted })}
+            onChange={(chosen) =>
+              setSearch({ ...CLEARED_SEARCH, view: chosen === "matrix" ? undefined : chosen })
+            }
           />
         </div>
-        <Trouble error={known.error} onRetry={known.onRetry} />
+        <ErrorNotice error={known.error} onRetry={known.onRetry} />
         {!known.isReady ? (
-          !known.error && <Waiting lines={6} />
+          !known.error && <LoadingLines lines={6} />
         ) : view === "catalog" ? (
           <CatalogView known={known} onChange={onChange} />
         ) : view === "installed" ? (
@@ -84,22 +86,22 @@ export default function Backends() {
   );
 }
 
-/** Registries are asked in the background; nothing is told when that has ended, so this looks again once. */
+/** The server checks registries in the background and sends no event at the end, so the page refetches once. */
 function CheckButton() {
   const cache = useQueryClient();
   const toast = useToast();
   const check = useMutation({
     mutationFn: checkUpgrades,
     onSuccess: () => {
-      toast("Galleries and registries are being asked.");
+      toast("Checking galleries and registries.");
       const look = () => void cache.invalidateQueries({ queryKey: ["backends"] });
       look();
-      window.setTimeout(look, LOOK_AGAIN_MS);
+      window.setTimeout(look, CHECK_READ_MS);
     },
   });
   return (
     <>
-      <Trouble error={check.error} />
+      <ErrorNotice error={check.error} />
       <Button icon="again" busy={check.isPending} onClick={() => check.mutate()}>
         Check for upgrades
       </Button>

@@ -3,26 +3,32 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CatalogEntryOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Checkbox, Search } from "@/kit/fields";
-import { Empty } from "@/kit/Panel";
+import { Checkbox, SearchField } from "@/kit/fields";
+import { EmptyState } from "@/kit/Panel";
 import { Pill, Tag } from "@/kit/status";
-import type { Change } from "@/pages/backends/ChangeDialog";
-import { catalog, galleries } from "@/pages/backends/data";
-import { Entry } from "@/pages/backends/Entry";
+import { CatalogEntry } from "@/pages/backends/CatalogEntry";
+import type { ChangeDraft } from "@/pages/backends/ChangeDialog";
+import { backendGalleries, catalog } from "@/pages/backends/calls";
 import { ExternalDialog } from "@/pages/backends/ExternalDialog";
-import { entryNamed, listed } from "@/pages/backends/listing";
-import { Rail } from "@/pages/backends/Rail";
-import type { Known } from "@/pages/backends/useFleet";
-import { useAddress } from "@/shell/useAddress";
+import { FilterRail } from "@/pages/backends/FilterRail";
+import { filterCatalog, findEntry } from "@/pages/backends/listing";
+import type { FleetQueries } from "@/pages/backends/useFleet";
+import { usePageSearch } from "@/shell/usePageSearch";
 
-export function CatalogView({ known, onChange }: { known: Known; onChange: (change: Change) => void }) {
-  const [search, say] = useAddress("/backends");
+export function CatalogView({
+  known,
+  onChange,
+}: {
+  known: FleetQueries;
+  onChange: (change: ChangeDraft) => void;
+}) {
+  const [search, setSearch] = usePageSearch("/backends");
   const tags = useQuery(catalog).data?.tags ?? [];
   const [isExternal, setExternal] = useState(false);
   const { q = "", tag = "", all = false, development = false } = search;
-  const entries = listed(known.fleet.entries, { q, tag, all, development });
-  const chosen = search.backend ? entryNamed(known.fleet.entries, search.backend) : undefined;
-  const set = (part: Parameters<typeof say>[0]) => say(part, true);
+  const entries = filterCatalog(known.fleet.entries, { q, tag, all, development });
+  const chosen = search.backend ? findEntry(known.fleet.entries, search.backend) : undefined;
+  const set = (part: Parameters<typeof setSearch>[0]) => setSearch(part, true);
   return (
     <div className="stack">
       {search.target && (
@@ -36,7 +42,11 @@ export function CatalogView({ known, onChange }: { known: Known; onChange: (chan
         </div>
       )}
       <div className="row">
-        <Search label="Search the catalog" value={q} onChange={(value) => set({ q: value || undefined })} />
+        <SearchField
+          label="Search the catalog"
+          value={q}
+          onChange={(value) => set({ q: value || undefined })}
+        />
         <Checkbox
           label="Builds for special hardware"
           checked={all}
@@ -48,7 +58,7 @@ export function CatalogView({ known, onChange }: { known: Known; onChange: (chan
           onChange={(event) => set({ development: event.target.checked || undefined })}
         />
         <Button small icon="plus" onClick={() => setExternal(true)}>
-          From an address
+          Install from URL
         </Button>
       </div>
       <div className="row backends-chips" role="group" aria-label="Tags">
@@ -66,22 +76,22 @@ export function CatalogView({ known, onChange }: { known: Known; onChange: (chan
       </div>
       <Problems />
       {entries.length === 0 ? (
-        <Empty title="Nothing in the catalog is like that.">
-          <Button onClick={() => set({ q: undefined, tag: undefined, all: true })}>Show everything</Button>
-        </Empty>
+        <EmptyState title="No catalog entries match this filter.">
+          <Button onClick={() => set({ q: undefined, tag: undefined, all: true })}>Clear filters</Button>
+        </EmptyState>
       ) : (
-        <Rail
+        <FilterRail
           label="Catalog"
           groups={[{ title: "Catalog", items: entries.map(item) }]}
           chosen={chosen?.id}
-          onChoose={(id) => say({ backend: id })}
+          onChoose={(id) => setSearch({ backend: id })}
         >
           {chosen ? (
-            <Entry entry={chosen} known={known} target={search.target} onChange={onChange} />
+            <CatalogEntry entry={chosen} known={known} target={search.target} onChange={onChange} />
           ) : (
-            <Empty title="Choose a backend to see what it is and where it can run." />
+            <EmptyState title="Select a backend to see its details." />
           )}
-        </Rail>
+        </FilterRail>
       )}
       {isExternal && (
         <ExternalDialog known={known} target={search.target} onClose={() => setExternal(false)} />
@@ -102,7 +112,7 @@ function item(entry: CatalogEntryOut) {
         {entry.installed ? (
           <Pill tone="good">installed</Pill>
         ) : (
-          (entry.runsOn?.length ?? 0) === 0 && <Pill tone="still">no node fits</Pill>
+          (entry.runsOn?.length ?? 0) === 0 && <Pill tone="still">no compatible node</Pill>
         )}
       </>
     ),
@@ -111,7 +121,7 @@ function item(entry: CatalogEntryOut) {
 
 /** Galleries that could not be fetched: the copy from before is shown, and that has to be said. */
 function Problems() {
-  const found = useQuery(galleries).data?.filter((one) => one.problem) ?? [];
+  const found = useQuery(backendGalleries).data?.filter((one) => one.problem) ?? [];
   if (found.length === 0) return null;
   return (
     <ul className="plain small">

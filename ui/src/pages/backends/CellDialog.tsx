@@ -2,68 +2,83 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { Ago } from "@/kit/Ago";
+import { runOperationAction } from "@/api/operations";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Dialog } from "@/kit/Dialog";
-import { Trouble } from "@/kit/Trouble";
-import { ask, cancel, drop, retry, revive, simply } from "@/pages/backends/data";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { RelativeTime } from "@/kit/RelativeTime";
+import {
+  discardAssignment,
+  makeSimpleChange,
+  requestChange,
+  retryAssignment,
+  retryOperation,
+} from "@/pages/backends/calls";
 import { Facts } from "@/pages/backends/Facts";
-import { Follow } from "@/pages/backends/Follow";
-import type { Cell } from "@/pages/backends/fleet";
-import { type Offer, offers } from "@/pages/backends/offers";
+import type { MatrixCellData } from "@/pages/backends/fleet";
+import { OperationFollower } from "@/pages/backends/OperationFollower";
+import { type CellOffer, listCellOffers } from "@/pages/backends/offers";
 import { nodeSearch } from "@/pages/nodes/search";
 import { bytes } from "@/text/format";
 
 interface CellDialogProps {
   backend: string;
-  cell: Cell;
+  cell: MatrixCellData;
   onClose: () => void;
 }
 
 export function CellDialog({ backend, cell, onClose }: CellDialogProps) {
-  const [begun, setBegun] = useState("");
+  const [startedId, setStartedId] = useState("");
   const [isRemoving, setRemoving] = useState(false);
   const doing = useMutation({
-    mutationFn: (offer: Offer) => act(offer, backend, cell),
-    onSuccess: (id) => setBegun(id),
+    mutationFn: (offer: CellOffer) => runOffer(offer, backend, cell),
+    onSuccess: (id) => setStartedId(id),
   });
   const title = `${backend} on ${cell.nodeName}`;
   if (isRemoving) {
     return (
-      <Confirm
+      <ConfirmDialog
         title={`Remove ${backend} from ${cell.nodeName}?`}
         verb={`Remove from ${cell.nodeName}`}
         onConfirm={async () =>
-          setBegun(await act({ id: "remove", label: "", verb: "delete" }, backend, cell))
+          setStartedId(await runOffer({ id: "remove", label: "", verb: "delete" }, backend, cell))
         }
         onClose={() => setRemoving(false)}
       >
         Its processes on that node are stopped. It can be installed again at any time.
-      </Confirm>
+      </ConfirmDialog>
     );
   }
-  const isUnderWay = cell.state === "busy" || cell.state === "queued";
-  const followed = begun || (isUnderWay || cell.state === "failed" ? cell.operationId : "");
-  const offered = offers(cell).filter((offer) => !followed || !FOLLOW_HAS.has(offer.id));
+  const isActive = cell.state === "busy" || cell.state === "queued";
+  const followedId = startedId || (isActive || cell.state === "failed" ? cell.operationId : "");
+  const offered = listCellOffers(cell).filter((offer) => !followedId || !FOLLOWER_OFFERS.has(offer.id));
   return (
     <Dialog title={title} onClose={onClose}>
       <CellFacts cell={cell} />
-      {cell.state === "owed" && (
+      {cell.state === "pending" && (
         <p>
-          {cell.nodeName} owes {cell.wanted || "it"}: it gets it as soon as it can be reached.
+          {cell.targetVersion || "A change"} is pending: it is applied when {cell.nodeName} is reachable.
         </p>
       )}
       {cell.isDead && <p className="bad-text">{cell.error}</p>}
-      {followed && !cell.isDead && <Follow id={followed} onNext={setBegun} only={cell.nodeId} />}
+      {followedId && !cell.isDead && (
+        <OperationFollower id={followedId} onNext={setStartedId} only={cell.nodeId} />
+      )}
       {cell.state === "unfit" && <p>{cell.reason}</p>}
-      {cell.isSystem && <p>It came with the machine. Corral uses it and never changes it.</p>}
+      {cell.isSystem && <p>Installed with the machine. Corral uses it but never changes it.</p>}
       <div className="row">
         {offered.map((offer, place) => (
           <Button
             key={offer.id}
-            kind={offer.id === "remove" ? "danger" : place === 0 && FIRST.has(offer.id) ? "primary" : "plain"}
-            disabled={doing.isPending || isUnderWay}
+            kind={
+              offer.id === "remove"
+                ? "danger"
+                : place === 0 && PRIMARY_OFFERS.has(offer.id)
+                  ? "primary"
+                  : "plain"
+            }
+            disabled={doing.isPending || isActive}
             busy={doing.isPending && doing.variables?.id === offer.id}
             aria-label={`${offer.label}: ${title}`}
             onClick={() => (offer.id === "remove" ? setRemoving(true) : doing.mutate(offer))}
@@ -81,30 +96,30 @@ export function CellDialog({ backend, cell, onClose }: CellDialogProps) {
           Logs
         </Link>
       </div>
-      <Trouble error={doing.error} />
+      <ErrorNotice error={doing.error} />
     </Dialog>
   );
 }
 
 /** What is worth a strong colour. */
-const FIRST = new Set(["install", "upgrade", "repair", "retry", "revive"]);
+const PRIMARY_OFFERS = new Set(["install", "upgrade", "repair", "retry", "revive"]);
 /** Offered beside the operation itself. */
-const FOLLOW_HAS = new Set(["cancel", "retry"]);
+const FOLLOWER_OFFERS = new Set(["cancel", "retry"]);
 
 /** The id of what is to be followed then; empty: nothing. */
-async function act(offer: Offer, backend: string, cell: Cell): Promise<string> {
+async function runOffer(offer: CellOffer, backend: string, cell: MatrixCellData): Promise<string> {
   if (offer.verb) {
     const name = offer.verb === "install" ? backend : cell.build || backend;
-    return (await ask(simply(offer.verb, name, [cell.nodeId], offer.version ?? ""))).id;
+    return (await requestChange(makeSimpleChange(offer.verb, name, [cell.nodeId], offer.version ?? ""))).id;
   }
-  if (offer.id === "cancel") await cancel(cell.operationId);
-  if (offer.id === "drop") await drop(cell.nodeId, cell.owes);
-  if (offer.id === "retry") return (await retry(cell.operationId)).id;
-  if (offer.id === "revive") return (await revive(cell.nodeId, cell.owes)).id;
+  if (offer.id === "cancel") await runOperationAction(cell.operationId, "cancel");
+  if (offer.id === "drop") await discardAssignment(cell.nodeId, cell.assignedBackend);
+  if (offer.id === "retry") return (await retryOperation(cell.operationId)).id;
+  if (offer.id === "revive") return (await retryAssignment(cell.nodeId, cell.assignedBackend)).id;
   return "";
 }
 
-function CellFacts({ cell }: { cell: Cell }) {
+function CellFacts({ cell }: { cell: MatrixCellData }) {
   if (!cell.build) return null;
   return (
     <Facts
@@ -113,8 +128,8 @@ function CellFacts({ cell }: { cell: Cell }) {
         ["Most nodes have", cell.drifts ? cell.usual : ""],
         ["Upgrade", cell.upgrade],
         ["Build", cell.build],
-        ["Installed", cell.installedAt ? <Ago key="at" at={cell.installedAt} /> : ""],
-        ["Before that", cell.previous],
+        ["Installed", cell.installedAt ? <RelativeTime key="at" at={cell.installedAt} /> : ""],
+        ["Previous version", cell.previous],
         ["Size", cell.size == null ? "" : bytes(cell.size)],
         ["Source", cell.uri],
         ["Digest", cell.digest],

@@ -5,23 +5,23 @@ import { Problem } from "@/api/client";
 import type { StrategyIn } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
-import { Checkbox, Segments, Select } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
-import { AT_ONCE, ask, plan as planOf, type Wish } from "@/pages/backends/data";
-import { Follow } from "@/pages/backends/Follow";
-import { entryNamed } from "@/pages/backends/listing";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { Checkbox, SegmentedControl, Select } from "@/kit/fields";
+import { ALL_AT_ONCE, type BackendChange, planChange, requestChange } from "@/pages/backends/calls";
+import { findEntry } from "@/pages/backends/listing";
 import { NodePicker } from "@/pages/backends/NodePicker";
-import type { Verb } from "@/pages/backends/offers";
+import { listCandidates } from "@/pages/backends/nodeChoice";
+import { OperationFollower } from "@/pages/backends/OperationFollower";
+import type { BackendVerb } from "@/pages/backends/offers";
 import { PlanPreview } from "@/pages/backends/PlanPreview";
-import { candidates } from "@/pages/backends/picking";
-import { type How, Strategy, strategyOf } from "@/pages/backends/Strategy";
-import type { Known } from "@/pages/backends/useFleet";
-import { newestFirst } from "@/pages/backends/versions";
+import { parseStrategy, type StrategyDraft, StrategyFields } from "@/pages/backends/StrategyFields";
+import type { FleetQueries } from "@/pages/backends/useFleet";
+import { sortNewestFirst } from "@/pages/backends/versions";
 import { plural } from "@/text/format";
 
 /** What somebody wants to change; the dialog asks for the rest. */
-export interface Change {
-  verb: Verb;
+export interface ChangeDraft {
+  verb: BackendVerb;
   /** The name that is sent: of a family or of one build, with its gallery if it is said. */
   backend: string;
   title: string;
@@ -30,7 +30,7 @@ export interface Change {
   version?: string;
 }
 
-const WORDS: Record<Verb, string> = {
+const WORDS: Record<BackendVerb, string> = {
   install: "Install",
   upgrade: "Upgrade",
   reinstall: "Reinstall",
@@ -40,8 +40,8 @@ const WORDS: Record<Verb, string> = {
 const SETTLE_MS = 200;
 
 interface ChangeDialogProps {
-  change: Change;
-  known: Known;
+  change: ChangeDraft;
+  known: FleetQueries;
   onClose: () => void;
 }
 
@@ -50,55 +50,64 @@ export function ChangeDialog({ change, known, onClose }: ChangeDialogProps) {
   if (followed) {
     return (
       <Dialog title={change.title} onClose={onClose} wide actions={<Button onClick={onClose}>Close</Button>}>
-        <Follow id={followed} onNext={setFollowed} />
+        <OperationFollower id={followed} onNext={setFollowed} />
       </Dialog>
     );
   }
-  return <Asking change={change} known={known} onClose={onClose} onBegun={setFollowed} />;
+  return <ChangeForm change={change} known={known} onClose={onClose} onBegun={setFollowed} />;
 }
 
-function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBegun: (id: string) => void }) {
+function ChangeForm({
+  change,
+  known,
+  onClose,
+  onBegun,
+}: ChangeDialogProps & { onBegun: (id: string) => void }) {
   const { verb } = change;
   const [isWhole, setWhole] = useState(change.nodes === null);
   const [chosen, setChosen] = useState(() => new Set(change.nodes ?? []));
   const [version, setVersion] = useState(change.version ?? "");
   const [ignoresHardware, setIgnores] = useState(false);
-  const [how, setHow] = useState<How>({
+  const [how, setHow] = useState<StrategyDraft>({
     pace: verb === "upgrade" ? "careful" : "once",
     custom: "",
     stops: true,
     returns: false,
   });
-  const strategy = strategyOf(how);
+  const strategy = parseStrategy(how);
   const isPlain = verb === "rollback" || verb === "delete";
-  const wish: Wish = {
+  const request: BackendChange = {
     verb,
     backend: change.backend,
     nodes: isWhole ? null : [...chosen].sort(),
     version,
     ignoresHardware,
-    strategy: isPlain || typeof strategy === "string" ? AT_ONCE : (strategy as StrategyIn),
+    strategy: isPlain || typeof strategy === "string" ? ALL_AT_ONCE : (strategy as StrategyIn),
     source: null,
   };
-  const settled = useSettled(wish);
-  const isAskable = (isWhole || chosen.size > 0) && typeof strategy !== "string";
-  const planned = useQuery({ ...planOf(settled), enabled: isAskable, placeholderData: keepPreviousData });
-  const entry = entryNamed(known.fleet.entries, change.backend);
+  const settled = useSettledChange(request);
+  const isComplete = (isWhole || chosen.size > 0) && typeof strategy !== "string";
+  const planned = useQuery({
+    ...planChange(settled),
+    enabled: isComplete,
+    placeholderData: keepPreviousData,
+  });
+  const entry = findEntry(known.fleet.entries, change.backend);
   const name = entry?.name ?? change.backend;
   const row = known.matrix.rows.find((one) => one.name === name || holds(one, name));
   const all = useMemo(
-    () => candidates(verb, known.fleet.nodes, row, entry, isWhole ? planned.data : undefined),
+    () => listCandidates(verb, known.fleet.nodes, row, entry, isWhole ? planned.data : undefined),
     [verb, known.fleet.nodes, row, entry, isWhole, planned.data],
   );
   const begin = useMutation({
-    mutationFn: (waits: boolean) => ask(wish, waits),
+    mutationFn: (waits: boolean) => requestChange(request, waits),
     onSuccess: (admitted) => onBegun(admitted.id),
   });
   const isHeld = begin.error instanceof Problem && begin.error.code === "operation_in_progress";
   const needsNodes = verb === "install" && entry?.metaBackendFor != null;
-  const versions = newestFirst([...(entry?.versions ?? []), ...buildVersions(known, row?.name ?? name)]);
+  const versions = sortNewestFirst([...(entry?.versions ?? []), ...buildVersions(known, row?.name ?? name)]);
   const count =
-    planned.data && isAskable && !planned.error ? planned.data.nodes.length : isWhole ? 0 : chosen.size;
+    planned.data && isComplete && !planned.error ? planned.data.nodes.length : isWhole ? 0 : chosen.size;
   const hasOdd = all.some((one) => one.isOdd && chosen.has(one.node.id));
   const pending = known.fleet.nodes.filter((node) => node.status === "pending").length;
   return (
@@ -108,10 +117,10 @@ function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBeg
       wide
       actions={
         <>
-          <Button onClick={onClose}>Not now</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button
             kind={verb === "delete" ? "danger" : "primary"}
-            disabled={!isAskable || planned.error !== null}
+            disabled={!isComplete || planned.error !== null}
             busy={begin.isPending}
             onClick={() => begin.mutate(false)}
           >
@@ -121,18 +130,18 @@ function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBeg
       }
     >
       {verb === "delete" && (
-        <p>Its processes there are stopped. Nodes that are away lose it when they are back.</p>
+        <p>Its processes are stopped. It is removed from unreachable nodes when they return.</p>
       )}
       {!needsNodes && (
-        <Segments
+        <SegmentedControl
           label="Nodes"
           value={isWhole ? "whole" : "chosen"}
           options={[
             {
               value: "whole",
-              label: verb === "install" ? "Every node that can run it" : "Every node that has it",
+              label: verb === "install" ? "All compatible nodes" : "All nodes that have it",
             },
-            { value: "chosen", label: "Chosen nodes" },
+            { value: "chosen", label: "Selected nodes" },
           ]}
           onChange={(value) => setWhole(value === "whole")}
         />
@@ -146,29 +155,29 @@ function Asking({ change, known, onClose, onBegun }: ChangeDialogProps & { onBeg
       {!isPlain && (
         <div className="backends-options">
           <Select label="Version" value={version} onChange={(event) => setVersion(event.target.value)}>
-            <option value="">{verb === "reinstall" ? "As it is there" : "The newest"}</option>
+            <option value="">{verb === "reinstall" ? "Installed version" : "Latest"}</option>
             {versions.map((one) => (
               <option key={one} value={one}>
                 {one}
               </option>
             ))}
           </Select>
-          <Strategy how={how} onChange={setHow} />
+          <StrategyFields how={how} onChange={setHow} />
         </div>
       )}
       {verb === "install" && (hasOdd || ignoresHardware) && (
         <Checkbox
-          label="Also where the hardware asks for another build"
-          hint="It may not run there."
+          label="Ignore hardware compatibility"
+          hint="The build may not run on those nodes."
           checked={ignoresHardware}
           onChange={(event) => setIgnores(event.target.checked)}
         />
       )}
-      {isAskable && <PlanPreview query={planned} />}
-      <Trouble error={begin.error} />
+      {isComplete && <PlanPreview query={planned} />}
+      <ErrorNotice error={begin.error} />
       {isHeld && (
         <Button small busy={begin.isPending} onClick={() => begin.mutate(true)}>
-          Do it after what is under way
+          Queue after the active operation
         </Button>
       )}
     </Dialog>
@@ -180,19 +189,19 @@ function holds(row: { cells: readonly { build: string }[] }, build: string): boo
 }
 
 /** Versions of the builds behind a name: the name itself has none. */
-function buildVersions(known: Known, family: string): string[] {
+function buildVersions(known: FleetQueries, family: string): string[] {
   return known.fleet.entries
     .filter((entry) => entry.metaBackendFor === family || entry.name === family)
     .flatMap((entry) => entry.versions ?? []);
 }
 
 /** The same value, once it has stood still for a moment. */
-function useSettled(wish: Wish): Wish {
-  const text = JSON.stringify(wish);
+function useSettledChange(request: BackendChange): BackendChange {
+  const text = JSON.stringify(request);
   const [settled, setSettled] = useState(text);
   useEffect(() => {
     const timer = window.setTimeout(() => setSettled(text), SETTLE_MS);
     return () => window.clearTimeout(timer);
   }, [text]);
-  return useMemo(() => JSON.parse(settled) as Wish, [settled]);
+  return useMemo(() => JSON.parse(settled) as BackendChange, [settled]);
 }

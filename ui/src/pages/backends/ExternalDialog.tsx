@@ -3,18 +3,18 @@ import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useId, useMemo, useState } from "react";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { TextField } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
-import { AT_ONCE, ask, plan, type Wish } from "@/pages/backends/data";
-import { Follow } from "@/pages/backends/Follow";
+import { ALL_AT_ONCE, type BackendChange, planChange, requestChange } from "@/pages/backends/calls";
 import { NodePicker } from "@/pages/backends/NodePicker";
+import { listCandidates } from "@/pages/backends/nodeChoice";
+import { OperationFollower } from "@/pages/backends/OperationFollower";
 import { PlanPreview } from "@/pages/backends/PlanPreview";
-import { candidates } from "@/pages/backends/picking";
-import type { Known } from "@/pages/backends/useFleet";
+import type { FleetQueries } from "@/pages/backends/useFleet";
 import { plural } from "@/text/format";
 
 interface ExternalDialogProps {
-  known: Known;
+  known: FleetQueries;
   target: string | undefined;
   onClose: () => void;
 }
@@ -31,27 +31,31 @@ export function ExternalDialog({ known, target, onClose }: ExternalDialogProps) 
         known.fleet.nodes.filter((one) => one.name === target || one.id === target).map((one) => one.id),
       ),
   );
-  const [planned, setPlanned] = useState<Wish | null>(null);
+  const [planned, setPlanned] = useState<BackendChange | null>(null);
   const [followed, setFollowed] = useState<string | null>(null);
   const form = useId();
   const row = known.matrix.rows.find((one) => one.name === name);
   const all = useMemo(
-    () => candidates("install", known.fleet.nodes, row, undefined, undefined),
+    () => listCandidates("install", known.fleet.nodes, row, undefined, undefined),
     [known.fleet.nodes, row],
   );
-  const wish: Wish = {
+  const change: BackendChange = {
     verb: "install",
     backend: name,
     nodes: [...chosen].sort(),
     version: "",
     ignoresHardware: false,
-    strategy: AT_ONCE,
+    strategy: ALL_AT_ONCE,
     source: { uri: uri.trim(), name: name.trim(), sha256: sha256.trim() },
   };
-  const isPlanned = planned !== null && JSON.stringify(planned) === JSON.stringify(wish);
-  const seen = useQuery({ ...plan(planned ?? wish), enabled: isPlanned, placeholderData: keepPreviousData });
+  const isPlanned = planned !== null && JSON.stringify(planned) === JSON.stringify(change);
+  const seen = useQuery({
+    ...planChange(planned ?? change),
+    enabled: isPlanned,
+    placeholderData: keepPreviousData,
+  });
   const begin = useMutation({
-    mutationFn: () => ask(wish),
+    mutationFn: () => requestChange(change),
     onSuccess: (admitted) => setFollowed(admitted.id),
   });
   const isWrong = sha256.trim() !== "" && !SHA256.test(sha256.trim());
@@ -59,28 +63,28 @@ export function ExternalDialog({ known, target, onClose }: ExternalDialogProps) 
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (isReady) begin.mutate();
-    else setPlanned(wish);
+    else setPlanned(change);
   };
   if (followed) {
     return (
       <Dialog
-        title={`Install ${name || "from an address"}`}
+        title={`Install ${name || "from a URL"}`}
         wide
         onClose={onClose}
         actions={<Button onClick={onClose}>Close</Button>}
       >
-        <Follow id={followed} onNext={setFollowed} />
+        <OperationFollower id={followed} onNext={setFollowed} />
       </Dialog>
     );
   }
   return (
     <Dialog
-      title="Install from an address"
+      title="Install from URL"
       wide
       onClose={onClose}
       actions={
         <>
-          <Button onClick={onClose}>Not now</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button
             kind="primary"
             type="submit"
@@ -88,14 +92,14 @@ export function ExternalDialog({ known, target, onClose }: ExternalDialogProps) 
             busy={begin.isPending}
             disabled={!uri.trim() || chosen.size === 0 || isWrong}
           >
-            {isReady ? `Install on ${plural(chosen.size, "node")}` : "Show the plan"}
+            {isReady ? `Install on ${plural(chosen.size, "node")}` : "Preview"}
           </Button>
         </>
       }
     >
       <form id={form} className="stack tight" onSubmit={submit}>
         <TextField
-          label="Address"
+          label="URL"
           hint="An archive, a wheel or an OCI artifact: https://…, oci://…"
           value={uri}
           onChange={(event) => setUri(event.target.value)}
@@ -103,13 +107,13 @@ export function ExternalDialog({ known, target, onClose }: ExternalDialogProps) 
         <div className="columns">
           <TextField
             label="Name"
-            hint="What it is to be called. Images need one."
+            hint="Name of the backend. Required for images."
             value={name}
             onChange={(event) => setName(event.target.value)}
           />
           <TextField
             label="SHA-256"
-            hint="Of the file. Without it nobody checks what arrives."
+            hint="Checksum of the file. Without it the download is not verified."
             value={sha256}
             error={isWrong ? "A SHA-256 has 64 hexadecimal digits." : null}
             onChange={(event) => setSha256(event.target.value)}
@@ -118,7 +122,7 @@ export function ExternalDialog({ known, target, onClose }: ExternalDialogProps) 
       </form>
       <NodePicker all={all} chosen={chosen} onChange={setChosen} withMissing={false} />
       {isPlanned && <PlanPreview query={seen} />}
-      <Trouble error={begin.error} />
+      <ErrorNotice error={begin.error} />
     </Dialog>
   );
 }

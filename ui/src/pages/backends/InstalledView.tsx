@@ -1,60 +1,69 @@
 // What is installed, backend by backend.
 import type { InstalledBackendOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Button } from "@/kit/Button";
-import { Search, Segments } from "@/kit/fields";
-import { Empty, Panel } from "@/kit/Panel";
+import { SearchField, SegmentedControl } from "@/kit/fields";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { NodeStatus, Pill, Tag } from "@/kit/status";
 import { Table } from "@/kit/Table";
-import type { Change } from "@/pages/backends/ChangeDialog";
+import type { ChangeDraft } from "@/pages/backends/ChangeDialog";
 import { Facts } from "@/pages/backends/Facts";
-import { type InstalledFilter, keeps } from "@/pages/backends/listing";
-import type { Verb } from "@/pages/backends/offers";
-import { Rail } from "@/pages/backends/Rail";
+import { FilterRail } from "@/pages/backends/FilterRail";
+import { type InstalledFilter, matchesInstalledFilter } from "@/pages/backends/listing";
+import type { BackendVerb } from "@/pages/backends/offers";
 import { FILTERS } from "@/pages/backends/search";
-import type { Known } from "@/pages/backends/useFleet";
+import type { FleetQueries } from "@/pages/backends/useFleet";
 import { versionWords } from "@/pages/backends/versions";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 import { bytes, plural } from "@/text/format";
 
-const COLUMNS = ["Node", "Version", "Before", "Size", "Installed"];
+const COLUMNS = ["Node", "Version", "Previous version", "Size", "Installed"];
 
-const WORDS = { user: "Installed by people", updates: "Updates", offline: "On nodes that are away" };
+const WORDS = { user: "User-installed", updates: "Updates", offline: "On unreachable nodes" };
 
-export function InstalledView({ known, onChange }: { known: Known; onChange: (change: Change) => void }) {
-  const [search, say] = useAddress("/backends");
+export function InstalledView({
+  known,
+  onChange,
+}: {
+  known: FleetQueries;
+  onChange: (change: ChangeDraft) => void;
+}) {
+  const [search, setSearch] = usePageSearch("/backends");
   const { installed } = known.fleet;
   const q = search.q ?? "";
   const shown = installed
-    .filter((one) => keeps(search.filter, one))
+    .filter((one) => matchesInstalledFilter(search.filter, one))
     .filter((one) => one.Name.toLowerCase().includes(q.trim().toLowerCase()));
   const chosen = installed.find((one) => one.Name === search.backend);
-  const choose = (backend: string | undefined) => say({ backend });
-  const count = (filter: InstalledFilter) => installed.filter((one) => keeps(filter, one)).length;
+  const choose = (backend: string | undefined) => setSearch({ backend });
+  const count = (filter: InstalledFilter) =>
+    installed.filter((one) => matchesInstalledFilter(filter, one)).length;
   return (
     <div className="stack">
       <div className="row">
-        <Search
+        <SearchField
           label="Search installed backends"
           value={q}
-          onChange={(value) => say({ q: value || undefined }, true)}
+          onChange={(value) => setSearch({ q: value || undefined }, true)}
         />
-        <Segments
+        <SegmentedControl
           label="Filter"
           value={search.filter ?? "all"}
           options={[
             { value: "all" as const, label: "All", count: installed.length },
             ...FILTERS.map((value) => ({ value, label: WORDS[value], count: count(value) })),
           ]}
-          onChange={(value) => say({ filter: value === "all" ? undefined : value }, true)}
+          onChange={(value) => setSearch({ filter: value === "all" ? undefined : value }, true)}
         />
       </div>
       {shown.length === 0 ? (
-        <Empty title={installed.length ? "Nothing installed is like that." : "No backend is installed yet."}>
-          {installed.length ? "Choose another filter." : "The catalog shows what there is."}
-        </Empty>
+        <EmptyState
+          title={installed.length ? "No installed backends match this filter." : "No backends installed yet."}
+        >
+          {installed.length ? "Change the filter." : "See the catalog."}
+        </EmptyState>
       ) : (
-        <Rail
+        <FilterRail
           label="Installed backends"
           groups={[
             { title: "With an update", items: shown.filter(isBehind).map(item) },
@@ -68,11 +77,11 @@ export function InstalledView({ known, onChange }: { known: Known; onChange: (ch
           onChoose={choose}
         >
           {chosen ? (
-            <Detail backend={chosen} onChange={onChange} />
+            <BackendDetail backend={chosen} onChange={onChange} />
           ) : (
-            <Empty title="Choose a backend to see where it is." />
+            <EmptyState title="Select a backend to see its details." />
           )}
-        </Rail>
+        </FilterRail>
       )}
     </div>
   );
@@ -93,8 +102,14 @@ function item(backend: InstalledBackendOut) {
   };
 }
 
-function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange: (change: Change) => void }) {
-  const want = (verb: Verb, word: string) =>
+function BackendDetail({
+  backend,
+  onChange,
+}: {
+  backend: InstalledBackendOut;
+  onChange: (change: ChangeDraft) => void;
+}) {
+  const openChange = (verb: BackendVerb, word: string) =>
     onChange({ verb, backend: backend.Name, title: `${word} ${backend.Name}`, nodes: null });
   const newest = backend.Nodes.map((place) => place.installed_at ?? "")
     .sort()
@@ -105,20 +120,23 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
       actions={backend.has_upgrade && <Pill tone="busy">{upgradeWord(backend)}</Pill>}
     >
       {backend.IsSystem ? (
-        <p className="soft">It came with the machines. Corral uses it and never changes it.</p>
+        <p className="soft">Installed with the machine. Corral uses it but never changes it.</p>
       ) : (
         <div className="row">
-          <Button kind={backend.has_upgrade ? "primary" : "plain"} onClick={() => want("upgrade", "Upgrade")}>
+          <Button
+            kind={backend.has_upgrade ? "primary" : "plain"}
+            onClick={() => openChange("upgrade", "Upgrade")}
+          >
             Upgrade
           </Button>
-          <Button onClick={() => want("reinstall", "Reinstall")}>Reinstall</Button>
+          <Button onClick={() => openChange("reinstall", "Reinstall")}>Reinstall</Button>
           <Button
             disabled={!backend.Nodes.some((place) => place.previous_version)}
-            onClick={() => want("rollback", "Roll back")}
+            onClick={() => openChange("rollback", "Roll back")}
           >
             Roll back
           </Button>
-          <Button kind="danger" onClick={() => want("delete", "Remove")}>
+          <Button kind="danger" onClick={() => openChange("delete", "Remove")}>
             Remove
           </Button>
         </div>
@@ -126,13 +144,13 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
       <Facts
         facts={[
           ["Installed", versionWords(backend.Nodes)],
-          ["Newest", backend.available_version],
+          ["Latest", backend.available_version],
           ["Upgrade", backend.upgrade_summary],
           ["Picked by", backend.meta],
-          ["Gallery", backend.gallery || "none: from an address"],
+          ["Gallery", backend.gallery || "none (installed from a URL)"],
           ["Source", backend.Nodes[0]?.uri ?? ""],
           ["Digest", backend.Nodes[0]?.digest ?? ""],
-          ["Last change", newest ? <Ago key="at" at={newest} /> : ""],
+          ["Last change", newest ? <RelativeTime key="at" at={newest} /> : ""],
         ]}
       />
       <Table columns={COLUMNS}>
@@ -150,7 +168,7 @@ function Detail({ backend, onChange }: { backend: InstalledBackendOut; onChange:
               <td className="number">{place.previous_version || "–"}</td>
               <td className="number">{bytes(place.size_bytes)}</td>
               <td>
-                <Ago at={place.installed_at} />
+                <RelativeTime at={place.installed_at} />
               </td>
             </tr>
           ))}

@@ -4,35 +4,34 @@ import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, memo, useCallback, useLayoutEffect, useRef, useState } from "react";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import type { Drawn } from "@/kit/inSight";
 import { NodeStatus } from "@/kit/status";
-import type { Matrix as MatrixData, Row } from "@/pages/backends/fleet";
+import type { BackendRow, MatrixData } from "@/pages/backends/fleet";
+import { type GridPosition, movePosition } from "@/pages/backends/gridKeys";
 import { MatrixCell } from "@/pages/backends/MatrixCell";
-import { moved, type Place } from "@/pages/backends/moving";
 import { backendsSearch } from "@/pages/backends/search";
-import { useSight } from "@/pages/backends/useSight";
+import { type RangeItem, useVisibleCells } from "@/pages/backends/useVisibleCells";
 import { plural } from "@/text/format";
 
 interface MatrixProps {
   matrix: MatrixData;
   onOpen: (backend: string, node: string) => void;
-  onRepair: (row: Row) => void;
-  onUpgrade: (row: Row) => void;
+  onRepair: (row: BackendRow) => void;
+  onUpgrade: (row: BackendRow) => void;
 }
 
 export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
-  const [active, setActive] = useState<Place>({ row: 0, column: 0 });
+  const [active, setActive] = useState<GridPosition>({ row: 0, column: 0 });
   const box = useRef<HTMLDivElement>(null);
   const { columns, rows } = matrix;
   const at = {
     row: Math.min(active.row, rows.length - 1),
     column: Math.min(active.column, columns.length - 1),
   };
-  const sight = useSight(box, { row: rows.length, column: columns.length }, at);
-  const { reach } = sight;
+  const visible = useVisibleCells(box, { row: rows.length, column: columns.length }, at);
+  const { scrollToCell } = visible;
   // A cell that was out of sight is drawn first, and gets the focus then.
-  const awaited = useRef<Place | null>(null);
-  const go = useCallback((place: Place) => {
+  const awaited = useRef<GridPosition | null>(null);
+  const go = useCallback((place: GridPosition) => {
     awaited.current = place;
     setActive(place);
   }, []);
@@ -40,23 +39,23 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
     const place = awaited.current;
     if (!place || place.row !== at.row || place.column !== at.column) return;
     awaited.current = null;
-    reach(place);
+    scrollToCell(place);
     box.current
       ?.querySelector<HTMLElement>(`[data-at="${place.row},${place.column}"]`)
       ?.focus({ preventScroll: true });
-  }, [at.row, at.column, reach]);
+  }, [at.row, at.column, scrollToCell]);
   const onKeyDown = (event: KeyboardEvent) => {
-    const place = moved(at, event.key, event.ctrlKey || event.metaKey, rows.length, columns.length);
+    const place = movePosition(at, event.key, event.ctrlKey || event.metaKey, rows.length, columns.length);
     if (!place) return;
     event.preventDefault();
     go(place);
   };
   const onFocus = (event: { target: EventTarget }) => {
-    const said = (event.target as HTMLElement).dataset.at?.split(",").map(Number);
-    if (said?.length === 2) setActive({ row: said[0] ?? 0, column: said[1] ?? 0 });
+    const position = (event.target as HTMLElement).dataset.at?.split(",").map(Number);
+    if (position?.length === 2) setActive({ row: position[0] ?? 0, column: position[1] ?? 0 });
   };
   return (
-    <div className="backends-matrix" ref={box} onScroll={sight.onScroll}>
+    <div className="backends-matrix" ref={box}>
       <table
         // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: a grid is a table that keys move in
         role="grid"
@@ -66,11 +65,10 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
         onKeyDown={onKeyDown}
         onFocus={onFocus}
       >
-        <Head columns={columns} drawn={sight.columns} size={sight.sizes.column} />
+        <ColumnHeads columns={columns} drawn={visible.columns} measure={visible.measureColumn} />
         <tbody>
-          {sight.rows.map((one) => {
-            if ("skipped" in one)
-              return <SkippedRows key={`from ${one.from}`} height={one.skipped * sight.sizes.row} />;
+          {visible.rows.map((one) => {
+            if ("room" in one) return <SkippedRows key={`from ${one.from}`} height={one.room} />;
             const row = rows[one.place];
             if (!row) return null;
             return (
@@ -78,8 +76,8 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
                 key={row.name}
                 row={row}
                 place={one.place}
-                drawn={sight.columns}
-                size={sight.sizes.column}
+                drawn={visible.columns}
+                measure={visible.measureRow}
                 active={at.row === one.place ? at.column : null}
                 onOpen={onOpen}
                 onRepair={onRepair}
@@ -107,15 +105,14 @@ function SkippedColumns({ width }: { width: number }) {
   return <td aria-hidden="true" className="backends-skipped" style={{ minWidth: width, maxWidth: width }} />;
 }
 
-interface HeadProps {
+interface ColumnHeadsProps {
   columns: readonly NodeOut[];
-  drawn: readonly Drawn[];
-  /** The width of a column. */
-  size: number;
+  drawn: readonly RangeItem[];
+  measure: (head: HTMLElement | null) => void;
 }
 
 /** Drawn again when nodes change or come into sight, not when the focus moves. */
-const Head = memo(function Head({ columns, drawn, size }: HeadProps) {
+const ColumnHeads = memo(function ColumnHeads({ columns, drawn, measure }: ColumnHeadsProps) {
   return (
     <thead>
       <tr aria-rowindex={1}>
@@ -123,11 +120,18 @@ const Head = memo(function Head({ columns, drawn, size }: HeadProps) {
           <span className="unseen">Backend</span>
         </th>
         {drawn.map((one) => {
-          if ("skipped" in one) return <SkippedColumns key={`from ${one.from}`} width={one.skipped * size} />;
+          if ("room" in one) return <SkippedColumns key={`from ${one.from}`} width={one.room} />;
           const node = columns[one.place];
           if (!node) return null;
           return (
-            <th key={node.id} scope="col" data-node={node.name} aria-colindex={one.place + 2}>
+            <th
+              key={node.id}
+              ref={measure}
+              scope="col"
+              data-index={one.place}
+              data-node={node.name}
+              aria-colindex={one.place + 2}
+            >
               <span className="cut" title={node.name}>
                 {node.name}
               </span>
@@ -141,10 +145,10 @@ const Head = memo(function Head({ columns, drawn, size }: HeadProps) {
 });
 
 interface MatrixRowProps extends Pick<MatrixProps, "onOpen" | "onRepair" | "onUpgrade"> {
-  row: Row;
+  row: BackendRow;
   place: number;
-  drawn: readonly Drawn[];
-  size: number;
+  drawn: readonly RangeItem[];
+  measure: (row: HTMLElement | null) => void;
   /** The column that has the focus; null: none of this row. */
   active: number | null;
 }
@@ -153,17 +157,17 @@ const MatrixRow = memo(function MatrixRow({
   row,
   place,
   drawn,
-  size,
+  measure,
   active,
   onOpen,
   onRepair,
   onUpgrade,
 }: MatrixRowProps) {
   return (
-    <tr data-backend={row.name} aria-rowindex={place + 2}>
+    <tr ref={measure} data-index={place} data-backend={row.name} aria-rowindex={place + 2}>
       <RowHead row={row} place={place} active={active} onRepair={onRepair} onUpgrade={onUpgrade} />
       {drawn.map((one) => {
-        if ("skipped" in one) return <SkippedColumns key={`from ${one.from}`} width={one.skipped * size} />;
+        if ("room" in one) return <SkippedColumns key={`from ${one.from}`} width={one.room} />;
         const cell = row.cells[one.place];
         if (!cell) return null;
         return (
@@ -183,11 +187,11 @@ const MatrixRow = memo(function MatrixRow({
 });
 
 interface RowHeadProps {
-  row: Row;
+  row: BackendRow;
   place: number;
   active: number | null;
-  onRepair: (row: Row) => void;
-  onUpgrade: (row: Row) => void;
+  onRepair: (row: BackendRow) => void;
+  onUpgrade: (row: BackendRow) => void;
 }
 
 /** The name is a place of the grid; what can be done with the row comes with Tab, in the row that has the focus. */

@@ -2,12 +2,12 @@
 import { memo } from "react";
 import { Icon } from "@/kit/icons";
 import { Progress } from "@/kit/measures";
-import type { Cell } from "@/pages/backends/fleet";
-import { sameCell } from "@/pages/backends/same";
+import { isSameCell } from "@/pages/backends/cellEquality";
+import type { MatrixCellData } from "@/pages/backends/fleet";
 import { cellSentence, cellWord } from "@/pages/backends/words";
 
 interface MatrixCellProps {
-  cell: Cell;
+  cell: MatrixCellData;
   backend: string;
   row: number;
   column: number;
@@ -17,10 +17,10 @@ interface MatrixCellProps {
 
 const SHADES = 5;
 
-function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps) {
+function PlainMatrixCell({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps) {
   const isThere = cell.build !== "";
   const shade = isThere ? `v${Math.min(cell.shade, SHADES - 1)}` : "";
-  const isWork = cell.state === "busy" || cell.state === "queued" || cell.state === "owed";
+  const isWork = cell.state === "busy" || cell.state === "queued" || cell.state === "pending";
   return (
     <td className={`backends-cell is-${cell.state} ${shade}`} aria-colindex={column + 2}>
       <button
@@ -63,12 +63,12 @@ function Drawn({ cell, backend, row, column, isActive, onOpen }: MatrixCellProps
 }
 
 export const MatrixCell = memo(
-  Drawn,
+  PlainMatrixCell,
   (one, other) =>
     one.isActive === other.isActive &&
     one.row === other.row &&
     one.column === other.column &&
     one.backend === other.backend &&
     one.onOpen === other.onOpen &&
-    sameCell(one.cell, other.cell),
+    isSameCell(one.cell, other.cell),
 );

@@ -1,12 +1,12 @@
 // Which nodes: a table to choose from, with a word on how each would take it.
 import { Button } from "@/kit/Button";
 import { NodeStatus, Pill, Tag } from "@/kit/status";
-import { capabilityOf } from "@/pages/backends/families";
-import { type Candidate, type Choice, chosenBy } from "@/pages/backends/picking";
+import { getCapability } from "@/pages/backends/families";
+import { chooseNodes, type NodeCandidate, type NodeChoice } from "@/pages/backends/nodeChoice";
 import { bytes } from "@/text/format";
 
 interface NodePickerProps {
-  all: readonly Candidate[];
+  all: readonly NodeCandidate[];
   chosen: ReadonlySet<string>;
   onChange: (chosen: Set<string>) => void;
   withMissing: boolean;
@@ -15,10 +15,10 @@ interface NodePickerProps {
 const LABELS_SHOWN = 3;
 
 export function NodePicker({ all, chosen, onChange, withMissing }: NodePickerProps) {
-  const choices: [Choice, string][] = [
+  const choices: [NodeChoice, string][] = [
     ["healthy", "All healthy"],
     ["compatible", "All compatible"],
-    ...(withMissing ? ([["missing", "Missing it"]] as [Choice, string][]) : []),
+    ...(withMissing ? ([["missing", "Not installed"]] as [NodeChoice, string][]) : []),
     ["none", "Clear"],
   ];
   const toggle = (id: string) => {
@@ -31,18 +31,18 @@ export function NodePicker({ all, chosen, onChange, withMissing }: NodePickerPro
       <legend className="unseen">Nodes</legend>
       <div className="row">
         {choices.map(([choice, label]) => (
-          <Button small key={choice} onClick={() => onChange(chosenBy(choice, all))}>
+          <Button small key={choice} onClick={() => onChange(chooseNodes(choice, all))}>
             {label}
           </Button>
         ))}
         <span className="small soft" role="status">
-          {chosen.size} of {all.length} chosen
+          {chosen.size} of {all.length} selected
         </span>
       </div>
       <ul className="plain backends-candidates">
         {all.map((one) => (
           <li key={one.node.id}>
-            <Row candidate={one} isChosen={chosen.has(one.node.id)} onToggle={toggle} />
+            <CandidateRow candidate={one} isChosen={chosen.has(one.node.id)} onToggle={toggle} />
           </li>
         ))}
       </ul>
@@ -50,12 +50,12 @@ export function NodePicker({ all, chosen, onChange, withMissing }: NodePickerPro
   );
 }
 
-function Row({
+function CandidateRow({
   candidate: { node, word, tone, reason, isClosed },
   isChosen,
   onToggle,
 }: {
-  candidate: Candidate;
+  candidate: NodeCandidate;
   isChosen: boolean;
   onToggle: (id: string) => void;
 }) {
@@ -75,7 +75,7 @@ function Row({
           <Tag key={key}>{value ? `${key}=${value}` : key}</Tag>
         ))}
       </span>
-      <span className="small soft">{hardware(capabilityOf(node), node.total_vram)}</span>
+      <span className="small soft">{hardware(getCapability(node), node.total_vram)}</span>
       <NodeStatus status={node.status} reason={node.status_reason} />
       <Pill tone={tone} title={reason || undefined}>
         {word}

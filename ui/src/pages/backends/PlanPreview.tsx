@@ -1,26 +1,26 @@
 // What would be done, before it is: which nodes, which build each, how many bytes, who is left out and why.
 import type { UseQueryResult } from "@tanstack/react-query";
-import type { PlanOut } from "@/api/schema";
-import { Waiting } from "@/kit/Answered";
+import type { BackendPlanOut } from "@/api/schema";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { LoadingLines } from "@/kit/QueryView";
 import { Pill } from "@/kit/status";
-import { Trouble } from "@/kit/Trouble";
-import { refusals } from "@/pages/backends/picking";
+import { listRefusals } from "@/pages/backends/nodeChoice";
 import { bytes, plural } from "@/text/format";
 
 const ROWS_SHOWN = 50;
 
-export function PlanPreview({ query }: { query: UseQueryResult<PlanOut, Error> }) {
-  if (query.error && !query.isFetching) return <Refused error={query.error} />;
-  if (!query.data) return query.isFetching ? <Waiting lines={2} /> : null;
-  return <Planned plan={query.data} isOld={query.isPlaceholderData} />;
+export function PlanPreview({ query }: { query: UseQueryResult<BackendPlanOut, Error> }) {
+  if (query.error && !query.isFetching) return <RefusedNodes error={query.error} />;
+  if (!query.data) return query.isFetching ? <LoadingLines lines={2} /> : null;
+  return <PlannedNodes plan={query.data} isOld={query.isPlaceholderData} />;
 }
 
 /** Nobody can have it: the sentence, and the reason of each node. */
-function Refused({ error }: { error: Error }) {
-  const reasons = refusals(error);
+function RefusedNodes({ error }: { error: Error }) {
+  const reasons = listRefusals(error);
   return (
     <div className="stack tight">
-      <Trouble error={error} />
+      <ErrorNotice error={error} />
       {reasons.length > 0 && (
         <ul className="plain small soft" aria-label="Reasons">
           {reasons.map((one) => (
@@ -34,7 +34,7 @@ function Refused({ error }: { error: Error }) {
   );
 }
 
-function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {
+function PlannedNodes({ plan, isOld }: { plan: BackendPlanOut; isOld: boolean }) {
   const skipped = plan.skipped ?? [];
   const hasWaves = plan.nodes.some((node) => node.wave > 0);
   const hasBuilds = plan.nodes.some((node) => node.version);
@@ -51,7 +51,7 @@ function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {
               <th>Node</th>
               <th>Build</th>
               {hasBuilds && <th>Version</th>}
-              {hasBuilds && <th className="right">Fetch</th>}
+              {hasBuilds && <th className="right">Download</th>}
             </tr>
           </thead>
           <tbody>
@@ -60,14 +60,14 @@ function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {
                 {hasWaves && <td className="number">{node.wave + 1}</td>}
                 <td>
                   {node.node_name}{" "}
-                  {node.node_status !== "healthy" && <Pill tone="still">when it is back</Pill>}
+                  {node.node_status !== "healthy" && <Pill tone="still">when it returns</Pill>}
                 </td>
                 <td className="number">{node.backend}</td>
                 {hasBuilds && (
                   <td className="number">
                     {node.previous_version && node.previous_version !== node.version
                       ? `${node.previous_version} → ${node.version}`
-                      : node.version || "newest"}
+                      : node.version || "latest"}
                   </td>
                 )}
                 {hasBuilds && (
@@ -85,7 +85,7 @@ function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {
       )}
       {skipped.length > 0 && (
         <details>
-          <summary className="small">{plural(skipped.length, "node")} left out</summary>
+          <summary className="small">{plural(skipped.length, "node")} skipped</summary>
           <ul className="plain small soft">
             {skipped.map((one) => (
               <li key={one.node_id}>
@@ -99,10 +99,10 @@ function Planned({ plan, isOld }: { plan: PlanOut; isOld: boolean }) {
   );
 }
 
-export function planSentence(plan: PlanOut): string {
+function planSentence(plan: BackendPlanOut): string {
   const nodes = plural(plan.nodes.length, "node");
-  if (plan.fetch_bytes == null) return `${nodes}; how much is fetched is not known.`;
+  if (plan.fetch_bytes == null) return `${nodes}; download size unknown.`;
   return plan.fetch_bytes === 0
-    ? `${nodes}; nothing is fetched.`
-    : `${nodes}, about ${bytes(plan.fetch_bytes)} to fetch.`;
+    ? `${nodes}; nothing to download.`
+    : `${nodes}, about ${bytes(plan.fetch_bytes)} to download.`;
 }

@@ -1,20 +1,22 @@
 // The nodes of an operation; in waves, if it goes in waves.
-import type { OperationInFull, TargetInFull } from "@/api/schema";
+import type { OperationDetailOut, TargetDetailOut } from "@/api/schema";
 import { Progress } from "@/kit/measures";
 import { Pill, type Tone } from "@/kit/status";
-import { failedFirst, said, type Wave, wavesOf } from "@/pages/backends/targets";
+import { groupWaves, sortFailedFirst, type Wave } from "@/pages/backends/targets";
 import { bytesOf, plural } from "@/text/format";
+import { targetWord } from "@/text/operation";
+import { STATE_WORDS } from "@/text/stateWords.gen";
 
-const WAVE_SAID: Record<Wave["state"], [string, Tone]> = {
-  waiting: ["waits", "still"],
-  busy: ["under way", "busy"],
-  done: ["done", "good"],
-  failed: ["failed", "bad"],
-  stopped: ["not begun", "still"],
+const WAVE_WORDS: Record<Wave["state"], [string, Tone]> = {
+  waiting: [STATE_WORDS.target.queued, "still"],
+  busy: [STATE_WORDS.target.working, "busy"],
+  done: [STATE_WORDS.target.success, "good"],
+  failed: [STATE_WORDS.target.error, "bad"],
+  stopped: [STATE_WORDS.target.skipped, "still"],
 };
 
 interface TargetListProps {
-  operation: OperationInFull;
+  operation: OperationDetailOut;
   /** The node that somebody looks at: the others are folded away. */
   only?: string | undefined;
 }
@@ -22,25 +24,25 @@ interface TargetListProps {
 export function TargetList({ operation, only }: TargetListProps) {
   const all = operation.nodes ?? [];
   const mine = all.filter((target) => target.node_id === only);
-  if (mine.length === 0 || all.length === 1) return <All targets={all} />;
+  if (mine.length === 0 || all.length === 1) return <AllTargets targets={all} />;
   return (
     <>
       <Members targets={mine} />
       <details>
         <summary className="small">All {plural(all.length, "node")} of this operation</summary>
-        <All targets={all} />
+        <AllTargets targets={all} />
       </details>
     </>
   );
 }
 
-function All({ targets }: { targets: readonly TargetInFull[] }) {
-  const waves = wavesOf(targets);
-  if (waves.length <= 1) return <Members targets={failedFirst(targets)} />;
+function AllTargets({ targets }: { targets: readonly TargetDetailOut[] }) {
+  const waves = groupWaves(targets);
+  if (waves.length <= 1) return <Members targets={sortFailedFirst(targets)} />;
   return (
     <ol className="plain backends-waves">
       {waves.map((wave) => {
-        const [word, tone] = WAVE_SAID[wave.state];
+        const [word, tone] = WAVE_WORDS[wave.state];
         return (
           <li key={wave.number} className={`backends-wave is-${wave.state}`}>
             <div className="row apart">
@@ -49,7 +51,7 @@ function All({ targets }: { targets: readonly TargetInFull[] }) {
               </strong>
               <Pill tone={tone}>{word}</Pill>
             </div>
-            <Members targets={failedFirst(wave.targets)} />
+            <Members targets={sortFailedFirst(wave.targets)} />
           </li>
         );
       })}
@@ -57,7 +59,7 @@ function All({ targets }: { targets: readonly TargetInFull[] }) {
   );
 }
 
-function Members({ targets }: { targets: readonly TargetInFull[] }) {
+function Members({ targets }: { targets: readonly TargetDetailOut[] }) {
   return (
     <ul className="plain backends-targets">
       {targets.map((target) => (
@@ -67,8 +69,8 @@ function Members({ targets }: { targets: readonly TargetInFull[] }) {
   );
 }
 
-function Member({ target }: { target: TargetInFull }) {
-  const { word, tone } = said(target);
+function Member({ target }: { target: TargetDetailOut }) {
+  const { text, tone } = targetWord(target);
   const isBusy = target.state === "working";
   const way = [target.previous_version, target.version].filter(Boolean).join(" → ");
   return (
@@ -81,13 +83,13 @@ function Member({ target }: { target: TargetInFull }) {
           {isBusy && target.current != null && (
             <span className="number small soft">{bytesOf(target.current, target.total)}</span>
           )}
-          <Pill tone={tone}>{word}</Pill>
+          <Pill tone={tone}>{text}</Pill>
         </span>
       </div>
       {isBusy && <Progress value={target.percentage || null} label={`Progress on ${target.node_name}`} />}
       {target.error && (
         <p className={target.state === "error" ? "small bad-text" : "small soft"}>
-          {target.state === "queued" && "It is tried again soon. "}
+          {target.state === "queued" && "Retrying soon. "}
           {target.error}
         </p>
       )}

@@ -1,17 +1,17 @@
 // Everything that has an upgrade, at once: one operation for each backend, followed together.
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import type { UpgradeOut } from "@/api/schema";
+import type { BackendUpgradeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
-import { Trouble } from "@/kit/Trouble";
-import { upgradeAll } from "@/pages/backends/data";
-import { Follow } from "@/pages/backends/Follow";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { upgradeAll } from "@/pages/backends/calls";
+import { OperationFollower } from "@/pages/backends/OperationFollower";
 import { upgradeSteps } from "@/pages/backends/versions";
-import { list, plural } from "@/text/format";
+import { joinWords, plural } from "@/text/format";
 
 interface UpgradeAllProps {
-  upgrades: Readonly<Record<string, UpgradeOut>>;
+  upgrades: Readonly<Record<string, BackendUpgradeOut>>;
   onClose: () => void;
 }
 
@@ -35,7 +35,7 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
           <Button onClick={onClose}>Close</Button>
         ) : (
           <>
-            <Button onClick={onClose}>Not now</Button>
+            <Button onClick={onClose}>Cancel</Button>
             <Button kind="primary" busy={begin.isPending} onClick={() => begin.mutate()}>
               Upgrade {plural(found.length, "backend")}
             </Button>
@@ -49,7 +49,7 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
             <tr>
               <th>Backend</th>
               <th>What changes</th>
-              <th>Newest</th>
+              <th>Latest</th>
             </tr>
           </thead>
           <tbody>
@@ -70,16 +70,21 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
           {one.backend}: {one.message}
         </p>
       ))}
-      {begin.data && followed.length === 0 && <p>Nothing has an upgrade any more.</p>}
+      {begin.data && followed.length === 0 && <p>Everything is up to date.</p>}
       {followed.map((id, place) => (
-        <Follow key={begin.data?.operations[place]?.id ?? id} id={id} onNext={replace(place)} titled />
+        <OperationFollower
+          key={begin.data?.operations[place]?.id ?? id}
+          id={id}
+          onNext={replace(place)}
+          hasTitle
+        />
       ))}
-      <Trouble error={begin.error} />
+      <ErrorNotice error={begin.error} />
     </Dialog>
   );
 }
 
-function Steps({ found }: { found: UpgradeOut }) {
+function Steps({ found }: { found: BackendUpgradeOut }) {
   const steps = upgradeSteps(found);
   if (steps.length === 0) return <span className="soft">{found.summary}</span>;
   return (
@@ -87,9 +92,9 @@ function Steps({ found }: { found: UpgradeOut }) {
       {steps.map((step) => (
         <li key={step.from}>
           <span className="number">
-            {step.from || "an older one"} → {step.to || "a newer image"}
+            {step.from || "older"} → {step.to || "newer image"}
           </span>{" "}
-          on {list(step.nodes)}
+          on {joinWords(step.nodes)}
         </li>
       ))}
     </ul>

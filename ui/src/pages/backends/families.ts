@@ -2,7 +2,7 @@
 // its builds: that is what a row of the matrix is, and what an operation is about.
 import type { CatalogEntryOut, InstalledBackendOut, NodeOut } from "@/api/schema";
 
-export class Families {
+export class BackendFamilies {
   private readonly byBuild = new Map<string, string>();
 
   constructor(entries: readonly CatalogEntryOut[], installed: readonly InstalledBackendOut[]) {
@@ -20,13 +20,13 @@ export class Families {
 const SMALL_VRAM = 4 * 1024 ** 3;
 
 /** What kind of machine a node is, as galleries name it. */
-export function capabilityOf(node: NodeOut): string {
+export function getCapability(node: NodeOut): string {
   if (node.capability) return node.capability;
   return node.gpu_vendor && (node.total_vram ?? 0) > SMALL_VRAM ? node.gpu_vendor : "default";
 }
 
 /** The build that this kind of machine gets; null: none fits; undefined: only the server can say. */
-export function buildFor(entry: CatalogEntryOut, capability: string): string | null | undefined {
+function findBuild(entry: CatalogEntryOut, capability: string): string | null | undefined {
   if (entry.isMeta) {
     const builds = entry.capabilities ?? {};
     return builds[capability] || builds.default || builds.cpu || null;
@@ -35,9 +35,9 @@ export function buildFor(entry: CatalogEntryOut, capability: string): string | n
 }
 
 /** Whether a backend may go there. What is not known is not denied: the plan says for certain. */
-export function fits(entry: CatalogEntryOut | undefined, node: NodeOut): boolean {
+export function fitsNode(entry: CatalogEntryOut | undefined, node: NodeOut): boolean {
   if (!entry) return true;
-  const build = buildFor(entry, capabilityOf(node));
+  const build = findBuild(entry, getCapability(node));
   if (build !== undefined) return build !== null;
   // The server judges by the nodes that may get work: of those, silence is a no.
   return !(node.status === "healthy" && node.schedulable);

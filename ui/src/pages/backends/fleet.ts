@@ -1,29 +1,29 @@
 // The fleet as a matrix: one row for each backend, one column for each node. Pure: from what was read to what is shown.
 import type {
+  AssignmentOut,
+  BackendInstallationOut,
+  BackendUpgradeOut,
   CatalogEntryOut,
   InstalledBackendOut,
-  InstalledOn,
-  IntentOut,
   NodeOut,
   OperationOut,
   TargetOut,
-  UpgradeOut,
 } from "@/api/schema";
-import { backendNodes, Families, fits } from "@/pages/backends/families";
-import { newestFirst, upgradeOf } from "@/pages/backends/versions";
+import { BackendFamilies, backendNodes, fitsNode } from "@/pages/backends/families";
+import { findUpgrade, sortNewestFirst } from "@/pages/backends/versions";
 
-export interface Fleet {
+export interface BackendFleet {
   nodes: readonly NodeOut[];
   installed: readonly InstalledBackendOut[];
   entries: readonly CatalogEntryOut[];
-  upgrades: Readonly<Record<string, UpgradeOut>>;
-  intents: readonly IntentOut[];
+  upgrades: Readonly<Record<string, BackendUpgradeOut>>;
+  assignments: readonly AssignmentOut[];
   operations: readonly OperationOut[];
 }
 
-export type CellState = "missing" | "unfit" | "installed" | "queued" | "busy" | "owed" | "failed";
+export type CellState = "missing" | "unfit" | "installed" | "queued" | "busy" | "pending" | "failed";
 
-export interface Cell {
+export interface MatrixCellData {
   nodeId: string;
   nodeName: string;
   state: CellState;
@@ -45,56 +45,56 @@ export interface Cell {
   usual: string;
   /** The version that it could have. */
   upgrade: string;
-  /** What is being done, or failed, or is owed. */
+  /** The operation that is active, has failed, or has a change pending in this cell. */
   operationId: string;
   kind: string;
   phase: string;
   percent: number | null;
-  wanted: string;
+  targetVersion: string;
   error: string;
   isDead: boolean;
-  /** Under which name it is owed. */
-  owes: string;
+  /** The name of the backend in the pending assignment. */
+  assignedBackend: string;
 }
 
-export interface Row {
+export interface BackendRow {
   name: string;
   /** Every version that some node has, newest first. */
   versions: string[];
   /** The newest that can be had. */
   available: string;
-  cells: Cell[];
+  cells: MatrixCellData[];
   drifting: number;
   upgradable: number;
 }
 
-export interface Matrix {
+export interface MatrixData {
   columns: NodeOut[];
-  rows: Row[];
+  rows: BackendRow[];
 }
 
-interface Work {
+interface TargetWork {
   operation: OperationOut;
   target: TargetOut;
 }
 
-const UNDER_WAY = new Set(["queued", "working", "unconfirmed"]);
+const ACTIVE_TARGETS = new Set(["queued", "working", "unconfirmed"]);
 const OPEN = new Set(["queued", "running", "waiting_on_nodes", "paused"]);
 
-export function matrixOf(fleet: Fleet): Matrix {
-  const families = new Families(fleet.entries, fleet.installed);
+export function buildMatrix(fleet: BackendFleet): MatrixData {
+  const families = new BackendFamilies(fleet.entries, fleet.installed);
   const columns = backendNodes(fleet.nodes);
   const entries = new Map<string, CatalogEntryOut>();
   for (const entry of fleet.entries) if (!entries.has(entry.name)) entries.set(entry.name, entry);
-  const places = grouped(fleet.installed, (one) => families.of(one.Name));
+  const places = groupBy(fleet.installed, (one) => families.of(one.Name));
   const work = workByFamily(fleet.operations, families);
-  const owed = grouped(fleet.intents, (one) => families.of(one.backend));
-  const names = [...new Set([...places.keys(), ...work.keys(), ...owed.keys()])].sort();
+  const assignments = groupBy(fleet.assignments, (one) => families.of(one.backend));
+  const names = [...new Set([...places.keys(), ...work.keys(), ...assignments.keys()])].sort();
   const rows = names.map((name) =>
-    rowOf(name, columns, {
+    makeRow(name, columns, {
       installed: places.get(name) ?? [],
       work: work.get(name) ?? new Map(),
-      owed: new Map((owed.get(name) ?? []).map((one) => [one.node_id, one])),
+      assignments: new Map((assignments.get(name) ?? []).map((one) => [one.node_id, one])),
       entry: entries.get(name),
       upgrades: fleet.upgrades,
     }),
@@ -102,28 +102,28 @@ export function matrixOf(fleet: Fleet): Matrix {
   return { columns, rows };
 }
 
-interface OfRow {
+interface RowInput {
   installed: readonly InstalledBackendOut[];
-  work: ReadonlyMap<string, Work>;
-  owed: ReadonlyMap<string, IntentOut>;
+  work: ReadonlyMap<string, TargetWork>;
+  assignments: ReadonlyMap<string, AssignmentOut>;
   entry: CatalogEntryOut | undefined;
-  upgrades: Readonly<Record<string, UpgradeOut>>;
+  upgrades: Readonly<Record<string, BackendUpgradeOut>>;
 }
 
-function rowOf(name: string, columns: readonly NodeOut[], of: OfRow): Row {
-  const there = new Map<string, { backend: InstalledBackendOut; place: InstalledOn }>();
-  for (const backend of of.installed)
-    for (const place of backend.Nodes) there.set(place.node_id, { backend, place });
-  const versions = newestFirst([...there.values()].map((one) => one.place.version));
+function makeRow(name: string, columns: readonly NodeOut[], input: RowInput): BackendRow {
+  const installations = new Map<string, { backend: InstalledBackendOut; place: BackendInstallationOut }>();
+  for (const backend of input.installed)
+    for (const place of backend.Nodes) installations.set(place.node_id, { backend, place });
+  const versions = sortNewestFirst([...installations.values()].map((one) => one.place.version));
   const available =
-    newestFirst(of.installed.map((one) => of.upgrades[one.Name]?.available_version ?? ""))[0] ?? "";
-  const ranked = newestFirst([...versions, available]);
+    sortNewestFirst(input.installed.map((one) => input.upgrades[one.Name]?.available_version ?? ""))[0] ?? "";
+  const ranked = sortNewestFirst([...versions, available]);
   const cells = columns.map((node) => {
-    const has = there.get(node.id);
+    const has = installations.get(node.id);
     const base = has
-      ? installedCell(node, has, ranked, of.upgrades)
-      : absentCell(node, whyNot(of.entry, node));
-    return withOwed(withWork(base, of.work.get(node.id)), of.owed.get(node.id));
+      ? makeInstalledCell(node, has, ranked, input.upgrades)
+      : makeAbsentCell(node, explainUnfit(input.entry, node));
+    return addAssignment(addWork(base, input.work.get(node.id)), input.assignments.get(node.id));
   });
   return {
     name,
@@ -135,17 +135,17 @@ function rowOf(name: string, columns: readonly NodeOut[], of: OfRow): Row {
   };
 }
 
-function installedCell(
+function makeInstalledCell(
   node: NodeOut,
-  { backend, place }: { backend: InstalledBackendOut; place: InstalledOn },
+  { backend, place }: { backend: InstalledBackendOut; place: BackendInstallationOut },
   versions: readonly string[],
-  upgrades: Readonly<Record<string, UpgradeOut>>,
-): Cell {
+  upgrades: Readonly<Record<string, BackendUpgradeOut>>,
+): MatrixCellData {
   const found = upgrades[backend.Name];
   const isOther = found?.node_drift?.some((drift) => drift.node_id === node.id) ?? false;
   const drifts = place.drifts || isOther;
   return {
-    ...absentCell(node, ""),
+    ...makeAbsentCell(node, ""),
     state: "installed",
     build: backend.Name,
     version: place.version,
@@ -158,17 +158,17 @@ function installedCell(
     isSystem: backend.IsSystem,
     drifts,
     usual: drifts ? backend.version : "",
-    upgrade: found ? upgradeOf(found, place) : "",
+    upgrade: found ? findUpgrade(found, place) : "",
   };
 }
 
 /** Why a node cannot get what it does not have; empty: it can. */
-function whyNot(entry: CatalogEntryOut | undefined, node: NodeOut): string {
-  if (!entry) return "It is in no gallery: install it from an address, in the catalog.";
-  return fits(entry, node) ? "" : "No build of it fits the hardware of this node.";
+function explainUnfit(entry: CatalogEntryOut | undefined, node: NodeOut): string {
+  if (!entry) return "Not in any gallery. Install it from a URL in the catalog.";
+  return fitsNode(entry, node) ? "" : "No compatible build for this node.";
 }
 
-function absentCell(node: NodeOut, reason: string): Cell {
+function makeAbsentCell(node: NodeOut, reason: string): MatrixCellData {
   return {
     nodeId: node.id,
     nodeName: node.name,
@@ -190,47 +190,53 @@ function absentCell(node: NodeOut, reason: string): Cell {
     kind: "",
     phase: "",
     percent: null,
-    wanted: "",
+    targetVersion: "",
     error: "",
     isDead: false,
-    owes: "",
+    assignedBackend: "",
   };
 }
 
 /** What an operation does there, or did in vain, unless the node has got something since. */
-function withWork(cell: Cell, work: Work | undefined): Cell {
+function addWork(cell: MatrixCellData, work: TargetWork | undefined): MatrixCellData {
   if (!work) return cell;
   const { operation, target } = work;
-  const said = {
+  const shown = {
     operationId: operation.id,
     kind: operation.kind,
-    wanted: target.version,
+    targetVersion: target.version,
     error: target.error ?? "",
     phase: target.phase ?? "",
   };
   if (target.state === "error") {
     const end = target.finished_at ?? operation.finishedAt ?? operation.updatedAt;
     const isOld = cell.installedAt !== "" && Date.parse(cell.installedAt) > Date.parse(end);
-    return isOld ? cell : { ...cell, ...said, state: "failed", error: said.error || "It failed." };
+    return isOld ? cell : { ...cell, ...shown, state: "failed", error: shown.error || "Failed." };
   }
-  if (operation.state === "completed_with_pending") return { ...cell, ...said, state: "owed" };
+  if (operation.state === "completed_with_pending") return { ...cell, ...shown, state: "pending" };
   const isBusy = target.state === "working" || target.state === "unconfirmed";
-  return { ...cell, ...said, state: isBusy ? "busy" : "queued", percent: isBusy ? target.percentage : null };
+  return { ...cell, ...shown, state: isBusy ? "busy" : "queued", percent: isBusy ? target.percentage : null };
 }
 
-function withOwed(cell: Cell, intent: IntentOut | undefined): Cell {
-  if (!intent || cell.state === "busy" || cell.state === "queued") return cell;
-  if (cell.state === "failed" && intent.state !== "dead") return cell;
-  const said = {
-    operationId: intent.operation_id,
-    wanted: intent.version,
-    error: intent.error ?? "",
-    owes: intent.backend,
+function addAssignment(cell: MatrixCellData, assignment: AssignmentOut | undefined): MatrixCellData {
+  if (!assignment || cell.state === "busy" || cell.state === "queued") return cell;
+  if (cell.state === "failed" && assignment.state !== "dead") return cell;
+  const shown = {
+    operationId: assignment.operation_id,
+    targetVersion: assignment.version,
+    error: assignment.error ?? "",
+    assignedBackend: assignment.backend,
   };
-  if (intent.state === "dead") {
-    return { ...cell, ...said, state: "failed", isDead: true, error: said.error || "It failed too often." };
+  if (assignment.state === "dead") {
+    return {
+      ...cell,
+      ...shown,
+      state: "failed",
+      isDead: true,
+      error: shown.error || "Failed too often; no more retries.",
+    };
   }
-  return { ...cell, ...said, kind: cell.kind || KIND_OF[intent.desired] || "", state: "owed" };
+  return { ...cell, ...shown, kind: cell.kind || KIND_OF[assignment.desired] || "", state: "pending" };
 }
 
 const KIND_OF: Record<string, string> = {
@@ -243,14 +249,14 @@ const KIND_OF: Record<string, string> = {
 /** By family and node, the newest operation that has something to say there. */
 function workByFamily(
   operations: readonly OperationOut[],
-  families: Families,
-): Map<string, Map<string, Work>> {
-  const found = new Map<string, Map<string, Work>>();
+  families: BackendFamilies,
+): Map<string, Map<string, TargetWork>> {
+  const found = new Map<string, Map<string, TargetWork>>();
   for (const operation of operations.filter((one) => one.isBackend)) {
     const family = families.of(operation.name);
     for (const target of operation.nodes ?? []) {
-      if (!saysSomething(operation, target)) continue;
-      const ofFamily = found.get(family) ?? new Map<string, Work>();
+      if (!isShownInCell(operation, target)) continue;
+      const ofFamily = found.get(family) ?? new Map<string, TargetWork>();
       found.set(family, ofFamily);
       const known = ofFamily.get(target.node_id);
       if (!known || isLater(operation, known.operation)) ofFamily.set(target.node_id, { operation, target });
@@ -259,10 +265,11 @@ function workByFamily(
   return found;
 }
 
-function saysSomething(operation: OperationOut, target: TargetOut): boolean {
+function isShownInCell(operation: OperationOut, target: TargetOut): boolean {
   if (target.state === "error") return true;
   return (
-    UNDER_WAY.has(target.state) && (OPEN.has(operation.state) || operation.state === "completed_with_pending")
+    ACTIVE_TARGETS.has(target.state) &&
+    (OPEN.has(operation.state) || operation.state === "completed_with_pending")
   );
 }
 
@@ -270,7 +277,7 @@ function isLater(operation: OperationOut, than: OperationOut): boolean {
   return Date.parse(operation.createdAt) > Date.parse(than.createdAt);
 }
 
-export function grouped<T>(items: readonly T[], key: (item: T) => string): Map<string, T[]> {
+export function groupBy<T>(items: readonly T[], key: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
     const known = groups.get(key(item));

@@ -2,7 +2,7 @@
 import type { CatalogEntryOut, InstalledBackendOut } from "@/api/schema";
 import type { FILTERS } from "@/pages/backends/search";
 
-export interface CatalogFilter {
+interface CatalogFilter {
   q: string;
   tag: string;
   /** Builds for special hardware too. */
@@ -10,7 +10,7 @@ export interface CatalogFilter {
   development: boolean;
 }
 
-export function listed(entries: readonly CatalogEntryOut[], filter: CatalogFilter): CatalogEntryOut[] {
+export function filterCatalog(entries: readonly CatalogEntryOut[], filter: CatalogFilter): CatalogEntryOut[] {
   const words = filter.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (entry: CatalogEntryOut) => {
     const text = [entry.id, entry.alias, entry.description, ...(entry.tags ?? [])].join(" ").toLowerCase();
@@ -23,17 +23,17 @@ export function listed(entries: readonly CatalogEntryOut[], filter: CatalogFilte
 }
 
 /** The entry that an address means: by its whole name, else by its name. */
-export function entryNamed(entries: readonly CatalogEntryOut[], said: string): CatalogEntryOut | undefined {
-  return entries.find((entry) => entry.id === said) ?? entries.find((entry) => entry.name === said);
+export function findEntry(entries: readonly CatalogEntryOut[], name: string): CatalogEntryOut | undefined {
+  return entries.find((entry) => entry.id === name) ?? entries.find((entry) => entry.name === name);
 }
 
 export type InstalledFilter = (typeof FILTERS)[number] | undefined;
 
-const AWAY = new Set(["offline", "unhealthy"]);
+const ABSENT_STATUSES = new Set(["offline", "unhealthy"]);
 
-export function keeps(filter: InstalledFilter, backend: InstalledBackendOut): boolean {
+export function matchesInstalledFilter(filter: InstalledFilter, backend: InstalledBackendOut): boolean {
   if (filter === "user") return !backend.IsSystem;
   if (filter === "updates") return backend.has_upgrade;
-  if (filter === "offline") return backend.Nodes.some((place) => AWAY.has(place.node_status));
+  if (filter === "offline") return backend.Nodes.some((place) => ABSENT_STATUSES.has(place.node_status));
   return true;
 }

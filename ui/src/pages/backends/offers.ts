@@ -1,9 +1,9 @@
 // What makes sense for one backend on one node.
-import type { Cell } from "@/pages/backends/fleet";
+import type { MatrixCellData } from "@/pages/backends/fleet";
 
-export type Verb = "install" | "upgrade" | "reinstall" | "rollback" | "delete";
+export type BackendVerb = "install" | "upgrade" | "reinstall" | "rollback" | "delete";
 
-export interface Offer {
+export interface CellOffer {
   id:
     | "install"
     | "upgrade"
@@ -16,24 +16,22 @@ export interface Offer {
     | "drop"
     | "cancel";
   label: string;
-  verb?: Verb;
+  verb?: BackendVerb;
   version?: string;
 }
 
 /** The first is what most people will want. */
-export function offers(cell: Cell): Offer[] {
+export function listCellOffers(cell: MatrixCellData): CellOffer[] {
   if (cell.state === "unfit" || cell.isSystem) return [];
   if (cell.state === "busy" || cell.state === "queued")
     return cell.kind === "backend_delete" && cell.state === "busy"
       ? []
       : [{ id: "cancel", label: "Cancel the operation" }];
-  const first: Offer[] = [];
+  const first: CellOffer[] = [];
   if (cell.state === "failed")
-    first.push(
-      cell.isDead ? { id: "revive", label: "Ask for it again" } : { id: "retry", label: "Try again" },
-    );
-  if (cell.state === "failed" || cell.state === "owed")
-    if (cell.isDead || cell.state === "owed") first.push({ id: "drop", label: "Do not ask for it any more" });
+    first.push(cell.isDead ? { id: "revive", label: "Retry" } : { id: "retry", label: "Retry" });
+  if (cell.state === "failed" || cell.state === "pending")
+    if (cell.isDead || cell.state === "pending") first.push({ id: "drop", label: "Discard pending change" });
   if (!cell.build) {
     if (cell.state === "missing") first.push({ id: "install", label: "Install", verb: "install" });
     return first;
@@ -41,16 +39,16 @@ export function offers(cell: Cell): Offer[] {
   return [...first, ...ofInstalled(cell)];
 }
 
-function ofInstalled(cell: Cell): Offer[] {
-  const found: Offer[] = [];
+function ofInstalled(cell: MatrixCellData): CellOffer[] {
+  const found: CellOffer[] = [];
   if (cell.drifts && cell.usual && cell.usual !== cell.version)
     found.push({
       id: "repair",
-      label: `Bring to ${cell.usual} as elsewhere`,
+      label: `Align to ${cell.usual}`,
       verb: "upgrade",
       version: cell.usual,
     });
-  else if (cell.drifts) found.push({ id: "repair", label: "Bring to what is elsewhere", verb: "reinstall" });
+  else if (cell.drifts) found.push({ id: "repair", label: "Align with other nodes", verb: "reinstall" });
   if (cell.upgrade && cell.upgrade !== cell.usual)
     found.push({ id: "upgrade", label: `Upgrade to ${cell.upgrade}`, verb: "upgrade" });
   if (cell.previous) found.push({ id: "rollback", label: `Roll back to ${cell.previous}`, verb: "rollback" });
@@ -60,7 +58,7 @@ function ofInstalled(cell: Cell): Offer[] {
 }
 
 /** The version that brings all nodes of a row together: the newest that can be had, else what most have. */
-export function commonVersion(cells: readonly Cell[], available: string): string {
+export function pickCommonVersion(cells: readonly MatrixCellData[], available: string): string {
   if (available) return available;
   const counts = new Map<string, number>();
   for (const cell of cells) if (cell.version) counts.set(cell.version, (counts.get(cell.version) ?? 0) + 1);

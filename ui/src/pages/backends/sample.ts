@@ -1,17 +1,17 @@
 // Small fleets for the tests of this page.
 import type {
+  AssignmentOut,
+  BackendInstallationOut,
+  BackendUpgradeOut,
   CatalogEntryOut,
   InstalledBackendOut,
-  InstalledOn,
-  IntentOut,
   NodeOut,
-  OperationInFull,
+  OperationDetailOut,
   OperationOut,
-  TargetInFull,
+  TargetDetailOut,
   TargetOut,
-  UpgradeOut,
 } from "@/api/schema";
-import type { Fleet } from "@/pages/backends/fleet";
+import type { BackendFleet } from "@/pages/backends/fleet";
 
 export const node = (name: string, more: Partial<NodeOut> = {}) =>
   ({
@@ -25,7 +25,7 @@ export const node = (name: string, more: Partial<NodeOut> = {}) =>
     ...more,
   }) as NodeOut;
 
-export const on = (name: string, version: string, more: Partial<InstalledOn> = {}) =>
+export const installation = (name: string, version: string, more: Partial<BackendInstallationOut> = {}) =>
   ({
     node_id: `id-${name}`,
     node_name: name,
@@ -37,9 +37,13 @@ export const on = (name: string, version: string, more: Partial<InstalledOn> = {
     installed_at: "2026-01-01T00:00:00Z",
     drifts: false,
     ...more,
-  }) as InstalledOn;
+  }) as BackendInstallationOut;
 
-export const backend = (Name: string, Nodes: InstalledOn[], more: Partial<InstalledBackendOut> = {}) =>
+export const backend = (
+  Name: string,
+  Nodes: BackendInstallationOut[],
+  more: Partial<InstalledBackendOut> = {},
+) =>
   ({
     Name,
     Nodes,
@@ -60,7 +64,7 @@ export const entry = (name: string, more: Partial<CatalogEntryOut> = {}) =>
     ...more,
   }) as CatalogEntryOut;
 
-export const target = (name: string, state: string, more: Partial<TargetInFull> = {}) =>
+export const target = (name: string, state: string, more: Partial<TargetDetailOut> = {}) =>
   ({
     node_id: `id-${name}`,
     node_name: name,
@@ -71,9 +75,9 @@ export const target = (name: string, state: string, more: Partial<TargetInFull> 
     wave: 0,
     is_rollback: false,
     ...more,
-  }) as TargetInFull;
+  }) as TargetDetailOut;
 
-export const operation = (name: string, targets: TargetOut[], more: Partial<OperationInFull> = {}) =>
+export const operation = (name: string, targets: TargetOut[], more: Partial<OperationDetailOut> = {}) =>
   ({
     id: `op-${name}`,
     name,
@@ -85,9 +89,9 @@ export const operation = (name: string, targets: TargetOut[], more: Partial<Oper
     nodes: targets,
     request: {},
     ...more,
-  }) as OperationInFull & OperationOut;
+  }) as OperationDetailOut & OperationOut;
 
-export const intent = (name: string, of: string, more: Partial<IntentOut> = {}) =>
+export const assignment = (name: string, of: string, more: Partial<AssignmentOut> = {}) =>
   ({
     node_id: `id-${name}`,
     node_name: name,
@@ -95,25 +99,25 @@ export const intent = (name: string, of: string, more: Partial<IntentOut> = {}) 
     desired: "present",
     state: "open",
     version: "2.0",
-    operation_id: "op-owed",
+    operation_id: "op-pending",
     ...more,
-  }) as IntentOut;
+  }) as AssignmentOut;
 
-export const upgrade = (of: string, available: string, more: Partial<UpgradeOut> = {}) =>
+export const upgrade = (of: string, available: string, more: Partial<BackendUpgradeOut> = {}) =>
   ({
     backend_name: of,
     available_version: available,
     available_digest: "",
     node_drift: [],
     ...more,
-  }) as UpgradeOut;
+  }) as BackendUpgradeOut;
 
-export const fleet = (more: Partial<Fleet> = {}): Fleet => ({
+export const fleet = (more: Partial<BackendFleet> = {}): BackendFleet => ({
   nodes: [node("b"), node("a")],
   installed: [],
   entries: [],
   upgrades: {},
-  intents: [],
+  assignments: [],
   operations: [],
   ...more,
 });

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
 import { operation, target } from "@/pages/backends/sample";
-import { againFor, canGoBack, offeredBack, said, standing, wavesOf } from "@/pages/backends/targets";
+import {
+  describeOperation,
+  groupWaves,
+  listOfferedRollbacks,
+  listRollbackNodes,
+  makeRetryChange,
+} from "@/pages/backends/targets";
 
-test("queued, busy, done and failed have words of their own", () => {
-  const words = ["queued", "working", "success", "error"].map((state) => said({ state }).word);
-  expect(words).toEqual(["Queued", "Busy", "Done", "Failed"]);
-  expect(said({ state: "working", phase: "making_room" }).word).toBe("Busy: making room");
-});
-
-test("waves are told in their order, each with how it stands", () => {
-  const waves = wavesOf([
+test("waves are listed in their order, each with its state", () => {
+  const waves = groupWaves([
     target("c", "skipped", { wave: 2 }),
     target("a", "success"),
     target("b", "error", { wave: 1 }),
@@ -19,36 +19,34 @@ test("waves are told in their order, each with how it stands", () => {
     [1, "failed"],
     [2, "stopped"],
   ]);
-  expect(wavesOf([target("a", "queued"), target("b", "success")])[0]?.state).toBe("busy");
+  expect(groupWaves([target("a", "queued"), target("b", "success")])[0]?.state).toBe("busy");
 });
 
-test("a failure says where, and what was not begun because of it", () => {
+test("a failure says where it happened and how many nodes were skipped", () => {
   const failed = operation(
     "fake",
     [target("a", "success"), target("b", "error", { error: "No." }), target("c", "skipped")],
     { state: "failed" },
   );
-  expect(standing(failed)).toBe("Failed on b. Stopped there: 1 node not begun.");
-  expect(standing(operation("fake", [target("a", "success"), target("b", "working")]))).toBe(
-    "Installing: 1 of 2 nodes done.",
+  expect(describeOperation(failed)).toBe("Failed on b. Stopped; 1 node skipped.");
+  expect(describeOperation(operation("fake", [target("a", "success"), target("b", "working")]))).toBe(
+    "Installing: 1 of 2 nodes completed.",
   );
 });
 
-test("a cancelled operation says what it did before that, and what was not begun", () => {
+test("a cancelled operation says on how many nodes it had completed", () => {
   const some = operation("fake", [target("a", "success"), target("b", "cancelled", { begun: false })], {
     state: "cancelled",
   });
-  expect(standing(some)).toBe("Cancelled. Installed on 1 node before that.");
-  expect(standing({ ...some, nodes: [target("b", "cancelled")] })).toBe("Cancelled.");
-  expect(said({ state: "cancelled", begun: false }).word).toBe("Not begun");
-  expect(said({ state: "cancelled", begun: true }).word).toBe("Cancelled");
+  expect(describeOperation(some)).toBe("Cancelled. Installed on 1 node before that.");
+  expect(describeOperation({ ...some, nodes: [target("b", "cancelled")] })).toBe("Cancelled.");
 });
 
 test("an operation whose nodes are not chosen yet counts none", () => {
-  expect(standing(operation("fake", []))).toBe("Installing: nodes are being chosen.");
+  expect(describeOperation(operation("fake", []))).toBe("Installing: selecting nodes.");
 });
 
-test("trying again asks for the same, on the nodes that do not have it", () => {
+test("a retry requests the same change on the nodes that do not have it", () => {
   const failed = operation("fake", [target("a", "success"), target("b", "error"), target("c", "skipped")], {
     state: "failed",
     kind: "backend_upgrade",
@@ -58,7 +56,7 @@ test("trying again asks for the same, on the nodes that do not have it", () => {
       strategy: { waves: [1], stops_on_failure: true, rolls_back: false },
     },
   });
-  expect(againFor(failed)).toMatchObject({
+  expect(makeRetryChange(failed)).toMatchObject({
     verb: "upgrade",
     backend: "corral@fake",
     nodes: ["id-b", "id-c"],
@@ -69,7 +67,7 @@ test("trying again asks for the same, on the nodes that do not have it", () => {
   const external = operation("own", [target("a", "error")], {
     request: { backend: "own", uri: "https://x/y" },
   });
-  expect(againFor(external)?.source).toEqual({ uri: "https://x/y", name: "own", sha256: "" });
+  expect(makeRetryChange(external)?.source).toEqual({ uri: "https://x/y", name: "own", sha256: "" });
 });
 
 test("only nodes that an upgrade has changed can go back", () => {
@@ -82,8 +80,8 @@ test("only nodes that an upgrade has changed can go back", () => {
     ],
     { state: "failed", kind: "backend_upgrade" },
   );
-  expect(canGoBack(ended)).toEqual(["id-a"]);
-  expect(canGoBack({ ...ended, state: "running" })).toEqual([]);
+  expect(listRollbackNodes(ended)).toEqual(["id-a"]);
+  expect(listRollbackNodes({ ...ended, state: "running" })).toEqual([]);
 });
 
 test("who looks at one node is offered its roll-back once, not beside that of the operation", () => {
@@ -93,7 +91,7 @@ test("who looks at one node is offered its roll-back once, not beside that of th
       names.map((name) => target(name, "success", { previous_version: "1.0" })),
       { state: "completed", kind: "backend_upgrade" },
     );
-  expect(offeredBack(upgraded("a"), "id-a")).toEqual([]);
-  expect(offeredBack(upgraded("a"), undefined)).toEqual(["id-a"]);
-  expect(offeredBack(upgraded("a", "b"), "id-a")).toEqual(["id-a", "id-b"]);
+  expect(listOfferedRollbacks(upgraded("a"), "id-a")).toEqual([]);
+  expect(listOfferedRollbacks(upgraded("a"), undefined)).toEqual(["id-a"]);
+  expect(listOfferedRollbacks(upgraded("a", "b"), "id-a")).toEqual(["id-a", "id-b"]);
 });

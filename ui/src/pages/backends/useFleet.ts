@@ -2,42 +2,42 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { installedBackends, nodes, operations, upgrades } from "@/api/queries";
-import { catalog, intents } from "@/pages/backends/data";
-import { type Fleet, type Matrix, matrixOf } from "@/pages/backends/fleet";
+import { assignments, catalog } from "@/pages/backends/calls";
+import { type BackendFleet, buildMatrix, type MatrixData } from "@/pages/backends/fleet";
 
-export interface Known {
-  fleet: Fleet;
-  matrix: Matrix;
+export interface FleetQueries {
+  fleet: BackendFleet;
+  matrix: MatrixData;
   /** Nodes and what they have are known: the rest is trimming. */
   isReady: boolean;
   error: Error | null;
   onRetry: () => void;
 }
 
-export function useFleet(): Known {
-  const theNodes = useQuery(nodes);
+export function useFleet(): FleetQueries {
+  const fleetNodes = useQuery(nodes);
   const installed = useQuery(installedBackends);
   const entries = useQuery(catalog);
   const found = useQuery(upgrades);
-  const owed = useQuery(intents);
+  const pending = useQuery(assignments);
   const live = useQuery(operations);
-  const fleet = useMemo<Fleet>(
+  const fleet = useMemo<BackendFleet>(
     () => ({
-      nodes: theNodes.data ?? [],
+      nodes: fleetNodes.data ?? [],
       installed: installed.data ?? [],
       entries: entries.data?.entries ?? [],
       upgrades: found.data ?? {},
-      intents: owed.data ?? [],
+      assignments: pending.data ?? [],
       operations: live.data ?? [],
     }),
-    [theNodes.data, installed.data, entries.data, found.data, owed.data, live.data],
+    [fleetNodes.data, installed.data, entries.data, found.data, pending.data, live.data],
   );
-  const matrix = useMemo(() => matrixOf(fleet), [fleet]);
-  const all = [theNodes, installed, entries, found, owed, live];
+  const matrix = useMemo(() => buildMatrix(fleet), [fleet]);
+  const all = [fleetNodes, installed, entries, found, pending, live];
   return {
     fleet,
     matrix,
-    isReady: theNodes.data !== undefined && installed.data !== undefined && entries.data !== undefined,
+    isReady: fleetNodes.data !== undefined && installed.data !== undefined && entries.data !== undefined,
     error: all.find((query) => query.error)?.error ?? null,
     onRetry: () => {
       for (const query of all) if (query.error) void query.refetch();

@@ -1,8 +1,20 @@
 // Which of two versions is newer, for order and colour only: what an upgrade is, the server says.
-import type { UpgradeOut } from "@/api/schema";
+import type { BackendUpgradeOut } from "@/api/schema";
 import { plural } from "@/text/format";
 
-const BEFORE = ["dev", "nightly", "snapshot", "a", "alpha", "b", "beta", "c", "rc", "pre", "preview"];
+const PRERELEASE_WORDS = [
+  "dev",
+  "nightly",
+  "snapshot",
+  "a",
+  "alpha",
+  "b",
+  "beta",
+  "c",
+  "rc",
+  "pre",
+  "preview",
+];
 
 function parts(version: string): (number | string)[] {
   const plain = version
@@ -14,7 +26,7 @@ function parts(version: string): (number | string)[] {
 
 function rank(part: number | string | undefined): number {
   if (part === undefined) return 1;
-  if (typeof part === "string") return BEFORE.includes(part) ? 0 : 2;
+  if (typeof part === "string") return PRERELEASE_WORDS.includes(part) ? 0 : 2;
   return part === 0 ? 1 : 3;
 }
 
@@ -33,7 +45,7 @@ export function compareVersions(one: string, other: string): number {
 }
 
 /** Each version once, newest first. */
-export function newestFirst(versions: Iterable<string>): string[] {
+export function sortNewestFirst(versions: Iterable<string>): string[] {
   return [...new Set(versions)].filter((version) => version !== "").sort((a, b) => compareVersions(b, a));
 }
 
@@ -45,20 +57,20 @@ export function isNewer(version: string, than: string): boolean {
 export function versionWords(places: readonly { version: string }[]): string {
   const counts = new Map<string, number>();
   for (const { version } of places) counts.set(version, (counts.get(version) ?? 0) + 1);
-  const order = [...newestFirst(counts.keys()), ...(counts.has("") ? [""] : [])];
+  const order = [...sortNewestFirst(counts.keys()), ...(counts.has("") ? [""] : [])];
   return order
     .map((version) => `${version || "no version"} on ${plural(counts.get(version) ?? 0, "node")}`)
     .join(", ");
 }
 
-export interface UpgradeStep {
+interface UpgradeStep {
   from: string;
   to: string;
   nodes: string[];
 }
 
 /** What an upgrade would do: from which version to which, on which nodes. None: nothing is behind. */
-export function upgradeSteps(found: Pick<UpgradeOut, "nodes">): UpgradeStep[] {
+export function upgradeSteps(found: Pick<BackendUpgradeOut, "nodes">): UpgradeStep[] {
   const steps = new Map<string, UpgradeStep>();
   for (const { from_version, to_version, node_name } of found.nodes ?? []) {
     const step = steps.get(from_version) ?? { from: from_version, to: to_version, nodes: [] };
@@ -69,12 +81,12 @@ export function upgradeSteps(found: Pick<UpgradeOut, "nodes">): UpgradeStep[] {
 }
 
 /** What a node that has `place` would get; empty: it has it already, whatever others have. */
-export function upgradeOf(
-  found: Pick<UpgradeOut, "available_version" | "available_digest">,
+export function findUpgrade(
+  found: Pick<BackendUpgradeOut, "available_version" | "available_digest">,
   place: { version: string; digest: string },
 ): string {
   if (found.available_version)
     return isNewer(found.available_version, place.version) ? found.available_version : "";
   const isOther = found.available_digest !== "" && found.available_digest !== place.digest;
-  return isOther ? "a newer image" : "";
+  return isOther ? "newer image" : "";
 }

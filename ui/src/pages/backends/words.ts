@@ -1,24 +1,25 @@
 // What a cell says, in a few letters and in a sentence.
-import type { Cell } from "@/pages/backends/fleet";
-import { phaseWord } from "@/pages/backends/targets";
+import type { MatrixCellData } from "@/pages/backends/fleet";
+import { phaseWord } from "@/text/operation";
+import { RETRYING, STATE_WORDS } from "@/text/stateWords.gen";
 
 const DOING: Record<string, string> = {
   backend_install: "installing",
   backend_upgrade: "upgrading",
   backend_reinstall: "reinstalling",
-  backend_rollback: "going back",
+  backend_rollback: "rolling back",
   backend_delete: "removing",
 };
 
 /** In the cell. */
-export function cellWord(cell: Cell): string {
+export function cellWord(cell: MatrixCellData): string {
   switch (cell.state) {
     case "installed":
       return cell.version || "installed";
     case "busy":
-      return cell.phase ? phaseWord(cell.phase) : (DOING[cell.kind] ?? "busy");
+      return cell.phase ? phaseWord(cell.phase) : (DOING[cell.kind] ?? STATE_WORDS.target.working);
     case "queued":
-      return cell.error ? "tried again soon" : "queued";
+      return cell.error ? RETRYING : STATE_WORDS.target.queued;
     case "missing":
       return "missing";
     case "unfit":
@@ -29,17 +30,25 @@ export function cellWord(cell: Cell): string {
 }
 
 /** For somebody who does not see the colours. */
-export function cellSentence(cell: Cell, backend: string): string {
+export function cellSentence(cell: MatrixCellData, backend: string): string {
   const facts = [`${backend} on ${cell.nodeName}`];
-  const doing = DOING[cell.kind] ?? "busy";
+  const doing = DOING[cell.kind] ?? STATE_WORDS.target.working;
   const has = cell.version ? `version ${cell.version}` : cell.build ? "installed" : "";
   if (cell.state === "installed") facts.push(has || "installed");
   if (cell.state === "missing") facts.push("missing");
   if (cell.state === "unfit") facts.push(cell.reason);
   if (cell.state === "busy") facts.push(doing, has);
   if (cell.state === "queued")
-    facts.push(`${doing}, queued`, cell.error && `tried again after: ${cell.error}`, has);
-  if (cell.state === "owed") facts.push(cell.wanted ? `${cell.wanted} is owed` : "owed", has);
+    facts.push(
+      `${doing}, ${STATE_WORDS.target.queued}`,
+      cell.error && `${RETRYING} after: ${cell.error}`,
+      has,
+    );
+  if (cell.state === "pending")
+    facts.push(
+      cell.targetVersion ? `${cell.targetVersion} ${STATE_WORDS.change.open}` : STATE_WORDS.change.open,
+      has,
+    );
   if (cell.state === "failed") facts.push(`failed: ${cell.error}`, has);
   if (cell.drifts) facts.push(cell.usual ? `drifts from ${cell.usual}` : "drifts");
   if (cell.upgrade) facts.push(`upgrade to ${cell.upgrade}`);

@@ -3,12 +3,12 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useEffect, useState } from "react";
 import type { GalleryModelOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Icon } from "@/kit/icons";
-import { Empty } from "@/kit/Panel";
+import { EmptyState } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { Tag } from "@/kit/status";
-import { galleryOf } from "@/pages/models/calls";
+import { galleryQuery } from "@/pages/models/calls";
 import { bytes, plural } from "@/text/format";
 
 interface CatalogProps {
@@ -23,31 +23,31 @@ export function Catalog({ words, tag, onTag, onOpen }: CatalogProps) {
   const [page, setPage] = useState(1);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another search begins at its first page
   useEffect(() => setPage(1), [term, tag]);
-  const found = useQuery({ ...galleryOf({ term, tag, page }), placeholderData: keepPreviousData });
+  const found = useQuery({ ...galleryQuery({ term, tag, page }), placeholderData: keepPreviousData });
   return (
-    <Answered query={found}>
+    <QueryView query={found}>
       {(gallery) => (
         <div className="stack">
           <Tags all={gallery.allTags} chosen={tag} onTag={onTag} />
           {gallery.models.length === 0 ? (
-            <Empty title="The catalog has nothing like that.">
-              Search for less, or install a model from its address.
-            </Empty>
+            <EmptyState title="No catalog entries match this search.">
+              Use fewer words, or import a model from a URL.
+            </EmptyState>
           ) : (
-            <ul className="plain models-cards" aria-label="Entries of the catalog">
+            <ul className="plain models-cards" aria-label="Catalog entries">
               {gallery.models.map((entry) => (
-                <Card key={entry.id} entry={entry} onOpen={onOpen} />
+                <EntryCard key={entry.id} entry={entry} onOpen={onOpen} />
               ))}
             </ul>
           )}
           {gallery.totalPages > 1 && (
-            <nav className="row apart" aria-label="Pages of the catalog">
+            <nav className="row apart" aria-label="Catalog pages">
               <Button
                 small
                 disabled={gallery.currentPage <= 1}
                 onClick={() => setPage(gallery.currentPage - 1)}
               >
-                The page before
+                Previous page
               </Button>
               <span className="small soft">
                 Page {gallery.currentPage} of {gallery.totalPages},{" "}
@@ -58,13 +58,13 @@ export function Catalog({ words, tag, onTag, onOpen }: CatalogProps) {
                 disabled={gallery.currentPage >= gallery.totalPages}
                 onClick={() => setPage(gallery.currentPage + 1)}
               >
-                The next page
+                Next page
               </Button>
             </nav>
           )}
         </div>
       )}
-    </Answered>
+    </QueryView>
   );
 }
 
@@ -72,7 +72,7 @@ function Tags({ all, chosen, onTag }: { all: string[]; chosen: string; onTag: (t
   if (all.length === 0) return null;
   return (
     <fieldset className="models-tags">
-      <legend className="unseen">Only with this tag</legend>
+      <legend className="unseen">Filter by tag</legend>
       {all.map((tag) => (
         <button
           key={tag}
@@ -88,12 +88,12 @@ function Tags({ all, chosen, onTag }: { all: string[]; chosen: string; onTag: (t
   );
 }
 
-interface CardProps {
+interface EntryCardProps {
   entry: GalleryModelOut;
   onOpen: (entry: string) => void;
 }
 
-function Card({ entry, onOpen }: CardProps) {
+function EntryCard({ entry, onOpen }: EntryCardProps) {
   const variants = entry.variants?.length ?? 0;
   return (
     <li className="panel models-card" aria-label={entry.name}>
@@ -107,9 +107,9 @@ function Card({ entry, onOpen }: CardProps) {
           <Tag key={call}>{call}</Tag>
         ))}
         {variants > 0 && <Tag tone="busy">{plural(variants + 1, "variant")}</Tag>}
-        {entry.processing && <Tag tone="busy">under way</Tag>}
+        {entry.processing && <Tag tone="busy">installing</Tag>}
         {entry.isUnverified && (
-          <Tag tone="warn" title="Nobody has tried this entry on real hardware yet.">
+          <Tag tone="warn" title="Not yet tested on real hardware.">
             untested
           </Tag>
         )}
@@ -132,10 +132,10 @@ function Card({ entry, onOpen }: CardProps) {
         <Button
           small
           kind={entry.installed ? "plain" : "primary"}
-          aria-label={entry.installed ? `Install ${entry.name} once more` : `Install ${entry.name}`}
+          aria-label={entry.installed ? `Reinstall ${entry.name}` : `Install ${entry.name}`}
           onClick={() => onOpen(entry.id)}
         >
-          {entry.installed ? "Once more" : "Install"}
+          {entry.installed ? "Reinstall" : "Install"}
         </Button>
       </footer>
     </li>

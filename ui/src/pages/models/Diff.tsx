@@ -33,9 +33,9 @@ export function Diff({ before, after, label }: { before: string; after: string; 
 }
 
 /** What the server says that is different, setting by setting. */
-export function Changes({ lines }: { lines: readonly string[] }) {
+export function ChangedLines({ lines }: { lines: readonly string[] }) {
   return (
-    <ul className="models-changes" aria-label="What changes">
+    <ul className="models-changes" aria-label="Changes">
       {lines.map((line) => (
         <li key={line}>
           <code>{line}</code>

@@ -3,32 +3,33 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { cluster } from "@/api/queries";
 import type { FileOut, ModelOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
-import { Empty, Panel } from "@/kit/Panel";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { Tag } from "@/kit/status";
-import { right, Table } from "@/kit/Table";
-import { filesOf } from "@/pages/models/calls";
+import { rightColumn, Table } from "@/kit/Table";
+import { filesQuery } from "@/pages/models/calls";
 import { bytes } from "@/text/format";
 
-const COLUMNS = ["File", right("Size"), "Content", "Held by frontends", "Held by nodes"];
+const COLUMNS = ["File", rightColumn("Size"), "Content", "On frontends", "On nodes"];
 
 const SHORT = 12;
 
 export function Files({ model }: { model: ModelOut }) {
-  const held = useQuery(filesOf(model.name));
+  const held = useQuery(filesQuery(model.name));
   const { data: here } = useQuery(cluster);
   const names = new Map((here?.frontends ?? []).map((one) => [one.id, `${one.host}:${one.port}`]));
   if (model.files == null) return <Sources model={model} />;
-  if (model.files.length === 0) return <Empty title="This model has no files.">Its engine needs none.</Empty>;
+  if (model.files.length === 0)
+    return <EmptyState title="This model has no files.">Its engine needs none.</EmptyState>;
   const files = model.files;
   return (
-    <Answered query={held}>
+    <QueryView query={held}>
       {(contents) => {
         const bySha = new Map(contents.map((one) => [one.sha256, one]));
         return (
           <Panel
             title="Files"
-            note={`${bytes(model.payload_bytes)} in all. A content is kept once, whoever uses it.`}
+            note={`${bytes(model.payload_bytes)} in total. Identical files are stored once.`}
           >
             <Table columns={COLUMNS}>
               <tbody>
@@ -52,17 +53,17 @@ export function Files({ model }: { model: ModelOut }) {
           </Panel>
         );
       }}
-    </Answered>
+    </QueryView>
   );
 }
 
 function Frontends({ held, names }: { held: FileOut | undefined; names: Map<string, string> }) {
   if (!held || held.holders.length === 0)
-    return <span className="soft">none: it is fetched again when it is needed</span>;
+    return <span className="soft">none; downloaded again on demand</span>;
   return (
     <span className="row">
       {held.holders.map((holder) => (
-        <Tag key={holder.name} title={holder.is_shared ? "Storage that all frontends share." : holder.name}>
+        <Tag key={holder.name} title={holder.is_shared ? "Shared storage of all frontends." : holder.name}>
           {holder.is_shared
             ? `${holder.name} (shared)`
             : (names.get(holder.name) ?? holder.name.slice(0, SHORT))}
@@ -90,10 +91,7 @@ function Nodes({ held }: { held: FileOut | undefined }) {
 function Sources({ model }: { model: ModelOut }) {
   const files = Array.isArray(model.config.files) ? (model.config.files as Record<string, unknown>[]) : [];
   return (
-    <Panel
-      title="Files"
-      note="They have not been fetched yet: that happens with the first load, or when you install it."
-    >
+    <Panel title="Files" note="Not downloaded yet. Files are downloaded on install or on the first load.">
       <ul className="models-list">
         {files.map((file) => (
           <li key={JSON.stringify(file)}>

@@ -3,22 +3,22 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { operations, rules } from "@/api/queries";
 import type { ModelOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
-import { PageHead } from "@/kit/Panel";
+import { PageHeader } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { Pill, Tag } from "@/kit/status";
 import { Tabs } from "@/kit/Tabs";
 import { ModelActions } from "@/pages/models/actions";
-import { Configuration } from "@/pages/models/Configuration";
-import { modelOf } from "@/pages/models/calls";
+import { modelQuery } from "@/pages/models/calls";
 import { Files } from "@/pages/models/Files";
-import { Overview } from "@/pages/models/Overview";
+import { ModelConfiguration } from "@/pages/models/ModelConfiguration";
+import { ModelOperation } from "@/pages/models/ModelOperation";
+import { ModelOverview } from "@/pages/models/ModelOverview";
 import { Revisions } from "@/pages/models/Revisions";
-import type { TABS } from "@/pages/models/search";
-import { failures, isUnmet, stateOf, underWay } from "@/pages/models/state";
-import { UnderWay } from "@/pages/models/UnderWay";
+import type { MODEL_TABS } from "@/pages/models/search";
+import { describeModelState, isRuleUnmet, listActiveOperations, listFailures } from "@/pages/models/state";
 import "@/pages/models/models.css";
 
-const LABELS: Record<(typeof TABS)[number], string> = {
+const LABELS: Record<(typeof MODEL_TABS)[number], string> = {
   overview: "Overview",
   configuration: "Configuration",
   revisions: "Revisions",
@@ -27,29 +27,29 @@ const LABELS: Record<(typeof TABS)[number], string> = {
 
 export default function ModelPage() {
   const { model } = useParams({ from: "/models/$model" });
-  const found = useQuery(modelOf(model));
+  const found = useQuery(modelQuery(model));
   return (
     <>
       <p className="small">
         <Link to="/models">All models</Link>
       </p>
-      <Answered query={found}>{(one) => <Page key={one.name} model={one} />}</Answered>
+      <QueryView query={found}>{(one) => <Page key={one.name} model={one} />}</QueryView>
     </>
   );
 }
 
 function Page({ model }: { model: ModelOut }) {
   const { tab = "overview" } = useSearch({ from: "/models/$model" });
-  const { data: going } = useQuery(operations);
-  const { data: ruled } = useQuery(rules);
-  const rule = ruled?.find((one) => one.model === model.name);
-  const busy = underWay(model.name, going);
-  const failed = failures(model.name, going);
-  const cannot = isUnmet(rule, model, failed, Date.now());
-  const state = stateOf(model, { busy, isUnmet: cannot });
+  const { data: allOperations } = useQuery(operations);
+  const { data: allRules } = useQuery(rules);
+  const rule = allRules?.find((one) => one.model === model.name);
+  const busy = listActiveOperations(model.name, allOperations);
+  const failed = listFailures(model.name, allOperations);
+  const cannot = isRuleUnmet(rule, model, failed, Date.now());
+  const state = describeModelState(model, { busy, isUnmet: cannot });
   return (
     <>
-      <PageHead
+      <PageHeader
         title={model.name}
         note={
           <span className="row">
@@ -60,14 +60,14 @@ function Page({ model }: { model: ModelOut }) {
         }
       >
         <ModelActions model={model} busy={busy} />
-      </PageHead>
+      </PageHeader>
       <div className="stack">
         {[...busy, ...failed].map((operation) => (
-          <UnderWay key={operation.id} operation={operation} />
+          <ModelOperation key={operation.id} operation={operation} />
         ))}
         <Tabs label={`About ${model.name}`} tabs={LABELS} shown={tab}>
-          {tab === "overview" && <Overview model={model} rule={rule} isUnmet={cannot} />}
-          {tab === "configuration" && <Configuration model={model} />}
+          {tab === "overview" && <ModelOverview model={model} rule={rule} isUnmet={cannot} />}
+          {tab === "configuration" && <ModelConfiguration model={model} />}
           {tab === "revisions" && <Revisions model={model} />}
           {tab === "files" && <Files model={model} />}
         </Tabs>

@@ -3,66 +3,66 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { modelConfigs } from "@/api/queries";
 import { Button } from "@/kit/Button";
-import { Search, Segments } from "@/kit/fields";
-import { PageHead } from "@/kit/Panel";
+import { SearchField, SegmentedControl } from "@/kit/fields";
+import { PageHeader } from "@/kit/Panel";
 import { Catalog } from "@/pages/models/Catalog";
-import { FromAddress } from "@/pages/models/FromAddress";
-import { InstallEntry } from "@/pages/models/InstallEntry";
-import { Installed } from "@/pages/models/Installed";
-import { useAddress } from "@/shell/useAddress";
+import { ImportDialog } from "@/pages/models/ImportDialog";
+import { InstallDialog } from "@/pages/models/InstallDialog";
+import { InstalledModels } from "@/pages/models/InstalledModels";
+import { usePageSearch } from "@/shell/usePageSearch";
 import "@/pages/models/models.css";
 
 export default function Models() {
-  const [search, say] = useAddress("/models");
+  const [search, setSearch] = usePageSearch("/models");
   const installed = useQuery(modelConfigs);
   const [adds, setAdds] = useState(false);
   const view = search.view ?? "installed";
   return (
     <>
-      <PageHead
-        title="Models"
-        note="What this cluster answers with. A model is loaded when somebody asks for it."
-      >
+      <PageHeader title="Models" note="Models that this cluster serves. A model loads on its first request.">
         <Button icon="plus" onClick={() => setAdds(true)}>
-          From an address
+          Import from URL
         </Button>
-      </PageHead>
+      </PageHeader>
       <div className="stack">
         <div className="row">
-          <Segments
-            label="Which models"
+          <SegmentedControl
+            label="View"
             value={view}
             options={[
               { value: "installed", label: "Installed", count: installed.data?.length },
               { value: "catalog", label: "Catalog" },
             ]}
-            onChange={(to) => say({ view: to, q: undefined, tag: undefined })}
+            onChange={(to) => setSearch({ view: to, q: undefined, tag: undefined })}
           />
-          <Search
-            label={view === "installed" ? "Search the installed models" : "Search the catalog"}
+          <SearchField
+            label={view === "installed" ? "Search installed models" : "Search the catalog"}
             value={search.q ?? ""}
-            onChange={(q) => say({ q: q || undefined }, true)}
+            onChange={(q) => setSearch({ q: q || undefined }, true)}
           />
         </div>
         {view === "installed" ? (
-          <Installed words={search.q ?? ""} onCatalog={() => say({ view: "catalog", q: undefined })} />
+          <InstalledModels
+            words={search.q ?? ""}
+            onCatalog={() => setSearch({ view: "catalog", q: undefined })}
+          />
         ) : (
           <Catalog
             words={search.q ?? ""}
             tag={search.tag ?? ""}
-            onTag={(tag) => say({ tag: tag || undefined }, true)}
-            onOpen={(entry) => say({ entry })}
+            onTag={(tag) => setSearch({ tag: tag || undefined }, true)}
+            onOpen={(entry) => setSearch({ entry })}
           />
         )}
       </div>
       {search.entry && (
-        <InstallEntry
+        <InstallDialog
           key={search.entry}
           entry={search.entry}
-          onClose={() => say({ entry: undefined }, true)}
+          onClose={() => setSearch({ entry: undefined }, true)}
         />
       )}
-      {adds && <FromAddress onClose={() => setAdds(false)} />}
+      {adds && <ImportDialog onClose={() => setAdds(false)} />}
     </>
   );
 }

@@ -1,7 +1,8 @@
 // Replicas as chips: node, and what it does there if it is not simply loaded.
 import { Link } from "@tanstack/react-router";
 import type { LiveOut, ModelOut } from "@/api/schema";
-import { liveOf } from "@/pages/models/state";
+import { findLiveModel } from "@/pages/models/state";
+import { findStateWord } from "@/text/stateWords";
 
 const SHOWN_MAX = 8;
 
@@ -9,13 +10,21 @@ export function ReplicaChips({ model, live }: { model: ModelOut; live: LiveOut |
   const replicas = model.replicas ?? [];
   if (replicas.length === 0) return null;
   const busy = new Map(
-    (liveOf(model.name, live)?.replicas ?? []).map((one) => [`${one.node} ${one.index}`, one.in_flight]),
+    (findLiveModel(model.name, live)?.replicas ?? []).map((one) => [
+      `${one.node} ${one.index}`,
+      one.in_flight,
+    ]),
   );
   return (
     <ul className="plain row models-chips" aria-label={`Replicas of ${model.name}`}>
       {replicas.slice(0, SHOWN_MAX).map((replica) => {
         const requests = busy.get(`${replica.node_name} ${replica.index}`) ?? 0;
-        const state = replica.state === "loaded" ? (replica.is_current ? "" : "old revision") : replica.state;
+        const state =
+          replica.state === "loaded"
+            ? replica.is_current
+              ? ""
+              : "old revision"
+            : findStateWord("replica", replica.state);
         return (
           <li key={`${replica.node_id} ${replica.index}`}>
             <Link

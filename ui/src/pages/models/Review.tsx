@@ -2,22 +2,22 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { asProblem } from "@/api/client";
-import type { ModelOut, SavedOut, StepOut } from "@/api/schema";
+import type { FleetChangeOut, ModelOut, SavedModelOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
-import { Trouble } from "@/kit/Trouble";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { useToast } from "@/kit/toasts";
 import { saveConfig } from "@/pages/models/calls";
-import { Changes, Diff } from "@/pages/models/Diff";
+import { ChangedLines, Diff } from "@/pages/models/Diff";
 import { toYaml } from "@/pages/models/yaml";
 import { plural } from "@/text/format";
 
 interface ReviewProps {
   model: ModelOut;
   draft: { revision: number; before: string; text: string };
-  step: StepOut;
+  step: FleetChangeOut;
   onClose: () => void;
-  onSaved: (saved: SavedOut) => void;
+  onSaved: (saved: SavedModelOut) => void;
 }
 
 export function Review({ model, draft, step, onClose, onSaved }: ReviewProps) {
@@ -37,26 +37,26 @@ export function Review({ model, draft, step, onClose, onSaved }: ReviewProps) {
       onClose={onClose}
       actions={
         <>
-          <Button onClick={onClose}>Go on editing</Button>
+          <Button onClick={onClose}>Continue editing</Button>
           <Button kind="primary" busy={save.isPending} disabled={isConflict} onClick={() => save.mutate()}>
             Save as revision {draft.revision + 1}
           </Button>
         </>
       }
     >
-      <Changes lines={step.changes ?? []} />
+      <ChangedLines lines={step.changes ?? []} />
       <p className={step.stopped ? "models-warning" : "soft"}>
         {step.stopped
-          ? `${plural(step.stopped, "replica")} of revision ${draft.revision} end when they have answered, and the model is loaded anew when it is asked for.`
-          : "Nothing that runs is touched by this."}
+          ? `${plural(step.stopped, "replica")} of revision ${draft.revision} stop after their in-flight requests; the model reloads on the next request.`
+          : "Running replicas are not affected."}
       </p>
-      <Diff before={draft.before} after={draft.text} label="The text before and after" />
-      <Trouble error={save.error} />
+      <Diff before={draft.before} after={draft.text} label="Text before and after" />
+      <ErrorNotice error={save.error} />
     </Dialog>
   );
 }
 
-interface NewerProps {
+interface NewerRevisionNoticeProps {
   /** What the edited text began from. */
   draft: string;
   model: ModelOut;
@@ -65,26 +65,26 @@ interface NewerProps {
 }
 
 /** Somebody has saved meanwhile. Nothing is thrown away without a word. */
-export function Newer({ draft, model, onTake, onGoOn }: NewerProps) {
+export function NewerRevisionNotice({ draft, model, onTake, onGoOn }: NewerRevisionNoticeProps) {
   const [isShown, show] = useState(false);
   return (
     <div className="models-warning stack tight" role="alert">
       <p>
-        <strong>Somebody has saved revision {model.revision} while you were writing.</strong> Saving yours now
-        would be refused.
+        <strong>Revision {model.revision} was saved while you were editing.</strong> Your version cannot be
+        saved over it.
       </p>
       <div className="row">
         <Button small onClick={() => show(!isShown)}>
-          {isShown ? "Hide what they changed" : "Show what they changed"}
+          {isShown ? "Hide their changes" : "Show their changes"}
         </Button>
         <Button small onClick={onTake}>
-          Take theirs, lose mine
+          Discard mine, use theirs
         </Button>
         <Button small onClick={onGoOn}>
-          Keep mine, review it against theirs
+          Keep mine, compare with theirs
         </Button>
       </div>
-      {isShown && <Diff before={draft} after={toYaml(model.config)} label="What they changed" />}
+      {isShown && <Diff before={draft} after={toYaml(model.config)} label="Their changes" />}
     </div>
   );
 }

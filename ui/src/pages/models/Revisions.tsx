@@ -1,30 +1,30 @@
-// What a model was: who changed what and when, any two side by side, and the way back.
+// What a model was: who changed what and when, any two side by side, and the way restored.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ModelOut, RevisionOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Select } from "@/kit/fields";
 import { Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Tag } from "@/kit/status";
 import { useToast } from "@/kit/toasts";
-import { revisionsOf, rollBack } from "@/pages/models/calls";
-import { Changes, Diff } from "@/pages/models/Diff";
+import { revisionsQuery, rollBack } from "@/pages/models/calls";
+import { ChangedLines, Diff } from "@/pages/models/Diff";
 import { toYaml } from "@/pages/models/yaml";
 
 export function Revisions({ model }: { model: ModelOut }) {
-  const found = useQuery(revisionsOf(model.name));
+  const found = useQuery(revisionsQuery(model.name));
   return (
-    <Answered query={found}>
+    <QueryView query={found}>
       {(all) => (
         <div className="stack">
           {all.length > 1 && <Compare all={all} />}
           <History model={model} all={all} />
         </div>
       )}
-    </Answered>
+    </QueryView>
   );
 }
 
@@ -61,7 +61,7 @@ function Compare({ all }: { all: RevisionOut[] }) {
         </Select>
       </div>
       {before === after ? (
-        <p className="soft">They say the same.</p>
+        <p className="soft">The revisions are identical.</p>
       ) : (
         <Diff before={before} after={after} label={`Revision ${earlier.number} and ${later.number}`} />
       )}
@@ -71,57 +71,58 @@ function Compare({ all }: { all: RevisionOut[] }) {
 
 function History({ model, all }: { model: ModelOut; all: RevisionOut[] }) {
   const toast = useToast();
-  const [back, setBack] = useState<RevisionOut | null>(null);
+  const [restored, setRestored] = useState<RevisionOut | null>(null);
   const present = all[0];
   return (
-    <Panel title="History" note="Going back makes a new revision; nothing is lost.">
-      <ol className="plain models-revisions" aria-label="Revisions, the newest first">
+    <Panel title="History" note="Restoring creates a new revision.">
+      <ol className="plain models-revisions" aria-label="Revisions, latest first">
         {all.map((one) => (
           <li key={one.number} className="models-revision" aria-label={`Revision ${one.number}`}>
             <div className="row apart">
               <span className="row">
                 <strong className="number">{one.number}</strong>
-                {one === present && <Tag tone="good">now</Tag>}
+                {one === present && <Tag tone="good">current</Tag>}
                 <span>
-                  by {one.created_by}, <Ago at={one.created_at} />
+                  by {one.created_by}, <RelativeTime at={one.created_at} />
                 </span>
                 {one.note && <span className="soft small">{one.note}</span>}
               </span>
               {one !== present && (
-                <Button small aria-label={`Go back to revision ${one.number}`} onClick={() => setBack(one)}>
-                  Go back
+                <Button small aria-label={`Restore revision ${one.number}`} onClick={() => setRestored(one)}>
+                  Restore
                 </Button>
               )}
             </div>
-            {(one.changes ?? []).length > 0 && <Changes lines={one.changes ?? []} />}
+            {(one.changes ?? []).length > 0 && <ChangedLines lines={one.changes ?? []} />}
           </li>
         ))}
       </ol>
-      {back && present && (
-        <Confirm
-          title={`Go back to revision ${back.number}`}
-          verb={`Go back to revision ${back.number}`}
+      {restored && present && (
+        <ConfirmDialog
+          title={`Restore revision ${restored.number}`}
+          verb={`Restore revision ${restored.number}`}
           danger={false}
-          onClose={() => setBack(null)}
+          onClose={() => setRestored(null)}
           onConfirm={async () => {
-            const saved = await rollBack(model.name, back.number, present.number);
+            const saved = await rollBack(model.name, restored.number, present.number);
             toast(saved.message);
           }}
         >
           <div className="stack tight">
             <p>
-              The model gets revision {present.number + 1}, which says the same as revision {back.number}.
-              {back.run_hash !== present.run_hash && (model.replicas?.length ?? 0) > 0
-                ? " Replicas that run now end when they have answered."
-                : " Nothing that runs is touched."}
+              The model gets revision {present.number + 1}, with the configuration of revision{" "}
+              {restored.number}.
+              {restored.run_hash !== present.run_hash && (model.replicas?.length ?? 0) > 0
+                ? " Running replicas stop after their in-flight requests."
+                : " Running replicas are not affected."}
             </p>
             <Diff
               before={toYaml(present.config)}
-              after={toYaml(back.config)}
-              label={`From revision ${present.number} to ${back.number}`}
+              after={toYaml(restored.config)}
+              label={`From revision ${present.number} to ${restored.number}`}
             />
           </div>
-        </Confirm>
+        </ConfirmDialog>
       )}
     </Panel>
   );

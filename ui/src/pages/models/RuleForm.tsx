@@ -5,11 +5,11 @@ import { nodes } from "@/api/queries";
 import type { RuleOut } from "@/api/schema";
 import { Button, IconButton } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
-import { Segments, TextField } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { SegmentedControl, TextField } from "@/kit/fields";
 import { useToast } from "@/kit/toasts";
 import { putRule } from "@/pages/models/calls";
-import { bodyOf, draftOf, type RuleDraft, type WindowDraft } from "@/pages/models/rule";
+import { makeDraft, makeRuleBody, type RuleDraft, type WindowDraft } from "@/pages/models/rule";
 
 interface RuleFormProps {
   model: string;
@@ -21,13 +21,13 @@ export function RuleForm({ model, rule, onClose }: RuleFormProps) {
   const toast = useToast();
   const queries = useQueryClient();
   const { data: all } = useQuery(nodes);
-  const [draft, setDraft] = useState(() => draftOf(rule));
+  const [draft, setDraft] = useState(() => makeDraft(rule));
   const set = (change: Partial<RuleDraft>) => setDraft((before) => ({ ...before, ...change }));
   const save = useMutation({
-    mutationFn: () => putRule(model, bodyOf(draft)),
+    mutationFn: () => putRule(model, makeRuleBody(draft)),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["rules"] });
-      toast(`The rule of ${model} is saved.`);
+      toast(`Saved the rule of ${model}.`);
       onClose();
     },
   });
@@ -43,18 +43,18 @@ export function RuleForm({ model, rule, onClose }: RuleFormProps) {
       onClose={onClose}
       actions={
         <>
-          <Button onClick={onClose}>Leave it as it is</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" busy={save.isPending} onClick={() => save.mutate()}>
-            Save the rule
+            Save rule
           </Button>
         </>
       }
     >
-      <Segments
-        label="How many"
+      <SegmentedControl
+        label="Replicas"
         value={draft.mode}
         options={[
-          { value: "range", label: "A number of replicas" },
+          { value: "range", label: "A range" },
           { value: "everywhere", label: "One on every node" },
         ]}
         onChange={(mode) => set({ mode })}
@@ -62,14 +62,14 @@ export function RuleForm({ model, rule, onClose }: RuleFormProps) {
       {draft.mode === "range" && (
         <div className="columns">
           <TextField
-            label="At least"
-            hint="0: none until it is asked for."
+            label="Minimum"
+            hint="0: load on demand."
             inputMode="numeric"
             value={draft.min}
             onChange={(event) => set({ min: event.target.value })}
           />
           <TextField
-            label="At most"
+            label="Maximum"
             hint="Empty: no limit."
             inputMode="numeric"
             value={draft.max}
@@ -80,13 +80,15 @@ export function RuleForm({ model, rule, onClose }: RuleFormProps) {
       <TextField
         label="Only on nodes with these labels"
         hint={
-          labels.length ? `Such as ${labels.slice(0, 5).join(", ")}. Empty: any node.` : "Empty: any node."
+          labels.length
+            ? `For example ${labels.slice(0, 5).join(", ")}. Empty: any node.`
+            : "Empty: any node."
         }
         value={draft.selector}
         onChange={(event) => set({ selector: event.target.value })}
       />
       <Windows draft={draft} set={set} />
-      <Trouble error={save.error} />
+      <ErrorNotice error={save.error} />
     </Dialog>
   );
 }
@@ -102,23 +104,23 @@ function Windows({ draft, set }: { draft: RuleDraft; set: (change: Partial<RuleD
   const field = (window: WindowDraft, name: "cron" | "duration" | "min" | "max", label: string) => (
     <TextField
       label={label}
-      aria-label={`${label}, time ${window.key + 1}`}
+      aria-label={`${label}, schedule ${window.key + 1}`}
       value={window[name]}
       onChange={(event) => change(window.key, { [name]: event.target.value })}
     />
   );
   return (
     <fieldset className="models-options">
-      <legend>More at certain times</legend>
+      <legend>Schedules</legend>
       {draft.windows.map((window) => (
         <div key={window.key} className="models-window">
-          {field(window, "cron", "Begins (cron)")}
-          {field(window, "duration", "Lasts")}
-          {field(window, "min", "At least")}
-          {field(window, "max", "At most")}
+          {field(window, "cron", "Start (cron)")}
+          {field(window, "duration", "Duration")}
+          {field(window, "min", "Minimum")}
+          {field(window, "max", "Maximum")}
           <IconButton
             icon="trash"
-            label={`Remove time ${window.key + 1}`}
+            label={`Remove schedule ${window.key + 1}`}
             onClick={() => set({ windows: draft.windows.filter((one) => one.key !== window.key) })}
           />
         </div>
@@ -126,14 +128,14 @@ function Windows({ draft, set }: { draft: RuleDraft; set: (change: Partial<RuleD
       {draft.windows.length > 0 && (
         <TextField
           label="Time zone"
-          hint="Such as Europe/Berlin."
+          hint="For example Europe/Berlin."
           value={draft.timeZone}
           onChange={(event) => set({ timeZone: event.target.value })}
         />
       )}
       <div>
         <Button small icon="plus" onClick={add}>
-          Add a time
+          Add schedule
         </Button>
       </div>
     </fieldset>

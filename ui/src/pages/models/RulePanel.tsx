@@ -2,12 +2,12 @@
 import { useState } from "react";
 import type { ModelOut, RuleOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Panel } from "@/kit/Panel";
 import { deleteRule } from "@/pages/models/calls";
 import { RuleForm } from "@/pages/models/RuleForm";
 import { ruleSentence, windowSentence } from "@/pages/models/rule";
-import { clock } from "@/text/format";
+import { formatMoment } from "@/text/format";
 
 interface RulePanelProps {
   model: ModelOut;
@@ -44,29 +44,28 @@ export function RulePanel({ model, rule, isUnmet }: RulePanelProps) {
       }
     >
       {rule ? (
-        <Shown rule={rule} isUnmet={isUnmet} />
+        <RuleView rule={rule} isUnmet={isUnmet} />
       ) : (
-        <p className="soft">None: it runs anywhere, once, when it is asked for.</p>
+        <p className="soft">No rule: one replica on any node, on demand.</p>
       )}
       {open === "edit" && <RuleForm model={model.name} rule={rule} onClose={close} />}
       {open === "delete" && (
-        <Confirm
+        <ConfirmDialog
           title={`Remove the rule of ${model.name}`}
-          verb="Remove the rule"
+          verb="Remove rule"
           onConfirm={() => deleteRule(model.name)}
           onClose={close}
         >
-          Replicas that run stay until they are idle. After that the model runs anywhere, when it is asked
-          for.
-        </Confirm>
+          Running replicas stay until idle. After that the model loads on demand on any node.
+        </ConfirmDialog>
       )}
     </Panel>
   );
 }
 
-function Shown({ rule, isUnmet }: { rule: RuleOut; isUnmet: boolean }) {
+function RuleView({ rule, isUnmet }: { rule: RuleOut; isUnmet: boolean }) {
   const until = rule.unsatisfiable_until;
-  const again = until && Date.parse(until) > Date.now() ? `at ${clock(until)}, or` : "in a moment, and";
+  const again = until && Date.parse(until) > Date.now() ? `at ${formatMoment(until)}, or` : "shortly, and";
   const windows = rule.windows ?? [];
   return (
     <div className="stack tight">
@@ -75,7 +74,8 @@ function Shown({ rule, isUnmet }: { rule: RuleOut; isUnmet: boolean }) {
       </p>
       {isUnmet && (
         <p className="models-warning small" role="status">
-          It cannot be met now. It is tried again {again} when a node changes. “The next replica” says why.
+          Cannot be satisfied right now. Next attempt {again} when a node changes. See “Next replica” for the
+          reason.
         </p>
       )}
       {windows.length > 0 && (

@@ -5,18 +5,18 @@ import { type ReactNode, useState } from "react";
 import { live } from "@/api/queries";
 import type { ModelOut, OperationOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import type { IconName } from "@/kit/icons";
 import { Menu } from "@/kit/Menu";
-import { Trouble } from "@/kit/Trouble";
 import { useToast } from "@/kit/toasts";
-import { load, setEnabled, setPinned } from "@/pages/models/calls";
-import { Delete, Rename, Unload } from "@/pages/models/dialogs";
-import { type Action, actionsFor, inFlight } from "@/pages/models/state";
+import { loadModel, setEnabled, setPinned } from "@/pages/models/calls";
+import { DeleteDialog, RenameDialog, UnloadDialog } from "@/pages/models/dialogs";
+import { countInFlight, listActions, type ModelAction } from "@/pages/models/state";
 
-const SHOWN: Record<Action, { label: string; icon: IconName }> = {
+const SHOWN: Record<ModelAction, { label: string; icon: IconName }> = {
   load: { label: "Load", icon: "play" },
   unload: { label: "Unload", icon: "stop" },
-  talk: { label: "Talk", icon: "playground" },
+  talk: { label: "Chat", icon: "playground" },
   logs: { label: "Logs", icon: "menu" },
   enable: { label: "Enable", icon: "check" },
   disable: { label: "Disable", icon: "pause" },
@@ -27,12 +27,12 @@ const SHOWN: Record<Action, { label: string; icon: IconName }> = {
   delete: { label: "Delete", icon: "trash" },
 };
 /** Beside the name; the others are in the menu. */
-const atHand = (model: ModelOut): readonly Action[] =>
+const atHand = (model: ModelOut): readonly ModelAction[] =>
   (model.replicas ?? []).length > 0 ? ["unload", "talk"] : ["load", "talk"];
 
 /** The whole name of an action: no two buttons of a page are called the same. */
-function nameOf(action: Action, model: ModelOut): string {
-  if (action === "talk") return `Talk to ${model.name}`;
+function nameOf(action: ModelAction, model: ModelOut): string {
+  if (action === "talk") return `Chat with ${model.name}`;
   if (action === "load" && (model.replicas ?? []).length > 0) return `Load one more replica of ${model.name}`;
   if (action === "logs") return `Logs of ${model.name}`;
   return `${SHOWN[action].label} ${model.name}`;
@@ -47,12 +47,12 @@ function logsOf(model: ModelOut) {
   return { to: "/nodes/$node", params: { node }, search } as const;
 }
 
-type Asking = "unload" | "rename" | "delete" | null;
+type OpenDialog = "unload" | "rename" | "delete" | null;
 
-export function useActions(model: ModelOut) {
+function useModelActions(model: ModelOut) {
   const navigate = useNavigate();
   const toast = useToast();
-  const [asking, ask] = useState<Asking>(null);
+  const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   const { data: shown } = useQuery(live);
   const change = useMutation({
     mutationFn: async (work: () => Promise<unknown>) => work(),
@@ -61,30 +61,30 @@ export function useActions(model: ModelOut) {
       if (message) toast(message);
     },
   });
-  const run = (action: Action) => {
+  const run = (action: ModelAction) => {
     const { name } = model;
     if (action === "talk") void navigate({ to: "/playground", search: { model: name } });
     else if (action === "logs") void navigate(logsOf(model));
     else if (action === "edit")
       void navigate({ to: "/models/$model", params: { model: name }, search: { tab: "configuration" } });
-    else if (action === "load") change.mutate(() => load(name, null));
+    else if (action === "load") change.mutate(() => loadModel(name, null));
     else if (action === "enable") change.mutate(() => setEnabled(name, true));
     else if (action === "disable") change.mutate(() => setEnabled(name, false));
     else if (action === "pin" || action === "unpin") change.mutate(() => setPinned(name, action === "pin"));
-    else ask(action);
+    else setOpenDialog(action);
   };
-  const close = () => ask(null);
+  const close = () => setOpenDialog(null);
   let dialog: ReactNode = null;
-  if (asking === "unload")
-    dialog = <Unload model={model} node={null} busy={inFlight(model, shown)} onClose={close} />;
-  if (asking === "rename") dialog = <Rename model={model} onClose={close} />;
-  if (asking === "delete") dialog = <Delete model={model} onClose={close} />;
+  if (openDialog === "unload")
+    dialog = <UnloadDialog model={model} node={null} busy={countInFlight(model, shown)} onClose={close} />;
+  if (openDialog === "rename") dialog = <RenameDialog model={model} onClose={close} />;
+  if (openDialog === "delete") dialog = <DeleteDialog model={model} onClose={close} />;
   return { run, dialog, error: change.error, isBusy: change.isPending };
 }
 
 export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly OperationOut[] }) {
-  const { run, dialog, isBusy, error } = useActions(model);
-  const offered = actionsFor(model, busy);
+  const { run, dialog, isBusy, error } = useModelActions(model);
+  const offered = listActions(model, busy);
   if (offered.length === 0) return null;
   return (
     <>
@@ -98,7 +98,7 @@ export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly 
               icon={SHOWN[action].icon}
               busy={isBusy}
               aria-label={
-                action === "talk" ? `Talk to ${model.name}` : `${SHOWN[action].label} ${model.name}`
+                action === "talk" ? `Chat with ${model.name}` : `${SHOWN[action].label} ${model.name}`
               }
               onClick={() => run(action)}
             >
@@ -106,7 +106,7 @@ export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly 
             </Button>
           ))}
         <Menu
-          label={`More about ${model.name}`}
+          label={`Actions for ${model.name}`}
           items={offered
             .filter((action) => !atHand(model).includes(action))
             .map((action) => ({
@@ -117,7 +117,7 @@ export function ModelActions({ model, busy }: { model: ModelOut; busy: readonly 
             }))}
         />
       </div>
-      {error && <Trouble error={error} />}
+      {error && <ErrorNotice error={error} />}
       {dialog}
     </>
   );

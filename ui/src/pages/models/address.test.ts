@@ -13,9 +13,9 @@ test("addresses that the server reads are left to it", () => {
     expect(addressProblem(address), address).toBeNull();
 });
 
-test("what cannot be one is told while it is typed", () => {
-  expect(addressProblem("host.example/a.gguf")).toContain("begins with");
+test("an invalid address is reported while it is typed", () => {
+  expect(addressProblem("host.example/a.gguf")).toContain("starts with");
   expect(addressProblem("ftp://host.example/a")).toContain("ftp");
   expect(addressProblem("https:/host.example/a")).toContain("://");
-  expect(addressProblem("https://host example")).toContain("blanks");
+  expect(addressProblem("https://host example")).toContain("spaces");
 });

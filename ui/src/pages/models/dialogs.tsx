@@ -1,18 +1,18 @@
-// What is asked before replicas, names or files go.
+// The dialogs that confirm unloading, renaming and deleting a model.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ModelOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Dialog } from "@/kit/Dialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Checkbox, TextField } from "@/kit/fields";
-import { Trouble } from "@/kit/Trouble";
 import { useToast } from "@/kit/toasts";
-import { filesOf, remove, rename, unload } from "@/pages/models/calls";
-import { bytes, list, plural } from "@/text/format";
+import { deleteModel, filesQuery, renameModel, unloadModel } from "@/pages/models/calls";
+import { bytes, joinWords, plural } from "@/text/format";
 
-interface UnloadProps {
+interface UnloadDialogProps {
   model: ModelOut;
   /** Only there; null: everywhere. */
   node: string | null;
@@ -21,79 +21,81 @@ interface UnloadProps {
   onClose: () => void;
 }
 
-export function Unload({ model, node, busy, onClose }: UnloadProps) {
+export function UnloadDialog({ model, node, busy, onClose }: UnloadDialogProps) {
   const toast = useToast();
   const [isForced, force] = useState(false);
   const where = node ? ` from ${node}` : "";
   return (
-    <Confirm
+    <ConfirmDialog
       title={`Unload ${model.name}${where}`}
       verb={`Unload ${model.name}`}
       danger={busy > 0}
       onClose={onClose}
       onConfirm={async () => {
-        await unload(model.name, node ? [node] : null, isForced);
-        toast(`${model.name} is being unloaded${where}.`);
+        await unloadModel(model.name, node ? [node] : null, isForced);
+        toast(`Unloading ${model.name}${where}.`);
       }}
     >
       <div className="stack tight">
         <p>
-          Its replicas{node ? " there" : ""} end; its files stay, so loading it again is quick. The next
+          Its replicas{node ? " on this node" : ""} stop; its files stay, so reloading is quick. The next
           request loads it again.
         </p>
         {busy > 0 && (
           <div className="models-warning">
             <p>
-              <strong>It is answering {plural(busy, "request")} now.</strong> Corral waits until they are
-              answered, for a while.
+              <strong>{plural(busy, "request is", "requests are")} in flight.</strong> Corral waits for them,
+              up to a limit.
             </p>
             <Checkbox
-              label="End it at once; these requests fail."
+              label="Stop at once; these requests fail."
               checked={isForced}
               onChange={(event) => force(event.target.checked)}
             />
           </div>
         )}
       </div>
-    </Confirm>
+    </ConfirmDialog>
   );
 }
 
-export function Delete({ model, onClose }: { model: ModelOut; onClose: () => void }) {
+export function DeleteDialog({ model, onClose }: { model: ModelOut; onClose: () => void }) {
   const toast = useToast();
   const navigate = useNavigate();
-  const held = useQuery(filesOf(model.name));
+  const held = useQuery(filesQuery(model.name));
   const holding = [...new Set((held.data ?? []).flatMap((file) => file.nodes ?? []))].sort();
   const nodes = [...new Set((model.replicas ?? []).map((replica) => replica.node_name))].sort();
   const replicas = model.replicas?.length ?? 0;
   return (
-    <Confirm
+    <ConfirmDialog
       title={`Delete ${model.name}`}
       verb={`Delete ${model.name}`}
       onClose={onClose}
       onConfirm={async () => {
-        await remove(model.name);
-        toast(`${model.name} is being deleted.`);
+        await deleteModel(model.name);
+        toast(`Deleting ${model.name}.`);
         await navigate({ to: "/models" });
       }}
     >
       <ul className="models-list">
-        <li>Its configuration goes, with {plural(model.revision, "revision")}. This cannot be undone.</li>
+        <li>Deletes its configuration with {plural(model.revision, "revision")}. This cannot be undone.</li>
         <li>
-          {replicas ? `${plural(replicas, "replica")} on ${list(nodes)} end.` : "No replica of it runs."}
+          {replicas
+            ? `${plural(replicas, "replica")} on ${joinWords(nodes)} stop.`
+            : "No replica is running."}
         </li>
         <li>
           {model.payload_bytes
-            ? `Every node that has its files removes them, ${bytes(model.payload_bytes)} each${holding.length ? `: ${list(holding)}` : ""}. Nodes that are away do so when they are back.`
+            ? `Every node that has its files removes them, ${bytes(model.payload_bytes)} each${holding.length ? `: ${joinWords(holding)}` : ""}. Unreachable nodes do so when they return.`
             : "It has no files."}
         </li>
-        {model.has_rule && <li>Its rule stays. Delete that too if nobody needs it.</li>}
+        {model.has_rule && <li>Its rule is kept; delete it separately.</li>}
       </ul>
-    </Confirm>
+    </ConfirmDialog>
   );
 }
 
-export function Rename({ model, onClose }: { model: ModelOut; onClose: () => void }) {
+export function RenameDialog({ model, onClose }: { model: ModelOut; onClose: () => void }) {
   const navigate = useNavigate();
   const toast = useToast();
   const [name, setName] = useState(model.name);
@@ -103,8 +105,8 @@ export function Rename({ model, onClose }: { model: ModelOut; onClose: () => voi
     setBusy(true);
     setError(null);
     try {
-      await rename(model.name, name);
-      toast(`${model.name} is called ${name} now.`);
+      await renameModel(model.name, name);
+      toast(`Renamed ${model.name} to ${name}.`);
       onClose();
       await navigate({ to: "/models/$model", params: { model: name } });
     } catch (problem) {
@@ -119,20 +121,20 @@ export function Rename({ model, onClose }: { model: ModelOut; onClose: () => voi
       onClose={onClose}
       actions={
         <>
-          <Button onClick={onClose}>Keep {model.name}</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" busy={isBusy} disabled={isSame} onClick={() => void save()}>
-            Rename it
+            Rename
           </Button>
         </>
       }
     >
       <TextField
         label="New name"
-        hint="Clients that use the old name get an error, unless you add it as an alias. Replicas end and are loaded again when they are needed."
+        hint="Clients that use the old name get an error, unless you add it as an alias. Replicas stop and reload on demand."
         value={name}
         onChange={(event) => setName(event.target.value)}
       />
-      <Trouble error={error} />
+      <ErrorNotice error={error} />
     </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { NodeOut, VariantOut } from "@/api/schema";
-import { fitsOf, freeName, verdict } from "@/pages/models/fit";
+import { computeFits, describeFits, pickFreeName } from "@/pages/models/fit";
 
 const GIB = 2 ** 30;
 const node = (name: string, over: Partial<NodeOut> = {}): NodeOut =>
@@ -25,36 +25,36 @@ const variant = (over: Partial<VariantOut> = {}): VariantOut =>
 
 test("it says how much of what, and why not", () => {
   const nodes = [node("small", { total_ram: 2 * GIB }), node("a"), node("gone", { status: "offline" })];
-  expect(fitsOf(nodes, variant(), null)).toEqual([
+  expect(computeFits(nodes, variant(), null)).toEqual([
     { node: "a", fits: true, sentence: "About 4 GiB of 16 GiB memory." },
-    { node: "gone", fits: false, sentence: "It is offline now." },
+    { node: "gone", fits: false, sentence: "Offline." },
     { node: "small", fits: false, sentence: "Too small: it has 2 GiB of memory, about 4 GiB are needed." },
   ]);
 });
 
-test("a full disk, a busy node and one that drains are told apart", () => {
+test("a full disk, a busy node and a draining node have different sentences", () => {
   const on = variant({ fits_on: ["a"] });
-  const said = (over: Partial<NodeOut>, payload: number | null = null) =>
-    fitsOf([node("a", over)], on, payload)[0]?.sentence;
-  expect(said({ available_disk: GIB }, 2 * GIB)).toBe("Its disk has 1 GiB free, and 2 GiB are needed.");
-  expect(said({ available_ram: GIB })).toContain("make room");
-  expect(said({ schedulable: false, status: "draining" })).toContain("takes nothing new: draining");
+  const sentence = (over: Partial<NodeOut>, payload: number | null = null) =>
+    computeFits([node("a", over)], on, payload)[0]?.sentence;
+  expect(sentence({ available_disk: GIB }, 2 * GIB)).toBe("Its disk has 1 GiB free, and 2 GiB are needed.");
+  expect(sentence({ available_ram: GIB })).toContain("must be unloaded first");
+  expect(sentence({ schedulable: false, status: "draining" })).toContain("accepts no new work: draining");
 });
 
 test("pending nodes and agents are not counted", () => {
   const nodes = [node("a", { status: "pending" }), node("b", { node_type: "agent" })];
-  expect(fitsOf(nodes, variant(), null)).toEqual([]);
-  expect(verdict([])).toContain("no node yet");
+  expect(computeFits(nodes, variant(), null)).toEqual([]);
+  expect(describeFits([])).toContain("No nodes yet");
 });
 
 test("one sentence for all", () => {
-  const told = (fits: boolean) => ({ node: "", fits, sentence: "" });
-  expect(verdict([told(true), told(false)])).toBe("It fits on 1 of 2 nodes.");
-  expect(verdict([told(false)])).toContain("fits on no node");
-  expect(verdict([told(true)])).toBe("It fits on the one node there is.");
+  const makeFit = (fits: boolean) => ({ node: "", fits, sentence: "" });
+  expect(describeFits([makeFit(true), makeFit(false)])).toBe("Fits on 1 of 2 nodes.");
+  expect(describeFits([makeFit(false)])).toContain("Fits on no node");
+  expect(describeFits([makeFit(true)])).toBe("Fits on the only node.");
 });
 
 test("a second model of an entry gets a number", () => {
-  expect(freeName("chat", [])).toBe("chat");
-  expect(freeName("chat", ["chat", "chat-2"])).toBe("chat-3");
+  expect(pickFreeName("chat", [])).toBe("chat");
+  expect(pickFreeName("chat", ["chat", "chat-2"])).toBe("chat-3");
 });

@@ -1,20 +1,21 @@
 // Whether a variant fits on a node, in a sentence for each. The server decides; this says why, as far as one can see.
 import type { ModelPlanOut, NodeOut, VariantOut } from "@/api/schema";
 import { bytes } from "@/text/format";
+import { findStateWord } from "@/text/stateWords";
 
-export interface Fit {
+export interface NodeFit {
   node: string;
   fits: boolean;
   sentence: string;
 }
 
-export function memoryOf(node: NodeOut): { bytes: number | null; kind: string } {
+function getMemory(node: NodeOut): { bytes: number | null; kind: string } {
   if (node.total_vram) return { bytes: node.vram_budget_bytes ?? node.total_vram, kind: "GPU memory" };
   return { bytes: node.total_ram ?? null, kind: "memory" };
 }
 
 /** What was found out about an address, as one variant of a gallery. */
-export function asVariant(plan: ModelPlanOut): VariantOut {
+export function toVariant(plan: ModelPlanOut): VariantOut {
   return {
     model: plan.name,
     backend: plan.backend,
@@ -26,50 +27,61 @@ export function asVariant(plan: ModelPlanOut): VariantOut {
   };
 }
 
-export function fitsOf(nodes: readonly NodeOut[], variant: VariantOut, payload: number | null): Fit[] {
+export function computeFits(
+  nodes: readonly NodeOut[],
+  variant: VariantOut,
+  payload: number | null,
+): NodeFit[] {
   return nodes
     .filter((node) => node.node_type === "backend" && node.status !== "pending")
     .map((node) => fitOf(node, variant, payload))
     .sort((one, other) => Number(other.fits) - Number(one.fits) || one.node.localeCompare(other.node));
 }
 
-function fitOf(node: NodeOut, variant: VariantOut, payload: number | null): Fit {
-  const told = (fits: boolean, sentence: string): Fit => ({ node: node.name, fits, sentence });
-  const has = memoryOf(node);
+function fitOf(node: NodeOut, variant: VariantOut, payload: number | null): NodeFit {
+  const makeFit = (fits: boolean, sentence: string): NodeFit => ({ node: node.name, fits, sentence });
+  const has = getMemory(node);
   const needs = variant.memory_bytes ?? null;
-  if (node.status === "offline") return told(false, "It is offline now.");
+  if (node.status === "offline") return makeFit(false, "Offline.");
   if (!(variant.fits_on ?? []).includes(node.name)) {
-    if (!node.schedulable) return told(false, `It takes nothing new: ${node.status}.`);
+    if (!node.schedulable)
+      return makeFit(false, `Accepts no new work: ${findStateWord("node", node.status)}.`);
     if (needs !== null && has.bytes !== null && needs > has.bytes)
-      return told(
+      return makeFit(
         false,
         `Too small: it has ${bytes(has.bytes)} of ${has.kind}, about ${bytes(needs)} are needed.`,
       );
-    return told(false, `There is no build of ${variant.backend} for it, or a rule keeps the model away.`);
+    return makeFit(false, `No compatible build of ${variant.backend}, or excluded by a rule.`);
   }
-  if (!node.schedulable) return told(false, `It would fit, but the node takes nothing new: ${node.status}.`);
+  if (!node.schedulable)
+    return makeFit(
+      false,
+      `It would fit, but the node accepts no new work: ${findStateWord("node", node.status)}.`,
+    );
   if (payload && node.available_disk != null && payload > node.available_disk)
-    return told(false, `Its disk has ${bytes(node.available_disk)} free, and ${bytes(payload)} are needed.`);
-  if (needs === null) return told(true, "Probably: nobody knows how much memory it needs.");
+    return makeFit(
+      false,
+      `Its disk has ${bytes(node.available_disk)} free, and ${bytes(payload)} are needed.`,
+    );
+  if (needs === null) return makeFit(true, "Probably fits; memory use unknown.");
   const free = node.total_vram ? node.available_vram : node.available_ram;
-  const room = free != null && free < needs ? " Something else has to make room first." : "";
-  return told(true, `About ${bytes(needs)} of ${bytes(has.bytes)} ${has.kind}.${room}`);
+  const room = free != null && free < needs ? " Another model must be unloaded first." : "";
+  return makeFit(true, `About ${bytes(needs)} of ${bytes(has.bytes)} ${has.kind}.${room}`);
 }
 
-const ALL: Record<number, string> = { 1: "the one node there is", 2: "both nodes" };
+const ALL: Record<number, string> = { 1: "the only node", 2: "both nodes" };
 
 /** One sentence for all nodes. */
-export function verdict(fits: readonly Fit[]): string {
+export function describeFits(fits: readonly NodeFit[]): string {
   const good = fits.filter((fit) => fit.fits).length;
-  if (fits.length === 0) return "There is no node yet. The files can be fetched all the same.";
-  if (good === 0)
-    return "It fits on no node now. You can install it all the same; it loads when a node has room.";
-  if (good === fits.length) return `It fits on ${ALL[good] ?? `all ${good} nodes`}.`;
-  return `It fits on ${good} of ${fits.length} nodes.`;
+  if (fits.length === 0) return "No nodes yet. Files can be downloaded anyway.";
+  if (good === 0) return "Fits on no node right now. You can install it; it loads when a node has room.";
+  if (good === fits.length) return `Fits on ${ALL[good] ?? `all ${good} nodes`}.`;
+  return `Fits on ${good} of ${fits.length} nodes.`;
 }
 
 /** The entry's own name, or the first with a number behind it that no model has. */
-export function freeName(entry: string, taken: readonly string[]): string {
+export function pickFreeName(entry: string, taken: readonly string[]): string {
   const names = new Set(taken);
   let name = entry;
   for (let number = 2; names.has(name); number += 1) name = `${entry}-${number}`;

@@ -1,6 +1,6 @@
 // Two texts line by line: what stays, what goes, what comes. Long unchanged parts are left out.
 
-export interface DiffLine {
+interface DiffLine {
   kind: "same" | "gone" | "new" | "left out";
   text: string;
   /** Numbers of the line in the old and in the new text. */
@@ -8,13 +8,13 @@ export interface DiffLine {
   new: number | null;
 }
 
-const AROUND = 3;
+const CONTEXT_LINES = 3;
 
 export function lineDiff(before: string, after: string): DiffLine[] {
-  return folded(aligned(linesOf(before), linesOf(after)));
+  return folded(aligned(splitLines(before), splitLines(after)));
 }
 
-function linesOf(text: string): string[] {
+function splitLines(text: string): string[] {
   const lines = text.split("\n");
   if (lines.at(-1) === "") lines.pop();
   return lines;
@@ -55,7 +55,9 @@ function aligned(before: string[], after: string[]): DiffLine[] {
 
 function folded(lines: DiffLine[]): DiffLine[] {
   const near = lines.map((_, place) =>
-    lines.slice(Math.max(0, place - AROUND), place + AROUND + 1).some((line) => line.kind !== "same"),
+    lines
+      .slice(Math.max(0, place - CONTEXT_LINES), place + CONTEXT_LINES + 1)
+      .some((line) => line.kind !== "same"),
   );
   const found: DiffLine[] = [];
   let skipped = 0;

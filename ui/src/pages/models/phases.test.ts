@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { headline, phaseWord, stepOf, targetWord } from "@/pages/models/phases";
+import { findStep, headline } from "@/pages/models/phases";
 
 const load = (phase: string | null, state = "running") => ({
   kind: "model_load",
@@ -9,16 +9,11 @@ const load = (phase: string | null, state = "running") => ({
 });
 
 test("a load goes from the place to memory", () => {
-  expect(["placing", "downloading", "starting", "loading"].map((phase) => stepOf(load(phase)))).toEqual([
+  expect(["placing", "downloading", "starting", "loading"].map((phase) => findStep(load(phase)))).toEqual([
     0, 1, 2, 3,
   ]);
-  expect(stepOf(load(null, "completed"))).toBe(4);
-  expect(stepOf({ kind: "model_delete", phase: "removing", state: "running" })).toBeNull();
-});
-
-test("unknown words are shown as they are", () => {
-  expect(phaseWord("warming_up")).toBe("warming up");
-  expect(targetWord({ state: "lost_in_space", phase: null })).toBe("lost_in_space");
+  expect(findStep(load(null, "completed"))).toBe(4);
+  expect(findStep({ kind: "model_delete", phase: "removing", state: "running" })).toBeNull();
 });
 
 test("what has been cancelled is not celebrated", () => {

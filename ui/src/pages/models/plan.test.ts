@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LoadPlanOut } from "@/api/schema";
-import { choiceSentences, headOf, otherNodes } from "@/pages/models/plan";
+import { choiceSentences, describePlan, otherNodes } from "@/pages/models/plan";
 
 const plan = {
   fetches_files: false,
@@ -27,7 +27,7 @@ const plan = {
 
 test("a node that is ready within a second is ready at once", () => {
   const soon = { choices: [{ node_name: "mini", ready_s: 0.0004 }] } as unknown as LoadPlanOut;
-  expect(choiceSentences(soon)[0]).toContain("mini: Ready at once");
+  expect(choiceSentences(soon)[0]).toContain("mini: Ready immediately");
 });
 
 test("it says how long, how much and what has to go", () => {
@@ -37,16 +37,16 @@ test("it says how long, how much and what has to go", () => {
   ]);
 });
 
-test("why not is told beside each node, and only there", () => {
+test("the reason for a refusal is shown beside its node only", () => {
   const refused = [{ node_id: "1", node_name: "mini", reason: "ram", sentence: "mini is full." }];
   const message = "chat fits on no node. mini is full.";
-  expect(headOf({ ...plan, fits: false, refused, message })).toBe("chat fits on no node.");
-  expect(headOf({ ...plan, fits: false, refused: [], message })).toBe(message);
+  expect(describePlan({ ...plan, fits: false, refused, message })).toBe("chat fits on no node.");
+  expect(describePlan({ ...plan, fits: false, refused: [], message })).toBe(message);
 });
 
 test("others are compared with the chosen one, which is not among them", () => {
   expect(otherNodes(plan).map((one) => [one.node_name, one.sentence])).toEqual([
-    ["vm", "it is as good."],
-    ["far", "it costs about 1 min more."],
+    ["vm", "equally good."],
+    ["far", "about 1 min slower."],
   ]);
 });

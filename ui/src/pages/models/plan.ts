@@ -1,9 +1,9 @@
 // A plan in sentences.
-import type { LoadPlanOut, PlacedOut } from "@/api/schema";
-import { bytes, duration, list } from "@/text/format";
+import type { LoadPlanOut, PlacementOut } from "@/api/schema";
+import { bytes, duration, joinWords } from "@/text/format";
 
-/** What it comes to. Why each node does not do is told beside that node. */
-export function headOf(plan: LoadPlanOut): string {
+/** Returns the result of a plan in one sentence. The reasons of refused nodes are left out: they stand beside each node. */
+export function describePlan(plan: LoadPlanOut): string {
   if (plan.fits || (plan.refused ?? []).length === 0) return plan.message;
   return `${plan.message.split(". ", 1)[0]?.replace(/\.$/, "")}.`;
 }
@@ -12,28 +12,28 @@ export function choiceSentences(plan: LoadPlanOut): string[] {
   const names = new Map(
     [...(plan.others ?? []), ...(plan.choices ?? [])].map((one) => [one.node_id, one.node_name]),
   );
-  const said = (plan.choices ?? []).map((choice) => choiceSentence(choice, plan.fetches_files));
+  const sentences = (plan.choices ?? []).map((choice) => choiceSentence(choice, plan.fetches_files));
   const evicts = (plan.evicts ?? []).map((one) => `${one.model} on ${names.get(one.node_id) ?? one.node_id}`);
-  return evicts.length ? [...said, `To make room, ${list(evicts)} would be unloaded.`] : said;
+  return evicts.length ? [...sentences, `To make room, ${joinWords(evicts)} would be unloaded.`] : sentences;
 }
 
 function readiness(seconds: number | null | undefined): string {
-  return seconds != null && seconds < 1 ? "Ready at once" : `Ready in about ${duration(seconds)}`;
+  return seconds != null && seconds < 1 ? "Ready immediately" : `Ready in about ${duration(seconds)}`;
 }
 
-function choiceSentence(choice: PlacedOut, fetchesFirst: boolean): string {
+function choiceSentence(choice: PlacementOut, fetchesFirst: boolean): string {
   const memory = choice.vram_bytes || choice.ram_bytes;
   const parts = [
     readiness(choice.ready_s),
     memory ? `takes ${bytes(memory)} of ${choice.vram_bytes ? "GPU memory" : "memory"}` : "",
     choice.installs_backend ? `installs ${choice.backend} ${choice.version} first` : "",
-    fetchesFirst ? "its files have to be fetched first" : "",
+    fetchesFirst ? "downloads files first" : "",
     !fetchesFirst && choice.fetch_bytes ? `copies ${bytes(choice.fetch_bytes)} to the node` : "",
   ].filter(Boolean);
   return `${choice.node_name}: ${parts.join("; ")}.`;
 }
 
-export interface OtherNode {
+interface OtherNode {
   node_id: string;
   node_name: string;
   sentence: string;
@@ -53,7 +53,7 @@ export function otherNodes(plan: LoadPlanOut): OtherNode[] {
       return {
         node_id: one.node_id,
         node_name: one.node_name,
-        sentence: isSame ? "it is as good." : `it costs about ${duration(later)} more.`,
+        sentence: isSame ? "equally good." : `about ${duration(later)} slower.`,
       };
     });
 }

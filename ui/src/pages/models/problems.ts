@@ -1,27 +1,27 @@
 // Where in the text a problem is that the server has named in words.
 
 /** Lines that `asFleet` puts before the text. */
-const BEFORE = 2;
+const LINES_BEFORE = 2;
 const IN_LINE = /in line (\d+)/;
 
 /** The configuration as the only model of a fleet file: the one call that says what a change would do. */
-export function asFleet(text: string): string {
+export function toFleetFile(text: string): string {
   const lines = text.replace(/^---\s*\n/, "\n").split("\n");
   return `models:\n  -\n${lines.map((line) => (line.trim() ? `    ${line}` : "")).join("\n")}\n`;
 }
 
 /** The sentence with the line as the person sees it. */
-export function inOwnLines(message: string): string {
+export function toOwnLines(message: string): string {
   return message
-    .replace(IN_LINE, (_, line: string) => `in line ${Math.max(1, Number(line) - BEFORE)}`)
+    .replace(IN_LINE, (_, line: string) => `in line ${Math.max(1, Number(line) - LINES_BEFORE)}`)
     .replace(/^The body: t/, "T");
 }
 
 /** A line, from 1; null if the problem is not in one. */
-export function lineOf(text: string, message: string): number | null {
+export function findLine(text: string, message: string): number | null {
   const lines = text.split("\n");
-  const said = IN_LINE.exec(message)?.[1];
-  if (said) return Math.min(lines.length, Math.max(1, Number(said) - BEFORE));
+  const line = IN_LINE.exec(message)?.[1];
+  if (line) return Math.min(lines.length, Math.max(1, Number(line) - LINES_BEFORE));
   const parts = message.split(": ").slice(1);
   const file = parts.map((part) => /^file (\d+)$/.exec(part)?.[1]).find((number) => number);
   if (file) return itemLine(lines, "files", Number(file));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RuleOut } from "@/api/schema";
-import { bodyOf, draftOf, NEW_RULE, ruleSentence, windowSentence } from "@/pages/models/rule";
+import { makeDraft, makeRuleBody, NEW_RULE, ruleSentence, windowSentence } from "@/pages/models/rule";
 
 const rule = (over: Partial<RuleOut> = {}): RuleOut =>
   ({
@@ -28,8 +28,8 @@ test("a rule is a sentence", () => {
 
 test("what the form shows of a rule is the rule again", () => {
   const windows = [{ cron: "0 8 * * *", duration: 3600, min_replicas: 2 }];
-  const draft = draftOf(rule({ min_replicas: 1, max_replicas: 3, selector: { a: "b", c: "d" }, windows }));
-  expect(bodyOf(draft)).toEqual({
+  const draft = makeDraft(rule({ min_replicas: 1, max_replicas: 3, selector: { a: "b", c: "d" }, windows }));
+  expect(makeRuleBody(draft)).toEqual({
     selector: "a=b, c=d",
     min_replicas: 1,
     max_replicas: 3,
@@ -39,11 +39,11 @@ test("what the form shows of a rule is the rule again", () => {
 });
 
 test("everywhere has no numbers, and what is no number is left for the server to refuse", () => {
-  expect(bodyOf({ ...NEW_RULE, mode: "everywhere", max: "3" })).toEqual({
+  expect(makeRuleBody({ ...NEW_RULE, mode: "everywhere", max: "3" })).toEqual({
     selector: "",
     replicas: "all",
     windows: [],
     time_zone: "UTC",
   });
-  expect(bodyOf({ ...NEW_RULE, min: "some" }).min_replicas).toBe("some");
+  expect(makeRuleBody({ ...NEW_RULE, min: "some" }).min_replicas).toBe("some");
 });

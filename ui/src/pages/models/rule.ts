@@ -1,6 +1,6 @@
 // A rule between what the server has, what a form shows, and a sentence.
 import type { RuleOut } from "@/api/schema";
-import { duration, list, plural } from "@/text/format";
+import { duration, joinWords, plural } from "@/text/format";
 
 export interface WindowDraft {
   /** For React: windows have no name of their own. */
@@ -36,13 +36,13 @@ interface Window {
   max_replicas?: unknown;
 }
 
-export function selectorText(selector: Record<string, string>): string {
+function selectorText(selector: Record<string, string>): string {
   return Object.entries(selector)
     .map(([key, value]) => `${key}=${value}`)
     .join(", ");
 }
 
-export function draftOf(rule: RuleOut | undefined): RuleDraft {
+export function makeDraft(rule: RuleOut | undefined): RuleDraft {
   if (!rule) return NEW_RULE;
   return {
     mode: rule.spread_all ? "everywhere" : "range",
@@ -68,7 +68,7 @@ function durationText(value: unknown): string {
 }
 
 /** The body that the server reads; numbers that are none are sent as they were typed, and refused with a sentence. */
-export function bodyOf(draft: RuleDraft): Record<string, unknown> {
+export function makeRuleBody(draft: RuleDraft): Record<string, unknown> {
   const range = {
     ...(draft.min.trim() ? { min_replicas: number(draft.min) } : {}),
     ...(draft.max.trim() ? { max_replicas: number(draft.max) } : {}),
@@ -101,7 +101,7 @@ export function ruleSentence(rule: RuleOut): string {
   if (max && min === max) return `Always ${plural(min, "replica")}${where}.`;
   if (max) return `${min} to ${plural(max, "replica")}${where}.`;
   if (min) return `At least ${plural(min, "replica")}${where}.`;
-  return where ? `Only${where}.` : "As many replicas as are asked for.";
+  return where ? `Only${where}.` : "Replicas on demand.";
 }
 
 export function windowSentence(window: Window): string {
@@ -111,5 +111,5 @@ export function windowSentence(window: Window): string {
     window.min_replicas ? `at least ${window.min_replicas}` : "",
     window.max_replicas ? `at most ${window.max_replicas}` : "",
   ].filter(Boolean);
-  return `At ${String(window.cron ?? "")} for ${lasts}: ${counts.length ? list(counts) : "no more than usual"}.`;
+  return `At ${String(window.cron ?? "")} for ${lasts}: ${counts.length ? joinWords(counts) : "no change"}.`;
 }

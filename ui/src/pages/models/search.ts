@@ -1,17 +1,17 @@
-import { oneOf, said, text } from "@/text/search";
+import { dropUndefined, parseChoice, parseText } from "@/text/search";
 
-export const VIEWS = ["installed", "catalog"] as const;
-export const TABS = ["overview", "configuration", "revisions", "files"] as const;
+const VIEWS = ["installed", "catalog"] as const;
+export const MODEL_TABS = ["overview", "configuration", "revisions", "files"] as const;
 
 export function modelsSearch(search: Record<string, unknown>) {
-  return said({
-    view: oneOf(search, "view", VIEWS),
-    q: text(search, "q"),
-    entry: text(search, "entry"),
-    tag: text(search, "tag"),
+  return dropUndefined({
+    view: parseChoice(search, "view", VIEWS),
+    q: parseText(search, "q"),
+    entry: parseText(search, "entry"),
+    tag: parseText(search, "tag"),
   });
 }
 
 export function modelSearch(search: Record<string, unknown>) {
-  return said({ tab: oneOf(search, "tab", TABS) });
+  return dropUndefined({ tab: parseChoice(search, "tab", MODEL_TABS) });
 }

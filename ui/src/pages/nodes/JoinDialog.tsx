@@ -2,28 +2,34 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { answer, api } from "@/api/client";
-import type { JoinOut, NodeOut, TokenMade } from "@/api/schema";
+import { api, unwrapResponse } from "@/api/client";
+import type { CreatedTokenOut, JoinOut, NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Copy } from "@/kit/Copy";
+import { CopyButton } from "@/kit/CopyButton";
 import { Dialog } from "@/kit/Dialog";
-import { Checkbox, Segments, Select, TextField } from "@/kit/fields";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { Checkbox, SegmentedControl, Select, TextField } from "@/kit/fields";
 import { Progress } from "@/kit/measures";
 import { NodeStatus } from "@/kit/status";
-import { Trouble } from "@/kit/Trouble";
-import { arrivals, commandFor, joinCommands, PLATFORMS, type Platform } from "@/pages/nodes/joining";
-import { Unreachable } from "@/pages/nodes/Unreachable";
+import {
+  joinCommands,
+  listArrivals,
+  makeJoinCommand,
+  PLATFORMS,
+  type Platform,
+} from "@/pages/nodes/joinCommands";
+import { UnreachableNotice } from "@/pages/nodes/UnreachableNotice";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { hardwareOf } from "@/pages/nodes/words";
-import { clock, plural } from "@/text/format";
+import { describeHardware } from "@/pages/nodes/words";
+import { formatMoment, plural } from "@/text/format";
 
-const LIVES = [
+const LIFETIMES = [
   { seconds: 3600, label: "one hour" },
   { seconds: 24 * 3600, label: "one day" },
   { seconds: 7 * 24 * 3600, label: "one week" },
 ];
 
-interface Wish {
+interface TokenRequest {
   name: string;
   max_uses: number;
   expires_in_s: number;
@@ -31,20 +37,20 @@ interface Wish {
 }
 
 export function JoinDialog({ known, onClose }: { known: NodeOut[]; onClose: () => void }) {
-  // Whoever was there when the dialog opened is not the machine that is waited for.
+  // Nodes that existed when the dialog opened are not the machine that is expected.
   const [before] = useState(known);
   const made = useMutation({
-    mutationFn: (wish: Wish) => answer(api.POST("/api/tokens", { body: wish })),
+    mutationFn: (request: TokenRequest) => unwrapResponse(api.POST("/api/tokens", { body: request })),
   });
   const join = useQuery(joinCommands);
   return (
-    <Dialog title="Add a machine" onClose={onClose} wide>
-      <Trouble error={join.error} />
-      {join.data && <Unreachable join={join.data} />}
+    <Dialog title="Add node" onClose={onClose} wide>
+      <ErrorNotice error={join.error} />
+      {join.data && <UnreachableNotice join={join.data} />}
       {made.data && join.data ? (
-        <Command join={join.data} token={made.data} arrived={arrivals(before, known)} onClose={onClose} />
+        <Command join={join.data} token={made.data} arrived={listArrivals(before, known)} onClose={onClose} />
       ) : (
-        <TokenForm isBusy={made.isPending} error={made.error} onMake={(wish) => made.mutate(wish)} />
+        <TokenForm isBusy={made.isPending} error={made.error} onMake={(request) => made.mutate(request)} />
       )}
     </Dialog>
   );
@@ -57,40 +63,40 @@ function Command({
   onClose,
 }: {
   join: JoinOut;
-  token: TokenMade;
+  token: CreatedTokenOut;
   arrived: NodeOut[];
   onClose: () => void;
 }) {
   const [platform, setPlatform] = useState<Platform>("curl");
-  const wanted = token.max_uses ?? 1;
+  const expected = token.max_uses ?? 1;
   return (
     <>
-      <Segments label="The machine" value={platform} options={PLATFORMS} onChange={setPlatform} />
+      <SegmentedControl label="Installation" value={platform} options={PLATFORMS} onChange={setPlatform} />
       <p>
         {platform === "installed"
-          ? "Start its worker. It keeps running there; a service of the system may do the same."
-          : "Run this there. It needs Python 3.11 or newer, installs Corral from this cluster and starts its worker."}
+          ? "Start the worker. It runs in the foreground; use a system service to start it at boot."
+          : "Run this on the machine. It needs Python 3.11 or newer, installs Corral from this cluster and starts its worker."}
       </p>
-      <Copy text={commandFor(platform, join, token.token)} label="the command that joins" />
+      <CopyButton text={makeJoinCommand(platform, join, token.token)} label="the join command" />
       {platform !== "installed" && (
         <p className="small soft">
           Corral {join.version}; sha256 of its wheel: <code className="nodes-hash">{join.wheel_sha256}</code>
         </p>
       )}
       <p className="small soft">
-        The token is shown here only. It is for {plural(wanted, "machine")}
-        {token.expires_at && `, until ${clock(token.expires_at)}`}.
+        This token is shown only once. It works for {plural(expected, "machine")}
+        {token.expires_at && ` until ${formatMoment(token.expires_at)}`}.
       </p>
-      <section aria-live="polite" aria-label="Machines that have come" className="stack tight">
+      <section aria-live="polite" aria-label="Joined machines" className="stack tight">
         {arrived.map((node) => (
-          <Arrived key={node.id} node={node} onClose={onClose} />
+          <ArrivedNode key={node.id} node={node} onClose={onClose} />
         ))}
-        {arrived.length < wanted && (
+        {arrived.length < expected && (
           <div className="nodes-waits soft">
             <Progress value={null} label="Waiting for the machine" />
             <p>
-              {arrived.length === 0 ? "Waiting for the machine." : "Waiting for the next machine."} This
-              window may be closed; it will be in the list.
+              {arrived.length === 0 ? "Waiting for the machine." : "Waiting for the next machine."} You can
+              close this dialog; the node appears in the list.
             </p>
           </div>
         )}
@@ -99,7 +105,7 @@ function Command({
   );
 }
 
-function Arrived({ node, onClose }: { node: NodeOut; onClose: () => void }) {
+function ArrivedNode({ node, onClose }: { node: NodeOut; onClose: () => void }) {
   const actions = useNodeActions(node);
   return (
     <div className="row apart panel">
@@ -110,7 +116,7 @@ function Arrived({ node, onClose }: { node: NodeOut; onClose: () => void }) {
           </Link>
           <NodeStatus status={node.status} reason={node.status_reason} />
         </div>
-        <p className="small soft">{hardwareOf(node)}</p>
+        <p className="small soft">{describeHardware(node)}</p>
       </div>
       {node.status === "pending" ? (
         <Button
@@ -135,7 +141,7 @@ function TokenForm({
 }: {
   isBusy: boolean;
   error: unknown;
-  onMake: (wish: Wish) => void;
+  onMake: (request: TokenRequest) => void;
 }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -149,11 +155,11 @@ function TokenForm({
   };
   return (
     <form className="stack" onSubmit={submit}>
-      <p>A machine joins with a token. Make one; you get the command to run there.</p>
+      <p>A machine joins with a token. Create one to get the join command.</p>
       <div className="nodes-token">
-        <TextField label="What the token is for" name="name" maxLength={100} placeholder="from the page" />
+        <TextField label="Token name" name="name" maxLength={100} placeholder="from the page" />
         <TextField
-          label="Machines that may use it"
+          label="Maximum uses"
           name="uses"
           type="number"
           min={1}
@@ -161,8 +167,8 @@ function TokenForm({
           defaultValue={1}
           required
         />
-        <Select label="How long it works" name="life" defaultValue={24 * 3600}>
-          {LIVES.map((life) => (
+        <Select label="Valid for" name="life" defaultValue={24 * 3600}>
+          {LIFETIMES.map((life) => (
             <option key={life.seconds} value={life.seconds}>
               {life.label}
             </option>
@@ -171,13 +177,13 @@ function TokenForm({
       </div>
       <Checkbox
         name="approves"
-        label="Machines with this token need no approval"
-        hint="Only where nobody else can read it."
+        label="Approve machines automatically"
+        hint="Use only if nobody else can read the token."
       />
-      <Trouble error={error} />
+      <ErrorNotice error={error} />
       <div className="row">
         <Button kind="primary" type="submit" busy={isBusy}>
-          Make the command
+          Create command
         </Button>
       </div>
     </form>

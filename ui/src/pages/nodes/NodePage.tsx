@@ -4,34 +4,34 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useRef } from "react";
 import { nodes, operations } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
-import { Empty, PageHead } from "@/kit/Panel";
+import { EmptyState, PageHeader } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { NodeStatus, Tag } from "@/kit/status";
 import { Tabs } from "@/kit/Tabs";
+import { hasCurrentHeartbeat, isAgent } from "@/pages/nodes/fleetSummary";
+import { NodeOperation } from "@/pages/nodes/NodeOperation";
 import { Meters } from "@/pages/nodes/NodeRow";
-import { holds } from "@/pages/nodes/offers";
-import { Backends } from "@/pages/nodes/one/Backends";
+import { operationByNode } from "@/pages/nodes/nodeList";
+import { hasCondition } from "@/pages/nodes/offers";
 import { Conditions, Machine } from "@/pages/nodes/one/Conditions";
 import { Labels } from "@/pages/nodes/one/Labels";
 import { Limits } from "@/pages/nodes/one/Limits";
 import { Logs } from "@/pages/nodes/one/Logs";
 import { Metrics } from "@/pages/nodes/one/Metrics";
-import { Operations } from "@/pages/nodes/one/Operations";
+import { NodeBackends } from "@/pages/nodes/one/NodeBackends";
+import { NodeOperationList } from "@/pages/nodes/one/NodeOperationList";
+import { NodeReplicas } from "@/pages/nodes/one/NodeReplicas";
 import { Processes } from "@/pages/nodes/one/Processes";
-import { Replicas } from "@/pages/nodes/one/Replicas";
-import { operationByNode } from "@/pages/nodes/roster";
-import type { TABS } from "@/pages/nodes/search";
-import { isAgent, isHeard } from "@/pages/nodes/tally";
-import { Under } from "@/pages/nodes/Under";
+import type { NODE_TABS } from "@/pages/nodes/search";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { adviceOf, hardwareOf, reasonOf } from "@/pages/nodes/words";
+import { describeAdvice, describeHardware, describeReason } from "@/pages/nodes/words";
 import "@/pages/nodes/nodes.css";
 import "@/pages/nodes/one/node.css";
 
-const LABELS: Record<(typeof TABS)[number], string> = {
+const LABELS: Record<(typeof NODE_TABS)[number], string> = {
   overview: "Overview",
   backends: "Backends",
   logs: "Logs",
@@ -40,56 +40,57 @@ const LABELS: Record<(typeof TABS)[number], string> = {
 const UP_FRONT = new Set(["approve", "drain", "resume"]);
 
 export default function NodePage() {
-  const { node: wanted } = useParams({ from: "/nodes/$node" });
-  const asked = useQuery(nodes);
-  const shown = useRef({ wanted: "", name: "" });
+  const { node: requested } = useParams({ from: "/nodes/$node" });
+  const query = useQuery(nodes);
+  const shown = useRef({ requested: "", name: "" });
   return (
     <>
       <p className="small">
         <Link to="/nodes">All nodes</Link>
       </p>
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(all) => {
-          const found = all.find((node) => node.id === wanted) ?? all.find((node) => node.name === wanted);
+          const found =
+            all.find((node) => node.id === requested) ?? all.find((node) => node.name === requested);
           if (found) {
-            shown.current = { wanted, name: found.name };
+            shown.current = { requested, name: found.name };
             return <Page key={found.id} node={found} />;
           }
-          if (shown.current.wanted === wanted) return <Removed name={shown.current.name} />;
+          if (shown.current.requested === requested) return <RemovedNotice name={shown.current.name} />;
           return (
-            <Empty title={`There is no node ${wanted}.`}>
-              It was removed, or never joined. <Link to="/nodes">All nodes</Link> shows those that are there.
-            </Empty>
+            <EmptyState title={`Node ${requested} not found.`}>
+              It was removed or never joined. <Link to="/nodes">All nodes</Link>
+            </EmptyState>
           );
         }}
-      </Answered>
+      </QueryView>
     </>
   );
 }
 
 /** For a node that went while its page was open. */
-function Removed({ name }: { name: string }) {
+function RemovedNotice({ name }: { name: string }) {
   return (
     <div role="status">
-      <Empty title={`${name} was removed.`}>
-        The node was removed from the cluster while this page was open. To come back, its worker needs a new
-        join token. <Link to="/nodes">All nodes</Link>
-      </Empty>
+      <EmptyState title={`${name} was removed.`}>
+        The node was removed from the cluster while this page was open. To rejoin, its worker needs a new join
+        token. <Link to="/nodes">All nodes</Link>
+      </EmptyState>
     </div>
   );
 }
 
 function Page({ node }: { node: NodeOut }) {
   const { tab = "overview" } = useSearch({ from: "/nodes/$node" });
-  const { data: going } = useQuery(operations);
-  const operation = operationByNode(going ?? []).get(node.id);
+  const { data: allOperations } = useQuery(operations);
+  const operation = operationByNode(allOperations ?? []).get(node.id);
   return (
     <>
-      <Head node={node} />
+      <NodeHeader node={node} />
       <div className="stack">
         {operation && (
           <div className="panel">
-            <Under operation={operation} node={node} />
+            <NodeOperation operation={operation} node={node} />
           </div>
         )}
         {isAgent(node) ? (
@@ -97,9 +98,9 @@ function Page({ node }: { node: NodeOut }) {
         ) : (
           <Tabs label={`About ${node.name}`} tabs={LABELS} shown={tab}>
             {tab === "overview" && <Overview node={node} />}
-            {tab === "backends" && <Backends node={node} />}
+            {tab === "backends" && <NodeBackends node={node} />}
             {tab === "logs" && <Logs node={node} />}
-            {tab === "operations" && <Operations node={node} />}
+            {tab === "operations" && <NodeOperationList node={node} />}
           </Tabs>
         )}
       </div>
@@ -107,27 +108,27 @@ function Page({ node }: { node: NodeOut }) {
   );
 }
 
-function Head({ node }: { node: NodeOut }) {
+function NodeHeader({ node }: { node: NodeOut }) {
   const navigate = useNavigate();
   const actions = useNodeActions(node, () => void navigate({ to: "/nodes" }));
   return (
     <>
-      <PageHead
+      <PageHeader
         title={node.name}
         note={
           <>
             <p className="row">
               <NodeStatus status={node.status} reason={node.status_reason} />
-              {isAgent(node) && <Tag title="It runs agents, and no engines.">agent</Tag>}
-              <span aria-live="polite">{reasonOf(node)}</span>
-              {!isHeard(node) && node.last_heartbeat && (
+              {isAgent(node) && <Tag title="Runs agents, no engines.">agent</Tag>}
+              <span aria-live="polite">{describeReason(node)}</span>
+              {!hasCurrentHeartbeat(node) && node.last_heartbeat && (
                 <span>
-                  · last heard <Ago at={node.last_heartbeat} />
+                  · last heartbeat <RelativeTime at={node.last_heartbeat} />
                 </span>
               )}
             </p>
-            {adviceOf(node) && <p>{adviceOf(node)}</p>}
-            <p className="small">{hardwareOf(node)}</p>
+            {describeAdvice(node) && <p>{describeAdvice(node)}</p>}
+            <p className="small">{describeHardware(node)}</p>
           </>
         }
       >
@@ -146,27 +147,27 @@ function Head({ node }: { node: NodeOut }) {
             </Button>
           ))}
         <Menu
-          label={`More about ${node.name}`}
+          label={`Actions for ${node.name}`}
           items={actions.items.filter((_, place) => !UP_FRONT.has(actions.offers[place]?.id ?? ""))}
         />
-      </PageHead>
+      </PageHeader>
       {actions.dialog}
     </>
   );
 }
 
 function Overview({ node }: { node: NodeOut }) {
-  const isReachable = holds(node, "alive") && holds(node, "on_bus");
+  const isReachable = hasCondition(node, "alive") && hasCondition(node, "on_bus");
   return (
     <div className="node-overview">
       <div className="stack">
         <Metrics node={node} />
-        <Replicas node={node} />
+        <NodeReplicas node={node} />
         {isReachable && <Processes node={node} />}
         <Machine node={node} />
       </div>
       <div className="stack">
-        <section className="panel" aria-label="How full it is">
+        <section className="panel" aria-label="Resource usage">
           <Meters node={node} />
         </section>
         <Conditions node={node} />
@@ -186,7 +187,7 @@ function AgentOverview({ node }: { node: NodeOut }) {
         <Machine node={node} />
       </div>
       <div className="stack">
-        <section className="panel" aria-label="How full it is">
+        <section className="panel" aria-label="Resource usage">
           <Meters node={node} />
         </section>
         <Conditions node={node} />

@@ -2,21 +2,22 @@
 import { Link } from "@tanstack/react-router";
 import { memo, useRef } from "react";
 import type { NodeOut, OperationOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";
 import { Meter } from "@/kit/measures";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { NodeStatus, Tag } from "@/kit/status";
-import { type Chip, inFlightOf, sameChips } from "@/pages/nodes/roster";
-import { isAgent, isHeard } from "@/pages/nodes/tally";
-import { Under } from "@/pages/nodes/Under";
+import { hasCurrentHeartbeat, isAgent } from "@/pages/nodes/fleetSummary";
+import { NodeOperation } from "@/pages/nodes/NodeOperation";
+import { isSameChips, type ReplicaChip, sumInFlight } from "@/pages/nodes/nodeList";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
-import { hardwareOf, reasonOf, usedOf } from "@/pages/nodes/words";
+import { computeUsed, describeHardware, describeReason } from "@/pages/nodes/words";
 import { bytes, bytesOf } from "@/text/format";
+import { findStateWord } from "@/text/stateWords";
 
 interface NodeRowProps {
   node: NodeOut;
-  chips: Chip[];
+  chips: ReplicaChip[];
   /** What is being done on this node, and only on what it is done. */
   operation: OperationOut | undefined;
 }
@@ -25,7 +26,7 @@ export const NodeRow = memo(
   function NodeRow({ node, chips, operation }: NodeRowProps) {
     const actions = useNodeActions(node);
     const name = useRef<HTMLAnchorElement>(null);
-    const inFlight = inFlightOf(chips);
+    const inFlight = sumInFlight(chips);
     const approve = () => {
       // The button goes when it has worked; the focus stays with the machine.
       name.current?.focus();
@@ -39,16 +40,16 @@ export const NodeRow = memo(
               {node.name}
             </Link>
             <NodeStatus status={node.status} reason={node.status_reason} />
-            {isAgent(node) && <Tag title="It runs agents, and no engines.">agent</Tag>}
+            {isAgent(node) && <Tag title="Runs agents, no engines.">agent</Tag>}
           </div>
-          <p className="small soft">{hardwareOf(node) || node.address}</p>
-          {node.status !== "healthy" && <p className="small">{reasonOf(node)}</p>}
+          <p className="small soft">{describeHardware(node) || node.address}</p>
+          {node.status !== "healthy" && <p className="small">{describeReason(node)}</p>}
         </div>
         <Meters node={node} />
         <div className="nodes-work">
           {!isAgent(node) && <Chips chips={chips} />}
           {inFlight > 0 && <span className="small number">{inFlight} in flight</span>}
-          {operation && <Under operation={operation} node={node} />}
+          {operation && <NodeOperation operation={operation} node={node} />}
         </div>
         <div className="row nodes-actions">
           {node.status === "pending" && (
@@ -62,7 +63,7 @@ export const NodeRow = memo(
               {actions.pending === "approve" ? "Approving…" : "Approve"}
             </Button>
           )}
-          <Menu label={`More about ${node.name}`} items={actions.items} />
+          <Menu label={`Actions for ${node.name}`} items={actions.items} />
         </div>
         {actions.dialog}
       </li>
@@ -71,10 +72,10 @@ export const NodeRow = memo(
   (before, after) =>
     before.node === after.node &&
     before.operation === after.operation &&
-    sameChips(before.chips, after.chips),
+    isSameChips(before.chips, after.chips),
 );
 
-function Chips({ chips }: { chips: Chip[] }) {
+function Chips({ chips }: { chips: ReplicaChip[] }) {
   if (chips.length === 0) return <span className="small faint">no replicas</span>;
   return (
     <ul className="plain row" aria-label="Replicas">
@@ -82,7 +83,7 @@ function Chips({ chips }: { chips: Chip[] }) {
         <li key={chip.id} className="nodes-chip">
           <Tag tone={chip.state === "loaded" ? "good" : chip.state === "failed" ? "bad" : "busy"}>
             {chip.model}
-            {chip.index > 0 && `#${chip.index}`} {chip.state}
+            {chip.index > 0 && `#${chip.index}`} {findStateWord("replica", chip.state)}
           </Tag>
         </li>
       ))}
@@ -91,20 +92,20 @@ function Chips({ chips }: { chips: Chip[] }) {
 }
 
 export function Meters({ node }: { node: NodeOut }) {
-  const vram = usedOf(node.total_vram, node.reported_available_vram ?? node.available_vram);
-  const ram = usedOf(node.total_ram, node.available_ram);
-  const disk = usedOf(node.total_disk, node.available_disk);
+  const vram = computeUsed(node.total_vram, node.reported_available_vram ?? node.available_vram);
+  const ram = computeUsed(node.total_ram, node.available_ram);
+  const disk = computeUsed(node.total_disk, node.available_disk);
   const promised = node.reserved_vram > 0 ? ` + ${bytes(node.reserved_vram)} reserved` : "";
   return (
-    <div className={isHeard(node) ? "nodes-meters" : "nodes-meters nodes-stale"}>
-      {!isHeard(node) && (
+    <div className={hasCurrentHeartbeat(node) ? "nodes-meters" : "nodes-meters nodes-stale"}>
+      {!hasCurrentHeartbeat(node) && (
         <p className="small">
           {node.last_heartbeat ? (
             <>
-              Last heard <Ago at={node.last_heartbeat} />. Then it had:
+              Last heartbeat <RelativeTime at={node.last_heartbeat} />. Values at that time:
             </>
           ) : (
-            "Never heard from."
+            "No heartbeat yet."
           )}
         </p>
       )}

@@ -4,78 +4,79 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { live, nodes, operations } from "@/api/queries";
 import type { NodeOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Search, Segments } from "@/kit/fields";
-import { Empty, PageHead } from "@/kit/Panel";
+import { SearchField, SegmentedControl } from "@/kit/fields";
+import { EmptyState, PageHeader } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { describeCapacity, type FleetSummary, statusWords, summariseFleet } from "@/pages/nodes/fleetSummary";
 import { JoinDialog } from "@/pages/nodes/JoinDialog";
 import { NodeRow } from "@/pages/nodes/NodeRow";
 import {
-  type Chip,
-  type Kind,
+  filterNodes,
+  type NodeKind,
+  type NodeStatusFilter,
   operationByNode,
+  type ReplicaChip,
   replicasByNode,
-  type Status,
-  shownNodes,
-} from "@/pages/nodes/roster";
+} from "@/pages/nodes/nodeList";
 import { STATUSES } from "@/pages/nodes/search";
-import { statusWords, type Tally, tallyOf, thereWords } from "@/pages/nodes/tally";
-import { useMay } from "@/shell/me";
+import { useHasScope } from "@/shell/me";
 import { bytesOf, plural } from "@/text/format";
+import { findStateWord } from "@/text/stateWords";
 import "@/pages/nodes/nodes.css";
 
-const NONE: Chip[] = [];
+const NONE: ReplicaChip[] = [];
 
 export default function Nodes() {
   const { q = "", status, kind, join } = useSearch({ from: "/nodes" });
   const navigate = useNavigate({ from: "/nodes" });
-  const isAdmin = useMay("admin");
-  const asked = useQuery(nodes);
-  const tally = tallyOf(asked.data ?? []);
+  const isAdmin = useHasScope("admin");
+  const query = useQuery(nodes);
+  const fleet = summariseFleet(query.data ?? []);
   return (
     <>
-      <PageHead title="Nodes" note={asked.data && <TallyLine tally={tally} />}>
+      <PageHeader title="Nodes" note={query.data && <FleetSummaryLine fleet={fleet} />}>
         {isAdmin && (
           <Button
             kind="primary"
             icon="plus"
             onClick={() => void navigate({ search: (was) => ({ ...was, join: true }) })}
           >
-            Add a machine
+            Add node
           </Button>
         )}
-      </PageHead>
+      </PageHeader>
       <div className="row nodes-filters">
-        <Search
+        <SearchField
           label="Search by name, label or hardware"
           value={q}
           onChange={(term) =>
             void navigate({ search: (was) => ({ ...was, q: term || undefined }), replace: true })
           }
         />
-        <Segments
+        <SegmentedControl
           label="Status"
           value={status ?? "all"}
           options={[
-            { value: "all" as const, label: "All", count: tally.all },
-            ...STATUSES.filter((word) => tally.byStatus[word] || word === status).map((word) => ({
+            { value: "all" as const, label: "All", count: fleet.all },
+            ...STATUSES.filter((word) => fleet.byStatus[word] || word === status).map((word) => ({
               value: word,
-              label: word,
-              count: tally.byStatus[word] ?? 0,
+              label: findStateWord("node", word),
+              count: fleet.byStatus[word] ?? 0,
             })),
           ]}
           onChange={(word) =>
             void navigate({ search: (was) => ({ ...was, status: word === "all" ? undefined : word }) })
           }
         />
-        {(tally.agents > 0 || kind) && (
-          <Segments
+        {(fleet.agents > 0 || kind) && (
+          <SegmentedControl
             label="Kind"
             value={kind ?? "all"}
             options={[
               { value: "all" as const, label: "All" },
-              { value: "backend" as const, label: "Backend", count: tally.all - tally.agents },
-              { value: "agent" as const, label: "Agent", count: tally.agents },
+              { value: "backend" as const, label: "Backend", count: fleet.all - fleet.agents },
+              { value: "agent" as const, label: "Agent", count: fleet.agents },
             ]}
             onChange={(word) =>
               void navigate({ search: (was) => ({ ...was, kind: word === "all" ? undefined : word }) })
@@ -83,10 +84,12 @@ export default function Nodes() {
           />
         )}
       </div>
-      <Answered query={asked}>{(all) => <Roster all={all} term={q} status={status} kind={kind} />}</Answered>
-      {join && isAdmin && asked.data && (
+      <QueryView query={query}>
+        {(all) => <NodeTable all={all} term={q} status={status} kind={kind} />}
+      </QueryView>
+      {join && isAdmin && query.data && (
         <JoinDialog
-          known={asked.data}
+          known={query.data}
           onClose={() => void navigate({ search: (was) => ({ ...was, join: undefined }), replace: true })}
         />
       )}
@@ -94,39 +97,41 @@ export default function Nodes() {
   );
 }
 
-function TallyLine({ tally }: { tally: Tally }) {
-  const { vram } = tally;
+function FleetSummaryLine({ fleet }: { fleet: FleetSummary }) {
+  const { vram } = fleet;
   const words = [
-    plural(tally.all, "node"),
-    ...statusWords(tally),
-    tally.agents > 0 && plural(tally.agents, "agent node"),
-    vram.total != null && `${bytesOf(vram.used, vram.total)} of VRAM in use ${thereWords(tally)}`,
+    plural(fleet.all, "node"),
+    ...statusWords(fleet),
+    fleet.agents > 0 && plural(fleet.agents, "agent node"),
+    vram.total != null && `${bytesOf(vram.used, vram.total)} of VRAM in use ${describeCapacity(fleet)}`,
   ];
   return <>{words.filter(Boolean).join(" · ")}</>;
 }
 
-interface RosterProps {
+interface NodeTableProps {
   all: NodeOut[];
   term: string;
-  status: Status | undefined;
-  kind: Kind | undefined;
+  status: NodeStatusFilter | undefined;
+  kind: NodeKind | undefined;
 }
 
-function Roster({ all, term, status, kind }: RosterProps) {
+function NodeTable({ all, term, status, kind }: NodeTableProps) {
   const { data: present } = useQuery(live);
-  const { data: underway } = useQuery(operations);
+  const { data: allOperations } = useQuery(operations);
   const chips = useMemo(() => replicasByNode(present), [present]);
-  const byNode = useMemo(() => operationByNode(underway ?? []), [underway]);
-  const shown = useMemo(() => shownNodes(all, term, status, kind), [all, term, status, kind]);
+  const byNode = useMemo(() => operationByNode(allOperations ?? []), [allOperations]);
+  const shown = useMemo(() => filterNodes(all, term, status, kind), [all, term, status, kind]);
   if (all.length === 0) {
     return (
-      <Empty title="No machine has joined yet.">
-        An admin adds one here, and gets a command to run on it.
-      </Empty>
+      <EmptyState title="No nodes yet.">
+        An admin can add one here and gets a command to run on the machine.
+      </EmptyState>
     );
   }
   if (shown.length === 0)
-    return <Empty title="No nodes match this filter.">Change the search, the status or the kind.</Empty>;
+    return (
+      <EmptyState title="No nodes match this filter.">Change the search, the status or the kind.</EmptyState>
+    );
   return (
     <ul className="plain nodes-roster" aria-label="Nodes">
       {shown.map((node) => (

@@ -1,10 +1,10 @@
-// What can be asked of a node as it is now, and what each is called.
+// Lists the actions that a node offers in its present state, with their labels.
 import type { NodeOut } from "@/api/schema";
 import type { IconName } from "@/kit/icons";
 
 export type OfferId = "approve" | "resume" | "drain" | "probe" | "stop" | "remove";
 
-export interface Offer {
+export interface NodeOffer {
   id: OfferId;
   label: string;
   icon: IconName;
@@ -12,14 +12,14 @@ export interface Offer {
 }
 
 /** The first is what most people will want. Names say the node: several rows have the same menu. */
-export function offersOf(node: Pick<NodeOut, "name" | "status" | "conditions">): Offer[] {
+export function listNodeOffers(node: Pick<NodeOut, "name" | "status" | "conditions">): NodeOffer[] {
   const { name } = node;
-  const offers: Offer[] = [];
+  const offers: NodeOffer[] = [];
   if (node.status === "pending") offers.push({ id: "approve", label: `Approve ${name}`, icon: "check" });
   if (isDrainedByAdmin(node)) offers.push({ id: "resume", label: `Resume ${name}`, icon: "play" });
   else offers.push({ id: "drain", label: `Drain ${name}`, icon: "pause" });
-  // Who is not there, or has no credential for the bus yet, cannot be asked over it.
-  if (holds(node, "approved") && holds(node, "alive")) {
+  // A node that is unreachable, or has no credential for the bus yet, cannot receive a command.
+  if (hasCondition(node, "approved") && hasCondition(node, "alive")) {
     offers.push({ id: "probe", label: `Probe ${name}`, icon: "again" });
     offers.push({ id: "stop", label: `Stop the worker of ${name}`, icon: "stop" });
   }
@@ -27,7 +27,7 @@ export function offersOf(node: Pick<NodeOut, "name" | "status" | "conditions">):
   return offers;
 }
 
-export function holds(node: Pick<NodeOut, "conditions">, name: string): boolean {
+export function hasCondition(node: Pick<NodeOut, "conditions">, name: string): boolean {
   return node.conditions.some((fact) => fact.name === name && fact.holds === true);
 }
 

@@ -3,18 +3,18 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { asProblem } from "@/api/client";
 import type { NodeOut } from "@/api/schema";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import type { MenuItem } from "@/kit/Menu";
 import { useToast } from "@/kit/toasts";
-import { forgetNode, mayBeAsked } from "@/live/removed";
-import { approve, drain, probe, remove, resume, stopWorker } from "@/pages/nodes/calls";
-import { type Offer, type OfferId, offersOf } from "@/pages/nodes/offers";
-import { lossOf } from "@/pages/nodes/words";
+import { forgetNode, isQueryAllowed } from "@/live/removedNodes";
+import { approveNode, drainNode, probeNode, removeNode, resumeNode, stopWorker } from "@/pages/nodes/calls";
+import { listNodeOffers, type NodeOffer, type OfferId } from "@/pages/nodes/offers";
+import { describeLoss } from "@/pages/nodes/words";
 
-type Asked = "drain" | "remove" | "stop";
+type ConfirmedAction = "drain" | "remove" | "stop";
 
 interface NodeActions {
-  offers: Offer[];
+  offers: NodeOffer[];
   items: MenuItem[];
   run: (id: OfferId) => void;
   /** What has been begun and not been answered yet. */
@@ -26,80 +26,80 @@ interface NodeActions {
 export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActions {
   const queries = useQueryClient();
   const toast = useToast();
-  const [asked, ask] = useState<Asked | null>(null);
+  const [confirmed, setConfirmed] = useState<ConfirmedAction | null>(null);
   const [pending, setPending] = useState<OfferId | null>(null);
 
-  const done = async (work: Promise<unknown>, said: string) => {
+  const done = async (work: Promise<unknown>, doneMessage: string) => {
     await work;
-    toast(said);
-    await queries.invalidateQueries({ queryKey: ["nodes"], predicate: mayBeAsked });
+    toast(doneMessage);
+    await queries.invalidateQueries({ queryKey: ["nodes"], predicate: isQueryAllowed });
   };
   const removeAndForget = async () => {
-    await remove(node.id);
+    await removeNode(node.id);
     onRemoved?.();
     forgetNode(queries, node.id);
   };
-  const now = (id: OfferId, work: Promise<unknown>, said: string) => {
+  const now = (id: OfferId, work: Promise<unknown>, doneMessage: string) => {
     setPending(id);
-    void done(work, said)
+    void done(work, doneMessage)
       .catch((error: unknown) => toast(asProblem(error).message, "bad"))
       .finally(() => setPending(null));
   };
   const run = (id: OfferId) => {
     switch (id) {
       case "approve":
-        return now(id, approve(node), `${node.name} takes part now.`);
+        return now(id, approveNode(node), `Approved ${node.name}.`);
       case "resume":
-        return now(id, resume(node.id), `${node.name} takes work again.`);
+        return now(id, resumeNode(node.id), `Resumed ${node.name}.`);
       case "probe":
-        return now(id, probe(node.id), `${node.name} has answered.`);
+        return now(id, probeNode(node.id), `${node.name} responded.`);
       default:
-        return ask(id);
+        return setConfirmed(id);
     }
   };
-  const offers = offersOf(node);
+  const offers = listNodeOffers(node);
   const items = offers.map((offer) => ({ ...offer, onSelect: () => run(offer.id) }));
-  return { offers, items, run, pending, dialog: asked && question(asked) };
+  return { offers, items, run, pending, dialog: confirmed && renderDialog(confirmed) };
 
-  function question(which: Asked): ReactNode {
-    const close = () => ask(null);
+  function renderDialog(which: ConfirmedAction): ReactNode {
+    const close = () => setConfirmed(null);
     if (which === "drain") {
       return (
-        <Confirm
+        <ConfirmDialog
           title={`Drain ${node.name}?`}
           verb={`Drain ${node.name}`}
           danger={false}
           onClose={close}
-          onConfirm={() => done(drain(node.id), `${node.name} gets no new work.`)}
+          onConfirm={() => done(drainNode(node.id), `Draining ${node.name}.`)}
         >
-          It finishes what it does and gets no new work, also after a restart of its worker, until somebody
-          resumes it. What it still owes is no longer waited for.
-        </Confirm>
+          The node finishes its running work and gets no new work until it is resumed, even after its worker
+          restarts. Operations stop waiting for its pending changes.
+        </ConfirmDialog>
       );
     }
     if (which === "stop") {
       return (
-        <Confirm
+        <ConfirmDialog
           title={`Stop the worker of ${node.name}?`}
           verb={`Stop the worker of ${node.name}`}
           onClose={close}
           onConfirm={() => done(stopWorker(node.id), `The worker of ${node.name} is stopping.`)}
         >
-          It answers what it has begun, ends its engines and then itself. The node stays here, offline, until
-          its worker is started again on that machine; a service there may do so at once.
-        </Confirm>
+          The worker finishes its requests, stops its engines and exits. The node stays listed as offline
+          until the worker is started again on that machine; a system service may do that at once.
+        </ConfirmDialog>
       );
     }
     return (
-      <Confirm
+      <ConfirmDialog
         title={`Remove ${node.name}?`}
         verb={`Remove ${node.name}`}
         onClose={close}
-        onConfirm={() => done(removeAndForget(), `${node.name} is removed.`)}
+        onConfirm={() => done(removeAndForget(), `Removed ${node.name}.`)}
       >
-        <p>{lossOf(node)}</p>
-        <p>It is cut off at once. To come back it needs a new join token.</p>
-      </Confirm>
+        <p>{describeLoss(node)}</p>
+        <p>The node is disconnected at once. To rejoin it needs a new join token.</p>
+      </ConfirmDialog>
     );
   }
 }

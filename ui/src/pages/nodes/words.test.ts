@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
 import type { NodeOut } from "@/api/schema";
-import { adviceOf, hardwareOf, lossOf, reasonOf, usedOf } from "@/pages/nodes/words";
+import {
+  computeUsed,
+  describeAdvice,
+  describeHardware,
+  describeLoss,
+  describeReason,
+} from "@/pages/nodes/words";
 
 const bare = {
   model_count: 0,
@@ -10,19 +16,19 @@ const bare = {
   max_replicas_per_model_manually_set: false,
 };
 
-test("equal GPUs are counted, and what was not told is left out", () => {
+test("equal GPUs are counted, and hardware that was not reported is left out", () => {
   const gpu = { name: "RTX 4090", vendor: "nvidia" };
   const node = { gpus: [gpu, gpu], cpu_cores: 1, total_ram: null, architecture: "x86_64" };
-  expect(hardwareOf(node as unknown as NodeOut)).toBe("2 × RTX 4090, 1 core, x86_64");
+  expect(describeHardware(node as unknown as NodeOut)).toBe("2 × RTX 4090, 1 core, x86_64");
 });
 
-test("what nobody has told is not nothing", () => {
-  expect(usedOf(null, 3)).toBeNull();
-  expect(usedOf(8, 9)).toBe(0);
+test("a value that was not reported is shown as unknown, not as zero", () => {
+  expect(computeUsed(null, 3)).toBeNull();
+  expect(computeUsed(8, 9)).toBe(0);
 });
 
 test("a removal names what is lost, and only that", () => {
-  expect(lossOf(bare)).toBe("It is forgotten, and with it what it still owes.");
+  expect(describeLoss(bare)).toBe("This also deletes its pending changes.");
   const full = {
     ...bare,
     model_count: 2,
@@ -30,29 +36,29 @@ test("a removal names what is lost, and only that", () => {
     label_sources: { zone: "admin" },
     vram_budget_manually_set: true,
   };
-  expect(lossOf(full)).toBe(
-    "It is forgotten, and with it 2 replicas, 1 label, its VRAM budget, and what it still owes. It is answering 1 request now.",
+  expect(describeLoss(full)).toBe(
+    "This also deletes 2 replicas, 1 label, its VRAM budget, and its pending changes. 1 request is in flight.",
   );
 });
 
 test("a node that is offline comes with what to do", () => {
-  expect(adviceOf({ status: "offline", status_reason: "No heartbeat within its lease" })).toMatch(
+  expect(describeAdvice({ status: "offline", status_reason: "No heartbeat within its lease" })).toMatch(
     /^Check that/,
   );
-  expect(adviceOf({ status: "offline", status_reason: "Its worker has stopped" })).toMatch(
-    /^Start its worker/,
+  expect(describeAdvice({ status: "offline", status_reason: "Its worker has stopped" })).toMatch(
+    /^Start the worker/,
   );
-  expect(adviceOf({ status: "healthy", status_reason: "" })).toBe("");
+  expect(describeAdvice({ status: "healthy", status_reason: "" })).toBe("");
 });
 
-test("a pending node tells which labels it brings and where it was seen", () => {
+test("a pending node shows its labels and the address it was seen at", () => {
   const node = {
     status: "pending",
     status_reason: "Waits for approval: corral nodes approve a",
     proposed_labels: { trust: "high" },
     address_note: "It registered the address 10.0.0.9, and its registration came from 10.0.0.7.",
   };
-  expect(reasonOf(node)).toContain("trust=high");
-  expect(reasonOf(node)).toContain("10.0.0.9");
-  expect(reasonOf({ ...node, status: "joining", status_reason: "Approved" })).toBe("Approved");
+  expect(describeReason(node)).toContain("trust=high");
+  expect(describeReason(node)).toContain("10.0.0.9");
+  expect(describeReason({ ...node, status: "joining", status_reason: "Approved" })).toBe("Approved");
 });

@@ -1,9 +1,9 @@
 // A machine in a few words.
 import type { NodeOut } from "@/api/schema";
-import { bytes, list, plural } from "@/text/format";
+import { bytes, joinWords, plural } from "@/text/format";
 
-/** `2 × RTX 4090, 16 cores, 64 GiB, x86_64`. What a machine has not told is left out. */
-export function hardwareOf(node: NodeOut): string {
+/** `2 × RTX 4090, 16 cores, 64 GiB, x86_64`. Hardware that the machine did not report is left out. */
+export function describeHardware(node: NodeOut): string {
   const gpus = countedBy((node.gpus ?? []).map((gpu) => gpu.name || gpu.vendor));
   const words = [
     ...gpus,
@@ -21,7 +21,7 @@ function countedBy(names: string[]): string[] {
   return [...counts].map(([name, count]) => (count === 1 ? name : `${count} × ${name}`));
 }
 
-export function usedOf(
+export function computeUsed(
   total: number | null | undefined,
   available: number | null | undefined,
 ): number | null {
@@ -29,7 +29,7 @@ export function usedOf(
 }
 
 /** What is gone when a node is removed. Only what is there is said. */
-export function lossOf(
+export function describeLoss(
   node: Pick<
     NodeOut,
     | "model_count"
@@ -45,35 +45,37 @@ export function lossOf(
     labels > 0 && plural(labels, "label"),
     node.vram_budget_manually_set && "its VRAM budget",
     node.max_replicas_per_model_manually_set && "its replica slots",
-    "what it still owes",
+    "its pending changes",
   ].filter((word) => word !== false);
   const busy =
-    node.in_flight_count > 0 ? ` It is answering ${plural(node.in_flight_count, "request")} now.` : "";
-  return `It is forgotten, and with it ${list(lost)}.${busy}`;
+    node.in_flight_count > 0
+      ? ` ${plural(node.in_flight_count, "request is", "requests are")} in flight.`
+      : "";
+  return `This also deletes ${joinWords(lost)}.${busy}`;
 }
 
 /** What somebody can do about a node that is not well; empty: nothing has to be done. */
-export function adviceOf(node: Pick<NodeOut, "status" | "status_reason">): string {
+export function describeAdvice(node: Pick<NodeOut, "status" | "status_reason">): string {
   if (node.status === "unhealthy")
-    return "Its worker runs but is not on the bus. Check that the machine reaches NATS, then look at the worker's log.";
+    return "The worker runs but is not connected to NATS. Check that the machine reaches NATS, then look at the worker's log.";
   if (node.status !== "offline") return "";
   return node.status_reason.includes("stopped")
-    ? "Start its worker again on that machine, or remove the node if it is gone for good."
-    : "Check that the machine is on and reaches this cluster: its worker comes back by itself. If it is gone for good, remove the node.";
+    ? "Start the worker again on that machine, or remove the node if the machine is gone."
+    : "Check that the machine is on and reaches this cluster: the worker reconnects by itself. If the machine is gone, remove the node.";
 }
 
 /** Why it has its status. What to type in a terminal is left to terminals. */
-export function reasonOf(
+export function describeReason(
   node: Pick<NodeOut, "status" | "status_reason"> &
     Partial<Pick<NodeOut, "proposed_labels" | "address_note">>,
 ): string {
   if (node.status !== "pending") return node.status_reason;
-  return ["It waits for somebody to approve it.", ...approvalNotes(node)].join(" ");
+  return ["Waiting for approval.", ...approvalNotes(node)].join(" ");
 }
 
 /** What an admin should know before approving a node: where it says it is, and which labels it brings. */
 export function approvalNotes(node: Partial<Pick<NodeOut, "proposed_labels" | "address_note">>): string[] {
   const labels = Object.entries(node.proposed_labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  const brings = labels.length > 0 && `Its labels are approved with it: ${labels.join(", ")}.`;
+  const brings = labels.length > 0 && `Approving the node also approves its labels: ${labels.join(", ")}.`;
   return [node.address_note, brings].filter((note): note is string => Boolean(note));
 }

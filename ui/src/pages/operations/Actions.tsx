@@ -1,51 +1,53 @@
-// The buttons of an operation. What cannot be taken back is asked for first; what fails says so beside them.
+// The buttons of an operation. An action that cannot be undone is confirmed first; an error is shown beside the buttons.
 import { useState } from "react";
-import { useAct } from "@/api/operations";
-import type { OperationInFull, OperationOut } from "@/api/schema";
+import { useOperationAction } from "@/api/operations";
+import type { OperationDetailOut, OperationOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
-import { Trouble } from "@/kit/Trouble";
-import { type Offer, offers } from "@/pages/operations/offers";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { listOperationOffers, type OperationOffer } from "@/pages/operations/offers";
 import { useDismiss } from "@/shell/useDismiss";
-import { called } from "@/text/operation";
+import { nameForActions } from "@/text/operation";
 
-export function Actions({ operation }: { operation: OperationOut | OperationInFull }) {
-  const acting = useAct(operation.id);
+export function Actions({ operation }: { operation: OperationOut | OperationDetailOut }) {
+  const acting = useOperationAction(operation.id);
   const dismissing = useDismiss(operation);
   const error = acting.error ?? dismissing.error;
-  const begin = (offer: Offer) => (offer.act === "dismiss" ? dismissing.dismiss() : acting.mutate(offer.act));
-  const [asked, setAsked] = useState<Offer | null>(null);
-  const offered = offers(operation);
+  const begin = (offer: OperationOffer) =>
+    offer.action === "dismiss" ? dismissing.dismiss() : acting.mutate(offer.action);
+  const [confirmed, setConfirmed] = useState<OperationOffer | null>(null);
+  const offered = listOperationOffers(operation);
   if (offered.length === 0 && !error) return null;
-  const what = called(operation);
+  const what = nameForActions(operation);
   return (
     <div className="operations-actions">
       {offered.map((offer) => (
         <Button
-          key={offer.act}
+          key={offer.action}
           small
           icon={offer.icon}
           aria-label={`${offer.label}: ${what}`}
           busy={
-            offer.act === "dismiss"
+            offer.action === "dismiss"
               ? dismissing.isPending
-              : acting.isPending && acting.variables === offer.act
+              : acting.isPending && acting.variables === offer.action
           }
-          onClick={() => (offer.asks ? setAsked(offer) : begin(offer))}
+          onClick={() => (offer.question ? setConfirmed(offer) : begin(offer))}
         >
           {offer.label}
         </Button>
       ))}
-      <Trouble error={asked ? null : error} />
-      {asked && (
-        <Confirm
-          title={`${asked.label} the ${what}?`}
-          verb={`${asked.label} it`}
-          onConfirm={() => acting.mutateAsync(asked.act)}
-          onClose={() => setAsked(null)}
+      <ErrorNotice error={confirmed ? null : error} />
+      {confirmed && (
+        <ConfirmDialog
+          title={`${confirmed.label} ${what}?`}
+          verb={confirmed.label}
+          dismissLabel="Back"
+          onConfirm={() => acting.mutateAsync(confirmed.action)}
+          onClose={() => setConfirmed(null)}
         >
-          <p>{asked.asks}</p>
-        </Confirm>
+          <p>{confirmed.question}</p>
+        </ConfirmDialog>
       )}
     </div>
   );

@@ -1,31 +1,31 @@
 // The log of one operation, the oldest line first. The stream says when there is more of it.
 import { useQuery } from "@tanstack/react-query";
-import type { NoteOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
-import { log } from "@/pages/operations/queries";
-import { clock, timeOfDay } from "@/text/format";
+import type { OperationNoteOut } from "@/api/schema";
+import { QueryView } from "@/kit/QueryView";
+import { logQuery } from "@/pages/operations/queries";
+import { formatMoment, timeOfDay } from "@/text/format";
 
 export function Log({ id }: { id: string }) {
-  const query = useQuery(log(id));
+  const query = useQuery(logQuery(id));
   return (
-    <Answered query={query}>
+    <QueryView query={query}>
       {(notes) => (
         <ol className="plain operations-log">
           {notes.map((note, place) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: lines are only ever added at the end
-            <Line key={place} note={note} />
+            <LogLine key={place} note={note} />
           ))}
         </ol>
       )}
-    </Answered>
+    </QueryView>
   );
 }
 
-function Line({ note }: { note: NoteOut }) {
+function LogLine({ note }: { note: OperationNoteOut }) {
   const where = note.node_name && !note.text.startsWith(`${note.node_name}:`) ? `${note.node_name}: ` : "";
   return (
     <li className={note.level === "info" ? undefined : `operations-${note.level}`}>
-      <time dateTime={note.at} title={clock(note.at)} className="number faint">
+      <time dateTime={note.at} title={formatMoment(note.at)} className="number faint">
         {timeOfDay(note.at)}
       </time>
       <span>

@@ -3,29 +3,29 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 import { operations } from "@/api/queries";
-import type { HistoryOut, IntentOut, OperationOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
+import type { AssignmentOut, OperationHistoryOut, OperationOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Empty, PageHead } from "@/kit/Panel";
-import { Card } from "@/pages/operations/Card";
-import { Detail } from "@/pages/operations/Detail";
+import { EmptyState, PageHeader } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { Filters } from "@/pages/operations/Filters";
-import { Owed } from "@/pages/operations/Owed";
-import { intents as intentsQuery, record as recordQuery } from "@/pages/operations/queries";
-import { Record } from "@/pages/operations/Record";
+import { OperationCard } from "@/pages/operations/OperationCard";
+import { OperationDetail } from "@/pages/operations/OperationDetail";
+import { OperationHistory } from "@/pages/operations/OperationHistory";
+import { PendingChanges } from "@/pages/operations/PendingChanges";
+import { assignmentsQuery, historyQuery } from "@/pages/operations/queries";
 import type { OperationsSearch } from "@/pages/operations/search";
 import {
-  type Filter,
+  buildSections,
+  describeOperations,
+  describeTries,
   isFiltered,
-  matches,
-  owedBeside,
-  sections,
-  summary,
-  triesOf,
-} from "@/pages/operations/sorting";
+  listOtherPendingChanges,
+  matchesFilter,
+  type OperationFilter,
+} from "@/pages/operations/sections";
 import "@/pages/operations/operations.css";
 
-const NOTHING: never[] = [];
+const NO_OPERATIONS: never[] = [];
 const SETTLE_MS = 250;
 const CARDS = 50;
 
@@ -37,74 +37,80 @@ export default function Operations() {
   );
   const navigate = useNavigate({ from: "/operations" });
   const listed = useQuery(operations);
-  const intents = useIntents(listed.data ?? NOTHING);
+  const assignments = useAssignments(listed.data ?? NO_OPERATIONS);
   const close = useCallback(() => {
     void navigate({ search: (before: OperationsSearch) => ({ ...before, operation: undefined }) });
     document.getElementById(`operation-${shown}`)?.focus();
   }, [navigate, shown]);
-  const dead = intents.filter((intent) => intent.state === "dead").length;
+  const dead = assignments.filter((assignment) => assignment.state === "dead").length;
   return (
     <>
-      <PageHead title="Operations" note={listed.data && summary(listed.data, dead)} />
+      <PageHeader title="Operations" note={listed.data && describeOperations(listed.data, dead)} />
       <div className={shown ? "operations-split" : undefined}>
         <div className="stack operations-lists">
           <Filters filter={filter} />
-          <Answered query={listed}>
-            {(all) => <Lists all={all} intents={intents} filter={filter} shown={shown} />}
-          </Answered>
+          <QueryView query={listed}>
+            {(all) => <OperationLists all={all} assignments={assignments} filter={filter} shown={shown} />}
+          </QueryView>
         </div>
-        {shown && <Detail id={shown} filter={filter} onClose={close} />}
+        {shown && <OperationDetail id={shown} filter={filter} onClose={close} />}
       </div>
     </>
   );
 }
 
-/** What nodes owe. That a try has failed is no event of its own: it is read off the operations. */
-function useIntents(all: readonly OperationOut[]): readonly IntentOut[] {
+/** Returns the assignments. A failed attempt has no event of its own, so they are refetched when an operation changes. */
+function useAssignments(all: readonly OperationOut[]): readonly AssignmentOut[] {
   const cache = useQueryClient();
-  const tries = triesOf(all);
+  const tries = describeTries(all);
   const before = useRef(tries);
   useEffect(() => {
-    if (before.current !== tries) void cache.invalidateQueries({ queryKey: intentsQuery.queryKey });
+    if (before.current !== tries) void cache.invalidateQueries({ queryKey: assignmentsQuery.queryKey });
     before.current = tries;
   }, [cache, tries]);
-  return useQuery(intentsQuery).data ?? NOTHING;
+  return useQuery(assignmentsQuery).data ?? NO_OPERATIONS;
 }
 
-interface ListsProps {
+interface OperationListsProps {
   all: readonly OperationOut[];
-  intents: readonly IntentOut[];
-  filter: Filter;
+  assignments: readonly AssignmentOut[];
+  filter: OperationFilter;
   shown: string | undefined;
 }
 
-function Lists({ all, intents, filter, shown }: ListsProps) {
-  const record = useInfiniteQuery(recordQuery(useSettled(filter)));
-  const pages: HistoryOut[] = record.data?.pages ?? NOTHING;
-  const { underWay, failed } = sections(all.filter((operation) => matches(operation, filter)));
+function OperationLists({ all, assignments, filter, shown }: OperationListsProps) {
+  const record = useInfiniteQuery(historyQuery(useSettledFilter(filter)));
+  const pages: OperationHistoryOut[] = record.data?.pages ?? NO_OPERATIONS;
+  const { active, failed } = buildSections(all.filter((operation) => matchesFilter(operation, filter)));
   const records = pages.flatMap((page) => page.operations);
-  const owed = owedBeside(matching(intents, filter), all);
+  const pending = listOtherPendingChanges(matching(assignments, filter), all);
   const isEmpty =
-    underWay.length + failed.length + owed.dead.length + owed.open.length + records.length === 0;
-  const cards = (some: readonly OperationOut[]) => <Cards operations={some} filter={filter} shown={shown} />;
+    active.length + failed.length + pending.dead.length + pending.open.length + records.length === 0;
+  const cards = (some: readonly OperationOut[]) => (
+    <CardSection operations={some} filter={filter} shown={shown} />
+  );
   return (
     <>
-      {(failed.length > 0 || owed.dead.length > 0) && (
+      {(failed.length > 0 || pending.dead.length > 0) && (
         <Section title="Needs attention">
           {failed.length > 0 && cards(failed)}
-          {owed.dead.length > 0 && <Owed intents={owed.dead} filter={filter} />}
+          {pending.dead.length > 0 && <PendingChanges assignments={pending.dead} filter={filter} />}
         </Section>
       )}
-      {underWay.length > 0 && <Section title="In progress">{cards(underWay)}</Section>}
-      {owed.open.length > 0 && (
-        <Section title="Owed by nodes">
-          <Owed intents={owed.open} filter={filter} told={new Set(underWay.map((one) => one.id))} />
+      {active.length > 0 && <Section title="In progress">{cards(active)}</Section>}
+      {pending.open.length > 0 && (
+        <Section title="Pending changes">
+          <PendingChanges
+            assignments={pending.open}
+            filter={filter}
+            explainedOperations={new Set(active.map((one) => one.id))}
+          />
         </Section>
       )}
-      <Answered query={record}>
+      <QueryView query={record}>
         {() =>
           (records.length > 0 || record.hasNextPage) && (
-            <Record
+            <OperationHistory
               records={records}
               filter={filter}
               stale={pages[0]?.stale}
@@ -114,27 +120,27 @@ function Lists({ all, intents, filter, shown }: ListsProps) {
             />
           )
         }
-      </Answered>
-      {isEmpty && record.data && !record.isPlaceholderData && <Nothing filter={filter} />}
+      </QueryView>
+      {isEmpty && record.data && !record.isPlaceholderData && <NoOperations filter={filter} />}
     </>
   );
 }
 
 interface CardsProps {
   operations: readonly OperationOut[];
-  filter: Filter;
+  filter: OperationFilter;
   shown: string | undefined;
 }
 
 /** Hundreds of cards that all move would stop the browser: the first are drawn, and more when somebody asks. */
-function Cards({ operations: all, filter, shown }: CardsProps) {
+function CardSection({ operations: all, filter, shown }: CardsProps) {
   const [drawn, setDrawn] = useState(CARDS);
   const left = all.length - drawn;
   return (
     <>
       <ul className="plain stack">
         {all.slice(0, drawn).map((one) => (
-          <Card key={one.id} operation={one} filter={filter} isOpen={one.id === shown} />
+          <OperationCard key={one.id} operation={one} filter={filter} isOpen={one.id === shown} />
         ))}
       </ul>
       {left > 0 && (
@@ -148,8 +154,8 @@ function Cards({ operations: all, filter, shown }: CardsProps) {
   );
 }
 
-/** The filter a moment after its last change: who types does not ask the frontend for every letter. */
-function useSettled(filter: Filter): Filter {
+/** Returns the filter a moment after its last change, so that typing does not send a request for every letter. */
+function useSettledFilter(filter: OperationFilter): OperationFilter {
   const [settled, setSettled] = useState(filter);
   useEffect(() => {
     const timer = window.setTimeout(() => setSettled(filter), SETTLE_MS);
@@ -158,16 +164,18 @@ function useSettled(filter: Filter): Filter {
   return settled;
 }
 
-/** A debt is about a backend on a node, and has not ended. */
-function matching(intents: readonly IntentOut[], filter: Filter): IntentOut[] {
+/** Returns the assignments that match the filter. They concern backends only and have no outcome and no end. */
+function matching(assignments: readonly AssignmentOut[], filter: OperationFilter): AssignmentOut[] {
   const { kind, outcome, q, node, since, until } = filter;
   if ((kind && kind !== "backends") || outcome || since || until) return [];
-  const wanted = q?.trim().toLowerCase();
-  return intents.filter(
-    (intent) =>
-      (!node || intent.node_name === node || intent.node_id === node) &&
-      (!wanted ||
-        `${intent.backend} ${intent.node_name} ${intent.error ?? ""}`.toLowerCase().includes(wanted)),
+  const searched = q?.trim().toLowerCase();
+  return assignments.filter(
+    (assignment) =>
+      (!node || assignment.node_name === node || assignment.node_id === node) &&
+      (!searched ||
+        `${assignment.backend} ${assignment.node_name} ${assignment.error ?? ""}`
+          .toLowerCase()
+          .includes(searched)),
   );
 }
 
@@ -181,26 +189,25 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Nothing({ filter }: { filter: Filter }) {
+function NoOperations({ filter }: { filter: OperationFilter }) {
   const navigate = useNavigate({ from: "/operations" });
   if (isFiltered(filter)) {
     return (
-      <Empty title="Nothing matches these filters.">
+      <EmptyState title="No operations match this filter.">
         <Button
           small
           onClick={() =>
             void navigate({ search: (before: OperationsSearch) => ({ operation: before.operation }) })
           }
         >
-          Show everything
+          Clear filters
         </Button>
-      </Empty>
+      </EmptyState>
     );
   }
   return (
-    <Empty title="Nothing has been done here yet.">
-      Install an engine on the <Link to="/backends">page of backends</Link>, or a model on the{" "}
-      <Link to="/models">page of models</Link>: what comes of it is shown here.
-    </Empty>
+    <EmptyState title="No operations yet.">
+      Install a <Link to="/backends">backend</Link> or a <Link to="/models">model</Link> to start one.
+    </EmptyState>
   );
 }

@@ -4,9 +4,9 @@ import { memo } from "react";
 import type { TargetOut } from "@/api/schema";
 import { Progress } from "@/kit/measures";
 import { Pill } from "@/kit/status";
-import { paceOfTarget } from "@/live/paces";
-import { Amount } from "@/pages/operations/Amount";
-import { waves } from "@/pages/operations/sorting";
+import { readTargetRate } from "@/live/operationRates";
+import { groupTitledWaves } from "@/pages/operations/sections";
+import { TransferAmount } from "@/pages/operations/TransferAmount";
 import { percent } from "@/text/format";
 import { targetWord } from "@/text/operation";
 
@@ -20,7 +20,7 @@ interface TargetsProps {
 export function Targets({ operation, targets, withFaults = true }: TargetsProps) {
   return (
     <div className="operations-targets">
-      {waves(targets).map(({ wave, title, targets: inIt }) => (
+      {groupTitledWaves(targets).map(({ wave, title, targets: inIt }) => (
         <div key={wave} className="operations-wave">
           {title && <h4>{title}</h4>}
           <ul className="plain">
@@ -49,7 +49,11 @@ const Target = memo(function Target({ operation, target, withFault }: TargetProp
       <Pill tone={tone}>{text}</Pill>
       <span className="operations-numbers">
         {isMoving && (
-          <Amount current={target.current} total={target.total} pace={paceOfTarget(operation, target)} />
+          <TransferAmount
+            current={target.current}
+            total={target.total}
+            pace={readTargetRate(operation, target)}
+          />
         )}
         <Versions target={target} />
         {isMoving && target.percentage > 0 && (

@@ -1,30 +1,31 @@
 // What can be done about an operation. Pure; the server has the last word.
-import type { Act } from "@/api/operations";
-import type { OperationInFull, OperationOut } from "@/api/schema";
+import type { OperationAction } from "@/api/operations";
+import type { OperationDetailOut, OperationOut } from "@/api/schema";
 import type { IconName } from "@/kit/icons";
 
-export interface Offer {
-  act: Act;
+export interface OperationOffer {
+  action: OperationAction;
   label: string;
   icon: IconName;
-  /** What is asked before it is done; nothing: it is done at once. */
-  asks?: string;
+  /** The text of the dialog that confirms the action; without one the action runs at once. */
+  question?: string;
 }
 
-type Offered = Pick<OperationOut, "state" | "cancellable"> & Partial<Pick<OperationInFull, "dismissedAt">>;
+type OfferingOperation = Pick<OperationOut, "state" | "cancellable"> &
+  Partial<Pick<OperationDetailOut, "dismissedAt">>;
 
-const CANCEL: Offer = {
-  act: "cancel",
+const CANCEL: OperationOffer = {
+  action: "cancel",
   label: "Cancel",
   icon: "stop",
-  asks: "What was not begun never is, workers stop, and what was fetched is thrown away.",
+  question: "Queued nodes are skipped, workers stop, and partial downloads are deleted.",
 };
-const PAUSE: Offer = { act: "pause", label: "Pause", icon: "pause" };
-const RESUME: Offer = { act: "resume", label: "Resume", icon: "play" };
-const RETRY: Offer = { act: "retry", label: "Retry", icon: "again" };
-const DISMISS: Offer = { act: "dismiss", label: "Dismiss", icon: "check" };
+const PAUSE: OperationOffer = { action: "pause", label: "Pause", icon: "pause" };
+const RESUME: OperationOffer = { action: "resume", label: "Resume", icon: "play" };
+const RETRY: OperationOffer = { action: "retry", label: "Retry", icon: "again" };
+const DISMISS: OperationOffer = { action: "dismiss", label: "Dismiss", icon: "check" };
 
-export function offers(operation: Offered): Offer[] {
+export function listOperationOffers(operation: OfferingOperation): OperationOffer[] {
   const cancel = operation.cancellable ? [CANCEL] : [];
   switch (operation.state) {
     case "queued":
@@ -32,16 +33,16 @@ export function offers(operation: Offered): Offer[] {
     case "waiting_on_nodes":
       return operation.cancellable ? [PAUSE, CANCEL] : [];
     case "completed_with_pending":
-      return cancel.map((offer) => ({ ...offer, label: "Give up", asks: GIVE_UP }));
+      return cancel.map((offer) => ({ ...offer, label: "Discard pending", question: GIVE_UP }));
     case "paused":
       return [RESUME, ...cancel];
     case "failed":
       return operation.dismissedAt ? [RETRY] : [RETRY, DISMISS];
     case "cancelled":
-      return [{ ...RETRY, label: "Do it again" }];
+      return [{ ...RETRY, label: "Run again" }];
     default:
       return [];
   }
 }
 
-const GIVE_UP = "The nodes that are away will not get it when they are back. Where it is done, it stays.";
+const GIVE_UP = "Unreachable nodes will not get the change when they return. Nodes that have it keep it.";

@@ -1,20 +1,20 @@
 // What this page reads beside the live list.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { answer, api } from "@/api/client";
-import { type Filter, historyFilter } from "@/pages/operations/sorting";
+import { api, unwrapResponse } from "@/api/client";
+import { type OperationFilter, toHistoryQuery } from "@/pages/operations/sections";
 
 const PAGE = 100;
 
 /** The frontend filters: what matches may be behind thousands of operations that do not. */
-export const record = (filter: Filter) =>
+export const historyQuery = (filter: OperationFilter) =>
   infiniteQueryOptions({
     queryKey: ["record", "pages", filter] as const,
     placeholderData: keepPreviousData,
     queryFn: ({ pageParam }) =>
-      answer(
+      unwrapResponse(
         api.GET("/api/operations/history", {
           params: {
-            query: { limit: PAGE, ...(pageParam ? { before: pageParam } : {}), ...historyFilter(filter) },
+            query: { limit: PAGE, ...(pageParam ? { before: pageParam } : {}), ...toHistoryQuery(filter) },
           },
         }),
       ),
@@ -22,14 +22,16 @@ export const record = (filter: Filter) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
-export const intents = queryOptions({
+export const assignmentsQuery = queryOptions({
   queryKey: ["intents"] as const,
-  queryFn: () => answer(api.GET("/api/backend-intents")),
+  queryFn: () => unwrapResponse(api.GET("/api/backend-intents")),
 });
 
-export const log = (id: string) =>
+export const logQuery = (id: string) =>
   queryOptions({
     queryKey: ["operations", "log", id] as const,
     queryFn: () =>
-      answer(api.GET("/api/operations/{operation_id}/events", { params: { path: { operation_id: id } } })),
+      unwrapResponse(
+        api.GET("/api/operations/{operation_id}/events", { params: { path: { operation_id: id } } }),
+      ),
   });

@@ -1,17 +1,17 @@
-import { day, oneOf, said, text } from "@/text/search";
+import { dropUndefined, parseChoice, parseDay, parseText } from "@/text/search";
 
-export const KINDS = ["models", "backends", "cluster"] as const;
+export const OPERATION_KINDS = ["models", "backends", "cluster"] as const;
 export const OUTCOMES = ["completed", "failed", "cancelled", "superseded"] as const;
 
 export function operationsSearch(search: Record<string, unknown>) {
-  return said({
-    kind: oneOf(search, "kind", KINDS),
-    outcome: oneOf(search, "outcome", OUTCOMES),
-    q: text(search, "q"),
-    node: text(search, "node"),
-    since: day(search, "since"),
-    until: day(search, "until"),
-    operation: text(search, "operation"),
+  return dropUndefined({
+    kind: parseChoice(search, "kind", OPERATION_KINDS),
+    outcome: parseChoice(search, "outcome", OUTCOMES),
+    q: parseText(search, "q"),
+    node: parseText(search, "node"),
+    since: parseDay(search, "since"),
+    until: parseDay(search, "until"),
+    operation: parseText(search, "operation"),
   });
 }
 

@@ -2,17 +2,17 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Button } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";
-import { Trouble } from "@/kit/Trouble";
-import { approve } from "@/pages/nodes/calls";
-import type { Goal, Item } from "@/pages/overview/attention";
+import { approveNode } from "@/pages/nodes/calls";
+import type { AttentionItem, PageLink } from "@/pages/overview/attentionItems";
 
-export function Attention({ items }: { items: readonly Item[] }) {
+export function Attention({ items }: { items: readonly AttentionItem[] }) {
   if (items.length === 0) {
     return (
       <p className="overview-quiet">
-        <Icon name="check" /> All is well: nothing needs you.
+        <Icon name="check" /> Everything is healthy.
       </p>
     );
   }
@@ -20,14 +20,14 @@ export function Attention({ items }: { items: readonly Item[] }) {
     <Panel title="Needs attention">
       <ul className="plain overview-attention">
         {items.map((item) => (
-          <Line key={item.key} item={item} />
+          <AttentionLine key={item.key} item={item} />
         ))}
       </ul>
     </Panel>
   );
 }
 
-function Line({ item }: { item: Item }) {
+function AttentionLine({ item }: { item: AttentionItem }) {
   return (
     <li className={`overview-item ${item.tone}`}>
       <Icon name={item.tone === "busy" ? "up" : "warn"} />
@@ -36,22 +36,22 @@ function Line({ item }: { item: Item }) {
         {item.detail && <p className="small soft overview-why">{item.detail}</p>}
       </div>
       <div className="row">
-        {item.approves && <Approve node={item.approves} />}
-        {item.goal && item.word && <To goal={item.goal} word={item.word} about={item.title} />}
+        {item.approves && <ApproveButton node={item.approves} />}
+        {item.goal && item.word && <AttentionLink goal={item.goal} word={item.word} about={item.title} />}
       </div>
     </li>
   );
 }
 
-function Approve({ node }: { node: NonNullable<Item["approves"]> }) {
+function ApproveButton({ node }: { node: NonNullable<AttentionItem["approves"]> }) {
   const cache = useQueryClient();
   const approving = useMutation({
-    mutationFn: () => approve(node),
+    mutationFn: () => approveNode(node),
     onSettled: () => cache.invalidateQueries({ queryKey: ["nodes"] }),
   });
   return (
     <>
-      <Trouble error={approving.error} />
+      <ErrorNotice error={approving.error} />
       <Button
         small
         kind="primary"
@@ -67,7 +67,7 @@ function Approve({ node }: { node: NonNullable<Item["approves"]> }) {
 }
 
 /** Every link has a name of its own, for whoever hears a list of links. */
-function To({ goal, word, about }: { goal: Goal; word: string; about: string }) {
+function AttentionLink({ goal, word, about }: { goal: PageLink; word: string; about: string }) {
   const shown = { className: "button plain small-button", "aria-label": `${word}: ${about}`, children: word };
   switch (goal.page) {
     case "operation":

@@ -1,26 +1,26 @@
 // Throughput, times, load and memory, as they go.
 import { Chart } from "@/kit/chart";
 import { Panel } from "@/kit/Panel";
-import type { Curves, Name } from "@/pages/overview/curves";
-import { useCurves } from "@/pages/overview/useCurves";
-import { bytes, count, duration, UNKNOWN } from "@/text/format";
+import type { FleetCurveName, FleetCurves } from "@/pages/overview/fleetCurves";
+import { useFleetCurves } from "@/pages/overview/useFleetCurves";
+import { bytes, duration, formatCount, UNKNOWN } from "@/text/format";
 
-interface Drawn {
+interface ChartSpec {
   title: string;
   note: string;
-  lines: [string, Name][];
+  lines: [string, FleetCurveName][];
   format: (value: number) => string;
   filled?: boolean;
 }
 
-const TOKENS: Drawn = {
+const TOKENS: ChartSpec = {
   title: "Tokens per second",
-  note: "As they are written, of all models.",
+  note: "All models.",
   lines: [["tokens/s", "tokens_per_s"]],
-  format: count,
+  format: formatCount,
   filled: true,
 };
-const FIRST: Drawn = {
+const FIRST: ChartSpec = {
   title: "Time to the first token",
   note: "p50 and p95 over the last minute.",
   lines: [
@@ -29,18 +29,18 @@ const FIRST: Drawn = {
   ],
   format: duration,
 };
-const REQUESTS: Drawn = {
+const REQUESTS: ChartSpec = {
   title: "Requests",
-  note: "Being answered, and waiting for a replica.",
+  note: "In flight, and queued for a replica.",
   lines: [
     ["in flight", "in_flight"],
-    ["waiting", "waiting"],
+    ["queued", "waiting"],
   ],
-  format: count,
+  format: formatCount,
 };
-const VRAM: Drawn = {
+const VRAM: ChartSpec = {
   title: "GPU memory",
-  note: "In use, on all nodes that can be reached.",
+  note: "In use on reachable nodes.",
   lines: [
     ["used", "vram_used"],
     ["total", "vram_total"],
@@ -48,18 +48,18 @@ const VRAM: Drawn = {
   format: bytes,
   filled: true,
 };
-const RATES: Drawn = {
+const RATES: ChartSpec = {
   title: "Requests per second",
-  note: "And those that failed without the client's fault.",
+  note: "Total, and server errors.",
   lines: [
     ["requests/s", "requests_per_s"],
     ["errors/s", "errors_per_s"],
   ],
-  format: count,
+  format: formatCount,
 };
 
 export function Charts() {
-  const curves = useCurves();
+  const curves = useFleetCurves();
   // A fleet without GPUs has no such curve.
   const hasVram = curves.series.vram_total.some((total) => total);
   return (
@@ -71,7 +71,7 @@ export function Charts() {
   );
 }
 
-function Curve({ drawn, curves }: { drawn: Drawn; curves: Curves }) {
+function Curve({ drawn, curves }: { drawn: ChartSpec; curves: FleetCurves }) {
   const series = drawn.lines.map(([label, name]) => ({ label, values: curves.series[name] }));
   const [now] = series;
   const latest = now?.values.at(-1);

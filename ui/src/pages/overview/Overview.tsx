@@ -10,37 +10,37 @@ import {
   rules as rulesQuery,
   upgrades as upgradesQuery,
 } from "@/api/queries";
-import { Answered } from "@/kit/Answered";
-import { PageHead } from "@/kit/Panel";
-import { useDegraded } from "@/live/degraded";
-import { intents as intentsQuery } from "@/pages/operations/queries";
+import { PageHeader } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { useDegradations } from "@/live/degradations";
+import { assignmentsQuery } from "@/pages/operations/queries";
 import { Attention } from "@/pages/overview/Attention";
-import { attention } from "@/pages/overview/attention";
-import { Busiest } from "@/pages/overview/Busiest";
+import { listAttentionItems } from "@/pages/overview/attentionItems";
+import { BusiestModels } from "@/pages/overview/BusiestModels";
 import { Charts } from "@/pages/overview/Charts";
 import { FirstSteps } from "@/pages/overview/FirstSteps";
-import { first } from "@/pages/overview/first";
-import { fleet } from "@/pages/overview/fleet";
-import { Numbers } from "@/pages/overview/Numbers";
-import { useMay } from "@/shell/me";
+import { FleetTiles } from "@/pages/overview/FleetTiles";
+import { findFirstStep } from "@/pages/overview/firstStep";
+import { computeFleetNumbers } from "@/pages/overview/fleetNumbers";
+import { useHasScope } from "@/shell/me";
 import "@/pages/overview/overview.css";
 
 export default function Overview() {
-  return useMay("operate") ? <Fleet /> : <Navigate to="/playground" />;
+  return useHasScope("operate") ? <FleetPanel /> : <Navigate to="/playground" />;
 }
 
-function Fleet() {
+function FleetPanel() {
   const nodes = useQuery(nodesQuery);
   const live = useQuery(liveQuery);
   const operations = useQuery(operationsQuery).data;
   const models = useQuery(modelConfigs).data;
   return (
     <>
-      <PageHead title="Overview" />
+      <PageHeader title="Overview" />
       <div className="stack overview">
         {nodes.data && models && operations && (
           <FirstSteps
-            step={first(
+            step={findFirstStep(
               nodes.data,
               models.map((model) => model.name),
               operations,
@@ -48,9 +48,11 @@ function Fleet() {
           />
         )}
         <Needs />
-        <Answered query={nodes}>{(all) => <Numbers fleet={fleet(all, live.data)} />}</Answered>
+        <QueryView query={nodes}>
+          {(all) => <FleetTiles fleet={computeFleetNumbers(all, live.data)} />}
+        </QueryView>
         <Charts />
-        <Answered query={live}>{(now) => <Busiest live={now} />}</Answered>
+        <QueryView query={live}>{(now) => <BusiestModels live={now} />}</QueryView>
       </div>
     </>
   );
@@ -60,21 +62,21 @@ function Fleet() {
 function Needs() {
   const nodes = useQuery(nodesQuery).data;
   const operations = useQuery(operationsQuery).data;
-  const intents = useQuery(intentsQuery).data;
+  const assignments = useQuery(assignmentsQuery).data;
   const installed = useQuery(installedBackends).data;
   const upgrades = useQuery(upgradesQuery).data;
   const rules = useQuery(rulesQuery).data;
   const live = useQuery(liveQuery).data;
-  const items = attention({
-    degraded: useDegraded(),
+  const items = listAttentionItems({
+    degraded: useDegradations(),
     nodes: nodes ?? [],
     operations: operations ?? [],
-    intents: intents ?? [],
+    assignments: assignments ?? [],
     installed: installed ?? [],
     upgrades: upgrades ?? {},
     rules: rules ?? [],
     live,
   });
-  const isWhole = nodes && operations && intents && installed && upgrades && rules && live;
+  const isWhole = nodes && operations && assignments && installed && upgrades && rules && live;
   return items.length > 0 || isWhole ? <Attention items={items} /> : null;
 }

@@ -1,10 +1,10 @@
 // What this page reads beside what all pages do.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "@/api/client";
+import { api, unwrapResponse } from "@/api/client";
 
 const MINUTES = 30;
 
 export const history = queryOptions({
   queryKey: ["history", "cluster"] as const,
-  queryFn: () => answer(api.GET("/api/history", { params: { query: { minutes: MINUTES } } })),
+  queryFn: () => unwrapResponse(api.GET("/api/history", { params: { query: { minutes: MINUTES } } })),
 });

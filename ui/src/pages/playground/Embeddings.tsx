@@ -2,22 +2,22 @@
 import { type FormEvent, useState } from "react";
 import { request } from "@/api/client";
 import { Button } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { TextArea } from "@/kit/fields";
 import { Panel } from "@/kit/Panel";
-import { Trouble } from "@/kit/Trouble";
-import type { Choice } from "@/pages/playground/choices";
-import { Underway } from "@/pages/playground/Underway";
-import { useHad } from "@/pages/playground/useHad";
-import { cosine, textsOf } from "@/pages/playground/vectors";
+import type { ModelChoice } from "@/pages/playground/choices";
+import { LoadProgress } from "@/pages/playground/LoadProgress";
+import { useModelCall } from "@/pages/playground/useModelCall";
+import { computeCosineSimilarity, parseTexts } from "@/pages/playground/vectors";
 
 const EXAMPLE = "A horse stands in the yard.\nThe mare waits by the fence.\nThe database is restarted.";
 
-interface Embedded {
+interface EmbeddingResult {
   texts: string[];
   vectors: number[][];
 }
 
-async function embed(model: string, texts: string[], signal: AbortSignal): Promise<Embedded> {
+async function embed(model: string, texts: string[], signal: AbortSignal): Promise<EmbeddingResult> {
   const response = await request("/v1/embeddings", {
     method: "POST",
     signal,
@@ -28,41 +28,43 @@ async function embed(model: string, texts: string[], signal: AbortSignal): Promi
   return { texts, vectors: data.map((one) => one.embedding) };
 }
 
-export function Embeddings({ choice }: { choice: Choice }) {
+export function Embeddings({ choice }: { choice: ModelChoice }) {
   const [lines, setLines] = useState(EXAMPLE);
-  const had = useHad(choice, (texts: string[], signal) => embed(choice.name, texts, signal));
+  const call = useModelCall(choice, (texts: string[], signal) => embed(choice.name, texts, signal));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    had.mutate(textsOf(lines));
+    call.mutate(parseTexts(lines));
   };
   return (
     <div className="stack">
       <form className="panel stack" onSubmit={submit}>
         <TextArea
-          label="Texts, one a line"
+          label="Texts, one per line"
           rows={5}
           value={lines}
           onChange={(event) => setLines(event.target.value)}
         />
         <div className="row">
-          <Button kind="primary" type="submit" busy={had.isPending} disabled={textsOf(lines).length === 0}>
-            Make vectors
+          <Button
+            kind="primary"
+            type="submit"
+            busy={call.isPending}
+            disabled={parseTexts(lines).length === 0}
+          >
+            Embed
           </Button>
         </div>
-        {had.step && <Underway step={had.step} model={choice.name} />}
-        <Trouble error={had.error} />
+        {call.step && <LoadProgress step={call.step} model={choice.name} />}
+        <ErrorNotice error={call.error} />
       </form>
-      {had.data && <Alike {...had.data} />}
+      {call.data && <SimilarityTable {...call.data} />}
     </div>
   );
 }
 
-function Alike({ texts, vectors }: Embedded) {
+function SimilarityTable({ texts, vectors }: EmbeddingResult) {
   return (
-    <Panel
-      title="How alike they are"
-      note={`Vectors of ${vectors[0]?.length ?? 0} numbers. 1 is the same, 0 has nothing to do with it.`}
-    >
+    <Panel title="Similarity" note={`${vectors[0]?.length ?? 0} dimensions. 1: identical, 0: unrelated.`}>
       <div className="table-box">
         <table>
           <thead>
@@ -82,7 +84,7 @@ function Alike({ texts, vectors }: Embedded) {
                   {row + 1}. {text}
                 </th>
                 {vectors.map((vector, column) => {
-                  const alike = cosine(vectors[row] ?? [], vector);
+                  const alike = computeCosineSimilarity(vectors[row] ?? [], vector);
                   return (
                     <td
                       key={texts[column]}

@@ -2,26 +2,26 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useRef, useState } from "react";
-import { answer, api } from "@/api/client";
-import { Waiting } from "@/kit/Answered";
+import { api, unwrapResponse } from "@/api/client";
 import { Button } from "@/kit/Button";
-import { Segments } from "@/kit/fields";
-import { Empty, PageHead } from "@/kit/Panel";
-import { Trouble } from "@/kit/Trouble";
-import { PARAMETERS } from "@/pages/playground/chat";
-import { type Choice, choicesOf, heldChoice, type Mode } from "@/pages/playground/choices";
-import { messagesOf } from "@/pages/playground/conversation";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { SegmentedControl } from "@/kit/fields";
+import { EmptyState, PageHeader } from "@/kit/Panel";
+import { LoadingLines } from "@/kit/QueryView";
+import { ChatView } from "@/pages/playground/ChatView";
+import { DEFAULT_PARAMETERS } from "@/pages/playground/chat";
+import { keepChoice, listChoices, type ModelChoice, type PlaygroundMode } from "@/pages/playground/choices";
+import { makeMessages } from "@/pages/playground/conversation";
 import { Embeddings } from "@/pages/playground/Embeddings";
-import { Picker } from "@/pages/playground/Picker";
-import { Side } from "@/pages/playground/Side";
+import { ModelPicker } from "@/pages/playground/ModelPicker";
+import { ParameterPanel } from "@/pages/playground/ParameterPanel";
 import { Speech } from "@/pages/playground/Speech";
-import { Talk } from "@/pages/playground/Talk";
 import { Transcription } from "@/pages/playground/Transcription";
 import { useConversation } from "@/pages/playground/useConversation";
-import { useMay } from "@/shell/me";
+import { useHasScope } from "@/shell/me";
 import "@/pages/playground/playground.css";
 
-const MODES: { value: Mode; label: string }[] = [
+const MODES: { value: PlaygroundMode; label: string }[] = [
   { value: "chat", label: "Chat" },
   { value: "embeddings", label: "Embeddings" },
   { value: "speech", label: "Speech" },
@@ -32,26 +32,26 @@ export default function Playground() {
   const { model: named, mode = "chat" } = useSearch({ from: "/playground" });
   const navigate = useNavigate({ from: "/playground" });
   const { choices, isPending, error } = useChoices(mode);
-  const chosen = useHeld(choices, named, mode, isPending);
+  const chosen = useKeptChoice(choices, named, mode, isPending);
   return (
     <>
-      <PageHead title="Playground">
-        <Segments
-          label="What to do"
+      <PageHeader title="Playground">
+        <SegmentedControl
+          label="Mode"
           value={mode}
           options={MODES}
           onChange={(next) =>
             void navigate({ search: { mode: next === "chat" ? undefined : next, model: undefined } })
           }
         />
-      </PageHead>
-      <Trouble error={error} />
+      </PageHeader>
+      <ErrorNotice error={error} />
       {isPending ? (
-        <Waiting />
+        <LoadingLines />
       ) : (
         <>
           <div className="row playground-head">
-            <Picker
+            <ModelPicker
               choices={choices}
               chosen={chosen}
               named={named}
@@ -69,45 +69,54 @@ export default function Playground() {
 }
 
 /** The choice, held as long as nobody chooses another one or another thing to do. */
-function useHeld(
-  choices: Choice[],
+function useKeptChoice(
+  choices: ModelChoice[],
   named: string | undefined,
-  mode: Mode,
+  mode: PlaygroundMode,
   isPending: boolean,
-): Choice | null {
-  const held = useRef<{ mode: Mode; choice: Choice | null }>({ mode, choice: null });
+): ModelChoice | null {
+  const kept = useRef<{ mode: PlaygroundMode; choice: ModelChoice | null }>({ mode, choice: null });
   if (isPending) return null;
-  const before = held.current.mode === mode ? held.current.choice : null;
-  const choice = heldChoice(choices, named, before);
-  held.current = { mode, choice };
+  const before = kept.current.mode === mode ? kept.current.choice : null;
+  const choice = keepChoice(choices, named, before);
+  kept.current = { mode, choice };
   return choice;
 }
 
-function useChoices(mode: Mode) {
-  const operates = useMay("operate");
+function useChoices(mode: PlaygroundMode) {
+  const operates = useHasScope("operate");
   const present = useQuery({
     queryKey: ["models", "capabilities"],
-    queryFn: async () => (await answer(api.GET("/api/models/capabilities"))).data,
+    queryFn: async () => (await unwrapResponse(api.GET("/api/models/capabilities"))).data,
   });
   const catalog = useQuery({
     queryKey: ["models", "catalog", "playground"],
-    queryFn: async () => (await answer(api.GET("/api/models", { params: { query: { items: 200 } } }))).models,
+    queryFn: async () =>
+      (await unwrapResponse(api.GET("/api/models", { params: { query: { items: 200 } } }))).models,
     enabled: operates,
   });
   const choices = useMemo(
-    () => choicesOf(mode, present.data ?? [], catalog.data ?? []),
+    () => listChoices(mode, present.data ?? [], catalog.data ?? []),
     [mode, present.data, catalog.data],
   );
   return { choices, isPending: present.isPending || (operates && catalog.isPending), error: present.error };
 }
 
-function Body({ mode, chosen, named }: { mode: Mode; chosen: Choice | null; named: string | undefined }) {
+function Body({
+  mode,
+  chosen,
+  named,
+}: {
+  mode: PlaygroundMode;
+  chosen: ModelChoice | null;
+  named: string | undefined;
+}) {
   if (mode === "chat") return <Chat key={chosen?.name} choice={chosen} named={named} />;
   if (!chosen) {
     return (
-      <Empty title={named ? `There is no model ${named} that does this.` : "No model does this yet."}>
-        Install one on the page Models.
-      </Empty>
+      <EmptyState title={named ? `${named} does not support this.` : "No model supports this yet."}>
+        Install one on the Models page.
+      </EmptyState>
     );
   }
   if (mode === "embeddings") return <Embeddings choice={chosen} />;
@@ -115,30 +124,30 @@ function Body({ mode, chosen, named }: { mode: Mode; chosen: Choice | null; name
   return <Transcription choice={chosen} />;
 }
 
-function Chat({ choice, named }: { choice: Choice | null; named: string | undefined }) {
-  const [parameters, setParameters] = useState(PARAMETERS);
+function Chat({ choice, named }: { choice: ModelChoice | null; named: string | undefined }) {
+  const [parameters, setParameters] = useState(DEFAULT_PARAMETERS);
   const conversation = useConversation(choice, parameters);
   const last = conversation.turns.at(-1)?.question ?? "Why is the sky blue?";
   if (!choice && named) {
-    return <Empty title={`There is no model ${named} that chats.`}>Choose another one above.</Empty>;
+    return <EmptyState title={`${named} does not support chat.`}>Choose another one above.</EmptyState>;
   }
   return (
     <div className="playground-columns">
-      <Talk conversation={conversation} choice={choice} />
+      <ChatView conversation={conversation} choice={choice} />
       <aside aria-label="Parameters and code">
-        <Side
+        <ParameterPanel
           model={choice?.name ?? ""}
-          messages={messagesOf(conversation.turns.slice(0, -1), last)}
+          messages={makeMessages(conversation.turns.slice(0, -1), last)}
           parameters={parameters}
           onChange={setParameters}
         />
         {conversation.turns.length > 0 && (
           <div className="row playground-actions">
-            <Button small icon="again" disabled={conversation.step !== null} onClick={conversation.again}>
-              Answer again
+            <Button small icon="again" disabled={conversation.step !== null} onClick={conversation.retry}>
+              Regenerate
             </Button>
             <Button small icon="trash" onClick={conversation.clear}>
-              Begin anew
+              New chat
             </Button>
           </div>
         )}

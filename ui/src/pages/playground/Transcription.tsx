@@ -2,11 +2,11 @@
 import { type ChangeEvent, useRef, useState } from "react";
 import { request } from "@/api/client";
 import { Button } from "@/kit/Button";
-import { Copy } from "@/kit/Copy";
-import { Trouble } from "@/kit/Trouble";
-import type { Choice } from "@/pages/playground/choices";
-import { Underway } from "@/pages/playground/Underway";
-import { useHad } from "@/pages/playground/useHad";
+import { CopyButton } from "@/kit/CopyButton";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import type { ModelChoice } from "@/pages/playground/choices";
+import { LoadProgress } from "@/pages/playground/LoadProgress";
+import { useModelCall } from "@/pages/playground/useModelCall";
 
 async function transcribe(
   model: string,
@@ -21,31 +21,31 @@ async function transcribe(
   return ((await response.json()) as { text: string }).text;
 }
 
-export function Transcription({ choice }: { choice: Choice }) {
-  const had = useHad(choice, (file: { blob: Blob; name: string }, signal) =>
+export function Transcription({ choice }: { choice: ModelChoice }) {
+  const call = useModelCall(choice, (file: { blob: Blob; name: string }, signal) =>
     transcribe(choice.name, file.blob, file.name, signal),
   );
   const [trouble, setTrouble] = useState<unknown>(null);
-  const recorder = useRecorder((blob) => had.mutate({ blob, name: "recording.webm" }), setTrouble);
+  const recorder = useRecorder((blob) => call.mutate({ blob, name: "recording.webm" }), setTrouble);
   const onFile = (event: ChangeEvent<HTMLInputElement>) => {
     const file = event.target.files?.[0];
     setTrouble(null);
-    if (file) had.mutate({ blob: file, name: file.name });
+    if (file) call.mutate({ blob: file, name: file.name });
   };
   return (
     <div className="panel stack">
       <label className="field">
-        <span>A recording</span>
+        <span>Audio file</span>
         <input type="file" accept="audio/*,video/*" onChange={onFile} />
       </label>
       <div className="row">
-        <Button icon={recorder.isOn ? "stop" : "play"} onClick={recorder.toggle} disabled={had.isPending}>
-          {recorder.isOn ? "Stop, and write it down" : "Record"}
+        <Button icon={recorder.isOn ? "stop" : "play"} onClick={recorder.toggle} disabled={call.isPending}>
+          {recorder.isOn ? "Stop and transcribe" : "Record"}
         </Button>
       </div>
-      {had.step && <Underway step={had.step} model={choice.name} />}
-      <Trouble error={had.error ?? trouble} />
-      {had.data !== undefined && <Copy text={had.data} label="the text" />}
+      {call.step && <LoadProgress step={call.step} model={choice.name} />}
+      <ErrorNotice error={call.error ?? trouble} />
+      {call.data !== undefined && <CopyButton text={call.data} label="the text" />}
     </div>
   );
 }

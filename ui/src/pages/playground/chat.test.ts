@@ -1,12 +1,17 @@
 import { expect, test } from "vitest";
 import { Problem } from "@/api/client";
-import { askAgainIn, bodyOf, PARAMETERS, Teller } from "@/pages/playground/chat";
+import {
+  ChatAccumulator,
+  computeRetryDelay,
+  DEFAULT_PARAMETERS,
+  makeChatBody,
+} from "@/pages/playground/chat";
 
 const HEADERS = new Headers({ "x-corral-node": "gpu-a", "x-corral-queue-ms": "3" });
 
 test("what is not set is not sent", () => {
-  const body = bodyOf("m", [{ role: "user", content: "hi" }], {
-    ...PARAMETERS,
+  const body = makeChatBody("m", [{ role: "user", content: "hi" }], {
+    ...DEFAULT_PARAMETERS,
     system: " ",
     temperature: null,
   });
@@ -14,7 +19,10 @@ test("what is not set is not sent", () => {
 });
 
 test("a system prompt comes first", () => {
-  const body = bodyOf("m", [{ role: "user", content: "hi" }], { ...PARAMETERS, system: "Be brief." });
+  const body = makeChatBody("m", [{ role: "user", content: "hi" }], {
+    ...DEFAULT_PARAMETERS,
+    system: "Be brief.",
+  });
   expect(body.messages).toEqual([
     { role: "system", content: "Be brief." },
     { role: "user", content: "hi" },
@@ -22,12 +30,12 @@ test("a system prompt comes first", () => {
 });
 
 test("pieces add up, and the speed is that of the answer alone", () => {
-  const teller = new Teller(HEADERS, 0);
-  teller.take({ choices: [{ delta: { content: "Hel" } }] }, 500);
-  teller.take({ choices: [{ delta: { content: "lo" } }] }, 1000);
-  const said = teller.take({ choices: [{ delta: {}, finish_reason: "stop" }] }, 1500);
-  expect(said?.text).toBe("Hello");
-  expect(said?.facts).toMatchObject({
+  const accumulator = new ChatAccumulator(HEADERS, 0);
+  accumulator.addChunk({ choices: [{ delta: { content: "Hel" } }] }, 500);
+  accumulator.addChunk({ choices: [{ delta: { content: "lo" } }] }, 1000);
+  const update = accumulator.addChunk({ choices: [{ delta: {}, finish_reason: "stop" }] }, 1500);
+  expect(update?.text).toBe("Hello");
+  expect(update?.facts).toMatchObject({
     node: "gpu-a",
     queueMs: 3,
     firstTokenMs: 500,
@@ -36,7 +44,7 @@ test("pieces add up, and the speed is that of the answer alone", () => {
     tokensPerS: 1,
   });
   expect(
-    teller.take({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 3 } }, 1500)?.facts,
+    accumulator.addChunk({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 3 } }, 1500)?.facts,
   ).toMatchObject({
     promptTokens: 7,
     tokens: 3,
@@ -45,15 +53,15 @@ test("pieces add up, and the speed is that of the answer alone", () => {
 });
 
 test("an error inside a stream is thrown with its sentence", () => {
-  const teller = new Teller(HEADERS, 0);
-  expect(() => teller.take({ error: { message: "The engine ended.", code: "engine_failed" } }, 1)).toThrow(
-    "The engine ended.",
-  );
+  const accumulator = new ChatAccumulator(HEADERS, 0);
+  expect(() =>
+    accumulator.addChunk({ error: { message: "The engine ended.", code: "engine_failed" } }, 1),
+  ).toThrow("The engine ended.");
 });
 
-test("only a model that still loads is asked again", () => {
-  expect(askAgainIn(new Problem(503, "model_loading", "", null, { retry_after_s: 4 }))).toBe(4);
-  expect(askAgainIn(new Problem(503, "model_loading", ""))).toBe(2);
-  expect(askAgainIn(new Problem(503, "queue_full", ""))).toBeNull();
-  expect(askAgainIn(new Error("no"))).toBeNull();
+test("only a request to a model that still loads is retried", () => {
+  expect(computeRetryDelay(new Problem(503, "model_loading", "", null, { retry_after_s: 4 }))).toBe(4);
+  expect(computeRetryDelay(new Problem(503, "model_loading", ""))).toBe(2);
+  expect(computeRetryDelay(new Problem(503, "queue_full", ""))).toBeNull();
+  expect(computeRetryDelay(new Error("no"))).toBeNull();
 });

@@ -1,14 +1,14 @@
 // One question to /v1/chat/completions, streamed. Pieces come as they are written; what is known of the answer beside
 // its text (who answered, how fast) comes with them.
-import { Problem, problemOf, request } from "@/api/client";
-import { Events } from "@/pages/playground/sse";
+import { makeProblem, Problem, request } from "@/api/client";
+import { SseParser } from "@/pages/playground/sse";
 
-export interface Message {
+export interface ChatMessage {
   role: "system" | "user" | "assistant";
   content: string;
 }
 
-export interface Parameters {
+export interface ChatParameters {
   system: string;
   temperature: number | null;
   top_p: number | null;
@@ -16,7 +16,7 @@ export interface Parameters {
   seed: number | null;
 }
 
-export const PARAMETERS: Parameters = {
+export const DEFAULT_PARAMETERS: ChatParameters = {
   system: "You are a helpful assistant. Answer in a few sentences.",
   temperature: 0.7,
   top_p: null,
@@ -24,7 +24,7 @@ export const PARAMETERS: Parameters = {
   seed: null,
 };
 
-export interface Facts {
+export interface AnswerFacts {
   node: string | null;
   replica: string | null;
   queueMs: number | null;
@@ -36,7 +36,7 @@ export interface Facts {
   finish: string | null;
 }
 
-export const NO_FACTS: Facts = {
+export const NO_FACTS: AnswerFacts = {
   node: null,
   replica: null,
   queueMs: null,
@@ -48,27 +48,34 @@ export const NO_FACTS: Facts = {
 };
 
 /** The body of the call, without what was not set: the server's own defaults hold then. */
-export function bodyOf(model: string, messages: Message[], parameters: Parameters): Record<string, unknown> {
+export function makeChatBody(
+  model: string,
+  messages: ChatMessage[],
+  parameters: ChatParameters,
+): Record<string, unknown> {
   const { system, ...numbers } = parameters;
   const set = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== null));
-  const told: Message[] = system.trim()
+  const allMessages: ChatMessage[] = system.trim()
     ? [{ role: "system", content: system.trim() }, ...messages]
     : messages;
-  return { model, messages: told, ...set };
+  return { model, messages: allMessages, ...set };
 }
 
-interface Piece {
+interface ChatChunk {
   choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
   usage?: { prompt_tokens?: number; completion_tokens?: number } | null;
   error?: unknown;
 }
 
-export interface Said {
+export interface ChatUpdate {
   text: string;
-  facts: Facts;
+  facts: AnswerFacts;
 }
 
-export async function* ask(body: Record<string, unknown>, signal: AbortSignal): AsyncGenerator<Said> {
+export async function* streamChat(
+  body: Record<string, unknown>,
+  signal: AbortSignal,
+): AsyncGenerator<ChatUpdate> {
   const began = performance.now();
   const response = await request("/v1/chat/completions", {
     method: "POST",
@@ -78,25 +85,25 @@ export async function* ask(body: Record<string, unknown>, signal: AbortSignal): 
   });
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) throw new Problem(-1, "page", "This browser cannot read streams.");
-  const events = new Events();
-  const teller = new Teller(response.headers, began);
+  const events = new SseParser();
+  const accumulator = new ChatAccumulator(response.headers, began);
   for (;;) {
     const { done, value } = await reader.read();
     for (const data of events.feed(done ? "\n\n" : value)) {
       if (data === "[DONE]") return;
-      const said = teller.take(JSON.parse(data) as Piece, performance.now());
-      if (said) yield said;
+      const update = accumulator.addChunk(JSON.parse(data) as ChatChunk, performance.now());
+      if (update) yield update;
     }
-    if (done) throw new Problem(-1, "cut", "The answer was cut off.", "Ask again.");
+    if (done) throw new Problem(-1, "cut", "The response was cut off.", "Send the message again.");
   }
 }
 
 /** Adds pieces up. */
-export class Teller {
+export class ChatAccumulator {
   private text = "";
   private pieces = 0;
   private firstAt: number | null = null;
-  private facts: Facts;
+  private facts: AnswerFacts;
 
   constructor(
     headers: Headers,
@@ -111,8 +118,8 @@ export class Teller {
     };
   }
 
-  take(piece: Piece, now: number): Said | null {
-    if (piece.error) throw problemOf(-1, piece);
+  addChunk(piece: ChatChunk, now: number): ChatUpdate | null {
+    if (piece.error) throw makeProblem(-1, piece);
     const choice = piece.choices?.[0];
     const text = choice?.delta?.content ?? "";
     const facts = { ...this.facts };
@@ -136,7 +143,7 @@ export class Teller {
 }
 
 /** A model that is still loading when the server's patience ends: when to ask again, in seconds. */
-export function askAgainIn(error: unknown): number | null {
+export function computeRetryDelay(error: unknown): number | null {
   if (!(error instanceof Problem) || error.status !== 503 || error.code !== "model_loading") return null;
   const seconds = Number(error.details.retry_after_s);
   return Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds, 30) : 2;

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import type { CapabilitiesOut, GalleryModelOut } from "@/api/schema";
-import { choicesOf, chosenOf, heldChoice, invitation } from "@/pages/playground/choices";
+import type { GalleryModelOut, ModelCapabilitiesOut } from "@/api/schema";
+import { describeChoice, keepChoice, listChoices, pickChoice } from "@/pages/playground/choices";
 
 const model = (
   name: string,
   states: string[] = [],
-  more: Partial<CapabilitiesOut> = {},
-): CapabilitiesOut => ({
+  more: Partial<ModelCapabilitiesOut> = {},
+): ModelCapabilitiesOut => ({
   id: name,
   name,
   capabilities: ["chat"],
@@ -30,7 +30,7 @@ const entry = (name: string, more: Partial<GalleryModelOut> = {}) =>
   }) as GalleryModelOut;
 
 test("what is loaded comes first, then what is there, then what can be had", () => {
-  const choices = choicesOf(
+  const choices = listChoices(
     "chat",
     [model("cold"), model("hot", ["loaded"]), model("warm", ["loading"])],
     [entry("new")],
@@ -44,7 +44,7 @@ test("what is loaded comes first, then what is there, then what can be had", () 
 });
 
 test("a newcomer is offered the small model", () => {
-  expect(choicesOf("chat", [], [entry("aaa"), entry("smollm2-135m")])[0]?.name).toBe("smollm2-135m");
+  expect(listChoices("chat", [], [entry("aaa"), entry("smollm2-135m")])[0]?.name).toBe("smollm2-135m");
 });
 
 test("disabled models and those that cannot do it are left out", () => {
@@ -52,39 +52,39 @@ test("disabled models and those that cannot do it are left out", () => {
     model("off", ["loaded"], { disabled: true }),
     model("voice", [], { capabilities: ["speech"] }),
   ];
-  expect(choicesOf("chat", present, [entry("done", { installed: true })])).toEqual([]);
-  expect(choicesOf("speech", present, [])[0]?.name).toBe("voice");
+  expect(listChoices("chat", present, [entry("done", { installed: true })])).toEqual([]);
+  expect(listChoices("speech", present, [])[0]?.name).toBe("voice");
 });
 
 test("an address that names a model that is not there chooses nothing else instead", () => {
-  const choices = choicesOf("chat", [model("hot", ["loaded"])], []);
-  expect(chosenOf(choices, "gone")).toBeNull();
-  expect(chosenOf(choices, undefined)?.name).toBe("hot");
+  const choices = listChoices("chat", [model("hot", ["loaded"])], []);
+  expect(pickChoice(choices, "gone")).toBeNull();
+  expect(pickChoice(choices, undefined)?.name).toBe("hot");
 });
 
 test("who is talked to stays, whoever else becomes ready and while it is being installed", () => {
   const choice = (name: string) => ({ name, ready: "cold" as const, note: "", entry: null });
   const [small, other] = [choice("small"), choice("other")];
-  expect(heldChoice([other, small], undefined, null)).toBe(other);
-  expect(heldChoice([other, small], undefined, small)).toBe(small);
-  expect(heldChoice([other], undefined, small)).toBe(small);
-  expect(heldChoice([other], "small", small)).toBe(small);
-  expect(heldChoice([other], "gone", small)).toBeNull();
-  expect(heldChoice([other], "other", small)).toBe(other);
+  expect(keepChoice([other, small], undefined, null)).toBe(other);
+  expect(keepChoice([other, small], undefined, small)).toBe(small);
+  expect(keepChoice([other], undefined, small)).toBe(small);
+  expect(keepChoice([other], "small", small)).toBe(small);
+  expect(keepChoice([other], "gone", small)).toBeNull();
+  expect(keepChoice([other], "other", small)).toBe(other);
 });
 
 test("only a model that is loaded is said to be loaded", () => {
   const [hot, warm, leaving] = ["loaded", "loading", "unloading"].map(
-    (state) => choicesOf("chat", [model("m", [state])], [])[0] ?? null,
+    (state) => listChoices("chat", [model("m", [state])], [])[0] ?? null,
   );
-  expect(invitation(hot ?? null)).toMatch(/^It is loaded\./);
-  expect(invitation(warm ?? null)).toMatch(/^It is being loaded\./);
-  expect(invitation(leaving ?? null)).toMatch(/^It is not loaded\./);
+  expect(describeChoice(hot ?? null)).toMatch(/^Ready\./);
+  expect(describeChoice(warm ?? null)).toMatch(/^Loading;/);
+  expect(describeChoice(leaving ?? null)).toMatch(/^Not loaded;/);
 });
 
 test("a catalog entry without files says no size, and a model whose load failed says so", () => {
-  const [choice] = choicesOf("chat", [], [entry("bare", { size: "" })]);
-  expect(choice?.note).toBe("not installed: installs itself when it is asked");
-  const [sick] = choicesOf("chat", [model("sick", [], { load_failed: true })], []);
+  const [choice] = listChoices("chat", [], [entry("bare", { size: "" })]);
+  expect(choice?.note).toBe("not installed; installed on the first request");
+  const [sick] = listChoices("chat", [model("sick", [], { load_failed: true })], []);
   expect(sick?.note).toContain("last load failed");
 });

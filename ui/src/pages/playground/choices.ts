@@ -1,30 +1,34 @@
 // Which models can be talked to, in the order in which they are offered: what is loaded, what is there, what can be had.
-import type { CapabilitiesOut, GalleryModelOut } from "@/api/schema";
+import type { GalleryModelOut, ModelCapabilitiesOut } from "@/api/schema";
 
-export type Mode = "chat" | "embeddings" | "speech" | "transcription";
-export type Ready = "loaded" | "loading" | "cold" | "absent";
+export type PlaygroundMode = "chat" | "embeddings" | "speech" | "transcription";
+export type ModelReadiness = "loaded" | "loading" | "cold" | "absent";
 
-export interface Choice {
+export interface ModelChoice {
   /** What a request names. */
   name: string;
-  ready: Ready;
+  ready: ModelReadiness;
   /** For people: where it is loaded, or how much has to be fetched. */
   note: string;
   entry: string | null;
 }
 
 /** How small it is and how well it is known decides what a newcomer is offered first. */
-export const FIRST = "smollm2-135m";
+const DEFAULT_MODEL = "smollm2-135m";
 
-const NEEDS: Record<Mode, readonly string[]> = {
+const NEEDS: Record<PlaygroundMode, readonly string[]> = {
   chat: ["chat"],
   embeddings: ["embeddings"],
   speech: ["speech"],
   transcription: ["transcriptions", "transcription"],
 };
-const RANK: Record<Ready, number> = { loaded: 0, loading: 1, cold: 2, absent: 3 };
+const RANK: Record<ModelReadiness, number> = { loaded: 0, loading: 1, cold: 2, absent: 3 };
 
-export function choicesOf(mode: Mode, present: CapabilitiesOut[], catalog: GalleryModelOut[]): Choice[] {
+export function listChoices(
+  mode: PlaygroundMode,
+  present: ModelCapabilitiesOut[],
+  catalog: GalleryModelOut[],
+): ModelChoice[] {
   const can = (words: readonly string[]) => NEEDS[mode].some((word) => words.includes(word));
   const here = present.filter((model) => !model.disabled && can(model.capabilities)).map(fromPresent);
   const taken = new Set(here.map((choice) => choice.name));
@@ -34,12 +38,12 @@ export function choicesOf(mode: Mode, present: CapabilitiesOut[], catalog: Galle
   return [...here, ...absent].sort(
     (a, b) =>
       RANK[a.ready] - RANK[b.ready] ||
-      Number(b.name === FIRST) - Number(a.name === FIRST) ||
+      Number(b.name === DEFAULT_MODEL) - Number(a.name === DEFAULT_MODEL) ||
       a.name.localeCompare(b.name),
   );
 }
 
-function fromPresent(model: CapabilitiesOut): Choice {
+function fromPresent(model: ModelCapabilitiesOut): ModelChoice {
   const places = model.loaded_on ?? [];
   const loaded = places.filter((place) => place.state === "loaded");
   const names = [...new Set(loaded.map((place) => place.node_name))].join(", ");
@@ -47,41 +51,41 @@ function fromPresent(model: CapabilitiesOut): Choice {
     return { name: model.name, ready: "loaded", note: `loaded on ${names}`, entry: null };
   // A replica that is being unloaded answers nothing: the next request loads another one.
   if (places.some((place) => place.state === "loading" || place.state === "staging"))
-    return { name: model.name, ready: "loading", note: "being loaded", entry: null };
+    return { name: model.name, ready: "loading", note: "loading", entry: null };
   const note = model.load_failed
-    ? "its last load failed; tried again when it is asked"
-    : "loads when it is asked";
+    ? "last load failed; retried on the next request"
+    : "loads on the first request";
   return { name: model.name, ready: "cold", note, entry: null };
 }
 
-function fromCatalog(entry: GalleryModelOut): Choice {
+function fromCatalog(entry: GalleryModelOut): ModelChoice {
   const size = entry.size ? `${entry.size}, ` : "";
   return {
     name: entry.name,
     ready: "absent",
-    note: `not installed: ${size}installs itself when it is asked`,
+    note: `not installed; ${size}installed on the first request`,
     entry: entry.id,
   };
 }
 
 /** What happens with the first message, in a sentence. */
-export function invitation(choice: Choice | null): string {
+export function describeChoice(choice: ModelChoice | null): string {
   switch (choice?.ready) {
     case "loaded":
-      return "It is loaded. Send a message, and it answers.";
+      return "Ready.";
     case "loading":
-      return "It is being loaded. Send a message now: it answers as soon as it is ready.";
+      return "Loading; the answer follows when the model is ready.";
     case "cold":
-      return "It is not loaded. Send a message: it is loaded first, then it answers.";
+      return "Not loaded; loads on your first message.";
     case "absent":
-      return "Send a message: the engine and the model are fetched first, then it answers. You see how far that is.";
+      return "Not installed; your first message downloads the engine and the model.";
     default:
-      return "Install one on the page Models.";
+      return "Install one on the Models page.";
   }
 }
 
 /** The choice that the address names, else the best one. */
-export function chosenOf(choices: Choice[], named: string | undefined): Choice | null {
+export function pickChoice(choices: ModelChoice[], named: string | undefined): ModelChoice | null {
   if (named !== undefined) return choices.find((choice) => choice.name === named) ?? null;
   return choices[0] ?? null;
 }
@@ -90,11 +94,11 @@ export function chosenOf(choices: Choice[], named: string | undefined): Choice |
  * The same, but whoever is being talked to stays: another model that becomes ready does not take the place, and one that
  * is being installed is for a moment neither in the catalog nor among the models.
  */
-export function heldChoice(
-  choices: Choice[],
+export function keepChoice(
+  choices: ModelChoice[],
   named: string | undefined,
-  before: Choice | null,
-): Choice | null {
-  const wanted = named ?? before?.name;
-  return chosenOf(choices, wanted) ?? (before && before.name === wanted ? before : null);
+  before: ModelChoice | null,
+): ModelChoice | null {
+  const name = named ?? before?.name;
+  return pickChoice(choices, name) ?? (before && before.name === name ? before : null);
 }

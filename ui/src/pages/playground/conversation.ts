@@ -1,41 +1,41 @@
 // A conversation with one model, kept in this tab. Bounded: what is too old or too long is not kept.
-import type { Facts, Message } from "@/pages/playground/chat";
+import type { AnswerFacts, ChatMessage } from "@/pages/playground/chat";
 
 export interface Turn {
   question: string;
   answer: string;
-  facts: Facts | null;
+  facts: AnswerFacts | null;
 }
 
 const TURNS_MAX = 40;
-const KEPT_CHARACTERS_MAX = 200_000;
+const STORED_CHARACTERS_MAX = 200_000;
 
-export function messagesOf(turns: Turn[], question: string): Message[] {
-  const said = turns
+export function makeMessages(turns: Turn[], question: string): ChatMessage[] {
+  const messages = turns
     .filter((turn) => turn.answer)
-    .flatMap<Message>((turn) => [
+    .flatMap<ChatMessage>((turn) => [
       { role: "user", content: turn.question },
       { role: "assistant", content: turn.answer },
     ]);
-  return [...said, { role: "user", content: question }];
+  return [...messages, { role: "user", content: question }];
 }
 
-const placeOf = (model: string) => `corral.chat.${model}`;
+const makeStorageKey = (model: string) => `corral.chat.${model}`;
 
-export function kept(model: string): Turn[] {
+export function readTurns(model: string): Turn[] {
   try {
-    const turns = JSON.parse(sessionStorage.getItem(placeOf(model)) ?? "[]") as unknown;
+    const turns = JSON.parse(sessionStorage.getItem(makeStorageKey(model)) ?? "[]") as unknown;
     return Array.isArray(turns) ? (turns as Turn[]).filter((turn) => typeof turn?.question === "string") : [];
   } catch {
     return [];
   }
 }
 
-export function keep(model: string, turns: Turn[]): void {
+export function storeTurns(model: string, turns: Turn[]): void {
   const text = JSON.stringify(turns.slice(-TURNS_MAX));
-  if (text.length > KEPT_CHARACTERS_MAX) return;
+  if (text.length > STORED_CHARACTERS_MAX) return;
   try {
-    sessionStorage.setItem(placeOf(model), text);
+    sessionStorage.setItem(makeStorageKey(model), text);
   } catch {
     // No room, or not allowed: the conversation lasts as long as the page.
   }

@@ -3,7 +3,7 @@
 export type Language = "curl" | "Python" | "JavaScript";
 export const LANGUAGES: readonly Language[] = ["curl", "Python", "JavaScript"];
 
-export function sample(language: Language, origin: string, body: Record<string, unknown>): string {
+export function makeCodeSample(language: Language, origin: string, body: Record<string, unknown>): string {
   if (language === "curl") {
     const json = JSON.stringify(body).replaceAll("'", "'\\''");
     return `curl ${origin}/v1/chat/completions \\\n  -H "Authorization: Bearer $CORRAL_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${json}'`;

@@ -1,7 +1,7 @@
-import { oneOf, said, text } from "@/text/search";
+import { dropUndefined, parseChoice, parseText } from "@/text/search";
 
-export const MODES = ["chat", "embeddings", "speech", "transcription"] as const;
+const MODES = ["chat", "embeddings", "speech", "transcription"] as const;
 
 export function playgroundSearch(search: Record<string, unknown>) {
-  return said({ model: text(search, "model"), mode: oneOf(search, "mode", MODES) });
+  return dropUndefined({ model: parseText(search, "model"), mode: parseChoice(search, "mode", MODES) });
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { Events } from "@/pages/playground/sse";
+import { SseParser } from "@/pages/playground/sse";
 
-test("an event is told when it is whole, wherever it was cut", () => {
-  const events = new Events();
+test("an event is emitted when it is complete, wherever its bytes were cut", () => {
+  const events = new SseParser();
   expect(events.feed("data: {")).toEqual([]);
   expect(events.feed('"a":1}\n')).toEqual([]);
   expect(events.feed("\ndata: 2\n\nda")).toEqual(['{"a":1}', "2"]);
@@ -10,5 +10,5 @@ test("an event is told when it is whole, wherever it was cut", () => {
 });
 
 test("comments and other fields say nothing", () => {
-  expect(new Events().feed(": still here\n\nevent: error\ndata: x\nid: 4\n\n")).toEqual(["x"]);
+  expect(new SseParser().feed(": still here\n\nevent: error\ndata: x\nid: 4\n\n")).toEqual(["x"]);
 });

@@ -1,6 +1,6 @@
 // Server-sent events out of pieces of text, however the network has cut them.
 
-export class Events {
+export class SseParser {
   private rest = "";
 
   /** The data of every event that is whole now. */

@@ -1,66 +1,73 @@
 // Asking: have the model first if it is not installed, wait while it loads, then take the answer as it is written.
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
-import { ask, askAgainIn, bodyOf, NO_FACTS, type Parameters, type Said } from "@/pages/playground/chat";
-import type { Choice } from "@/pages/playground/choices";
-import { keep, kept, messagesOf, type Turn } from "@/pages/playground/conversation";
-import { have, type Step } from "@/pages/playground/having";
+import {
+  type ChatParameters,
+  type ChatUpdate,
+  computeRetryDelay,
+  makeChatBody,
+  NO_FACTS,
+  streamChat,
+} from "@/pages/playground/chat";
+import type { ModelChoice } from "@/pages/playground/choices";
+import { makeMessages, readTurns, storeTurns, type Turn } from "@/pages/playground/conversation";
+import { ensureModel, type SetupStep } from "@/pages/playground/modelSetup";
 
 export interface Conversation {
   turns: Turn[];
   /** What is being done for the last turn; null: nothing. */
-  step: Step | null;
+  step: SetupStep | null;
   error: unknown;
   send: (question: string) => void;
   stop: () => void;
-  again: () => void;
+  retry: () => void;
   clear: () => void;
 }
 
-export function useConversation(choice: Choice | null, parameters: Parameters): Conversation {
+export function useConversation(choice: ModelChoice | null, parameters: ChatParameters): Conversation {
   const queries = useQueryClient();
   const model = choice?.name ?? "";
-  const [turns, setTurns] = useState<Turn[]>(() => kept(model));
-  const [step, setStep] = useState<Step | null>(null);
+  const [turns, setTurns] = useState<Turn[]>(() => readTurns(model));
+  const [step, setStep] = useState<SetupStep | null>(null);
   const [error, setError] = useState<unknown>(null);
-  const going = useRef<AbortController | null>(null);
+  const running = useRef<AbortController | null>(null);
 
   useEffect(() => {
-    setTurns(kept(model));
+    setTurns(readTurns(model));
     setError(null);
-    return () => going.current?.abort();
+    return () => running.current?.abort();
   }, [model]);
 
   const run = useCallback(
     async (before: Turn[], question: string) => {
-      if (!choice || going.current) return;
+      if (!choice || running.current) return;
       const control = new AbortController();
-      going.current = control;
+      running.current = control;
       setError(null);
       let turn: Turn = { question, answer: "", facts: null };
-      const show = (said: Said) => {
-        turn = { question, answer: said.text, facts: said.facts };
+      const show = (update: ChatUpdate) => {
+        turn = { question, answer: update.text, facts: update.facts };
         setTurns([...before, turn]);
       };
       setTurns([...before, turn]);
       // A reload before the answer has ended keeps the question.
-      keep(choice.name, [...before, turn]);
+      storeTurns(choice.name, [...before, turn]);
       try {
-        if (choice.entry) await have(queries, choice.entry, control.signal, setStep);
+        if (choice.entry) await ensureModel(queries, choice.entry, control.signal, setStep);
         setStep({ kind: "waiting" });
-        const body = bodyOf(choice.name, messagesOf(before, question), parameters);
-        for await (const said of patiently(body, control.signal)) {
+        const body = makeChatBody(choice.name, makeMessages(before, question), parameters);
+        for await (const update of streamWithRetries(body, control.signal)) {
           setStep({ kind: "answering" });
-          show(said);
+          show(update);
         }
       } catch (failure) {
         if (control.signal.aborted)
           show({ text: turn.answer, facts: { ...(turn.facts ?? NO_FACTS), finish: "stopped" } });
         else setError(failure);
       } finally {
-        going.current = null;
+        running.current = null;
         setStep(null);
-        keep(choice.name, [...before, turn]);
+        storeTurns(choice.name, [...before, turn]);
         void queries.invalidateQueries({ queryKey: ["models", "capabilities"] });
       }
     },
@@ -71,28 +78,31 @@ export function useConversation(choice: Choice | null, parameters: Parameters): 
     step,
     error,
     send: (question) => void run(turns, question),
-    stop: () => going.current?.abort(),
-    again: () => {
+    stop: () => running.current?.abort(),
+    retry: () => {
       const last = turns.at(-1);
       if (last) void run(turns.slice(0, -1), last.question);
     },
     clear: () => {
-      going.current?.abort();
+      running.current?.abort();
       setTurns([]);
       setError(null);
-      keep(model, []);
+      storeTurns(model, []);
     },
   };
 }
 
-/** A load may take longer than the server lets a request wait: then the same is asked again. */
-async function* patiently(body: Record<string, unknown>, signal: AbortSignal): AsyncGenerator<Said> {
+/** Streams a chat, and sends it again while the model loads: a load may take longer than the server lets a request wait. */
+async function* streamWithRetries(
+  body: Record<string, unknown>,
+  signal: AbortSignal,
+): AsyncGenerator<ChatUpdate> {
   for (;;) {
     try {
-      yield* ask(body, signal);
+      yield* streamChat(body, signal);
       return;
     } catch (failure) {
-      const seconds = askAgainIn(failure);
+      const seconds = computeRetryDelay(failure);
       if (seconds === null || signal.aborted) throw failure;
       await new Promise((resolve) => window.setTimeout(resolve, seconds * 1000));
     }

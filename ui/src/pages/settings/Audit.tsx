@@ -1,43 +1,43 @@
 // Who did what to what, the newest first.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { AuditEntryOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
-import { Waiting } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Search } from "@/kit/fields";
-import { Empty, Panel } from "@/kit/Panel";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { SearchField } from "@/kit/fields";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { LoadingLines } from "@/kit/QueryView";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Tag } from "@/kit/status";
-import { Trouble } from "@/kit/Trouble";
 import { audit } from "@/pages/settings/calls";
-import { shownEntries } from "@/pages/settings/listing";
-import { useAddress } from "@/shell/useAddress";
-import { clock } from "@/text/format";
+import { filterEntries } from "@/pages/settings/settingsLists";
+import { usePageSearch } from "@/shell/usePageSearch";
+import { formatMoment } from "@/text/format";
 
 export function Audit() {
-  const [{ q = "" }, say] = useAddress("/settings");
-  const asked = useInfiniteQuery(audit);
-  const entries = asked.data?.pages.flatMap((page) => page.entries) ?? [];
-  const shown = shownEntries(entries, q);
+  const [{ q = "" }, setSearch] = usePageSearch("/settings");
+  const query = useInfiniteQuery(audit);
+  const entries = query.data?.pages.flatMap((page) => page.entries) ?? [];
+  const shown = filterEntries(entries, q);
   return (
     <Panel
       title="Audit log"
       actions={
-        <Button small icon="again" busy={asked.isRefetching} onClick={() => void asked.refetch()}>
-          Read anew
+        <Button small icon="again" busy={query.isRefetching} onClick={() => void query.refetch()}>
+          Refresh
         </Button>
       }
     >
-      <Search
-        label="Search what is shown"
+      <SearchField
+        label="Filter loaded entries"
         value={q}
-        onChange={(term) => say({ q: term || undefined }, true)}
+        onChange={(term) => setSearch({ q: term || undefined }, true)}
       />
-      <Trouble error={asked.error} onRetry={() => void asked.refetch()} />
-      {asked.isPending && <Waiting />}
-      {asked.data && shown.length === 0 && (
-        <Empty title="Nobody did anything like that.">
-          {asked.hasNextPage ? "Older entries may have it." : "Another word finds more."}
-        </Empty>
+      <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
+      {query.isPending && <LoadingLines />}
+      {query.data && shown.length === 0 && (
+        <EmptyState title="No audit entries match this filter.">
+          {query.hasNextPage ? "Load older entries to search further." : "Change the search."}
+        </EmptyState>
       )}
       {shown.length > 0 && (
         <div className="table-box">
@@ -46,22 +46,22 @@ export function Audit() {
               <tr>
                 <th scope="col">When</th>
                 <th scope="col">Who</th>
-                <th scope="col">What</th>
-                <th scope="col">To what</th>
+                <th scope="col">Action</th>
+                <th scope="col">Target</th>
               </tr>
             </thead>
             <tbody>
               {shown.map((entry) => (
-                <Entry key={entry.id} entry={entry} />
+                <EntryRow key={entry.id} entry={entry} />
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {asked.hasNextPage && (
+      {query.hasNextPage && (
         <div>
-          <Button busy={asked.isFetchingNextPage} onClick={() => void asked.fetchNextPage()}>
-            Show older
+          <Button busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            Load more
           </Button>
         </div>
       )}
@@ -69,11 +69,11 @@ export function Audit() {
   );
 }
 
-function Entry({ entry }: { entry: AuditEntryOut }) {
+function EntryRow({ entry }: { entry: AuditEntryOut }) {
   return (
     <tr>
-      <td className="settings-when" title={clock(entry.at)}>
-        <Ago at={entry.at} />
+      <td className="settings-when" title={formatMoment(entry.at)}>
+        <RelativeTime at={entry.at} />
       </td>
       <td>{entry.actor}</td>
       <td>

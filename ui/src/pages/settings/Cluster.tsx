@@ -2,28 +2,28 @@
 import { useQuery } from "@tanstack/react-query";
 import { cluster } from "@/api/queries";
 import type { ClusterOut, FrontendOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
-import { Answered } from "@/kit/Answered";
 import { Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Pill, Tag } from "@/kit/status";
-import { versionsOf } from "@/pages/settings/listing";
-import { list } from "@/text/format";
+import { listVersions } from "@/pages/settings/settingsLists";
+import { joinWords } from "@/text/format";
 
 export function Cluster() {
   // Times in it move without an event: it is read when this is opened, too.
-  const asked = useQuery({ ...cluster, staleTime: 0 });
+  const query = useQuery({ ...cluster, staleTime: 0 });
   return (
-    <Answered query={asked}>
+    <QueryView query={query}>
       {(data) => (
         <div className="stack">
-          <Parts data={data} />
+          <ClusterParts data={data} />
           <Panel
             title="Frontends"
-            note="Any of them answers everything. One leads: it decides what all of them then do."
+            note="Every frontend serves all requests. The leader runs the background work."
           >
             <Versions data={data} />
             {data.frontends.length === 0 ? (
-              <p className="soft">Nobody knows the others while PostgreSQL is away.</p>
+              <p className="soft">The list is unavailable while PostgreSQL is unreachable.</p>
             ) : (
               <ul className="plain settings-list">
                 {data.frontends.map((frontend) => (
@@ -34,31 +34,31 @@ export function Cluster() {
           </Panel>
         </div>
       )}
-    </Answered>
+    </QueryView>
   );
 }
 
-function Parts({ data }: { data: ClusterOut }) {
+function ClusterParts({ data }: { data: ClusterOut }) {
   const leader = data.frontends.find((frontend) => frontend.leader);
   return (
     <div className="columns">
-      <Panel title="PostgreSQL" note="Keeps what everybody has to agree on.">
-        <Part state={data.postgres.state} detail={data.postgres.detail ?? ""} />
+      <Panel title="PostgreSQL" note="Registry of the cluster.">
+        <ClusterPart state={data.postgres.state} detail={data.postgres.detail ?? ""} />
       </Panel>
-      <Panel title="NATS" note="Carries news between frontends and workers.">
-        <Part state={data.nats.state} detail={data.nats.detail ?? ""} />
+      <Panel title="NATS" note="Message bus between frontends and workers.">
+        <ClusterPart state={data.nats.state} detail={data.nats.detail ?? ""} />
       </Panel>
-      <Panel title="Leader" note="Another follows within seconds if it is lost.">
+      <Panel title="Leader" note="A new leader takes over within seconds.">
         {data.leader.holder ? (
           <div>
             <Pill tone="good">{leader ? `${leader.host}:${leader.port}` : data.leader.holder}</Pill>{" "}
             <span className="small soft">
-              term {data.leader.term}, since <Ago at={data.leader.acquired_at} />
+              term {data.leader.term}, since <RelativeTime at={data.leader.acquired_at} />
             </span>
           </div>
         ) : (
           <div>
-            <Pill tone="warn">nobody leads now</Pill>
+            <Pill tone="warn">no leader</Pill>
           </div>
         )}
       </Panel>
@@ -66,7 +66,7 @@ function Parts({ data }: { data: ClusterOut }) {
   );
 }
 
-function Part({ state, detail }: { state: string; detail: string }) {
+function ClusterPart({ state, detail }: { state: string; detail: string }) {
   return (
     <div>
       <Pill tone={state === "up" ? "good" : "bad"}>{state}</Pill> <span className="small soft">{detail}</span>
@@ -75,12 +75,12 @@ function Part({ state, detail }: { state: string; detail: string }) {
 }
 
 function Versions({ data }: { data: ClusterOut }) {
-  const versions = versionsOf(data);
+  const versions = listVersions(data);
   if (versions.length < 2) return null;
   return (
     <p>
-      <Pill tone="warn">different versions</Pill> Frontends run {list(versions)}. Bring them to one when the
-      upgrade is over.
+      <Pill tone="warn">different versions</Pill> Frontends run {joinWords(versions)}. Finish the upgrade so
+      that all run one version.
     </p>
   );
 }
@@ -98,12 +98,12 @@ function Frontend({ frontend, isHere }: { frontend: FrontendOut; isHere: boolean
       </div>
       <div className="row">
         <Pill tone={frontend.alive ? "good" : "still"}>{frontend.alive ? "alive" : "gone"}</Pill>
-        {frontend.leader && <Tag tone="good">leads</Tag>}
-        {isHere && <Tag tone="busy">answers this page</Tag>}
+        {frontend.leader && <Tag tone="good">leader</Tag>}
+        {isHere && <Tag tone="busy">serving this page</Tag>}
       </div>
       <Tag>{frontend.version}</Tag>
       <div className="small soft">
-        since <Ago at={frontend.started_at} />, seen <Ago at={frontend.seen_at} />
+        since <RelativeTime at={frontend.started_at} />, seen <RelativeTime at={frontend.seen_at} />
       </div>
     </li>
   );

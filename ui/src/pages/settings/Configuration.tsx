@@ -2,44 +2,55 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { FormEvent } from "react";
 import type { SettingOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Checkbox, Search } from "@/kit/fields";
-import { Empty, Panel } from "@/kit/Panel";
+import { ErrorNotice } from "@/kit/ErrorNotice";
+import { Checkbox, SearchField } from "@/kit/fields";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { Tag } from "@/kit/status";
-import { Trouble } from "@/kit/Trouble";
 import { changeSetting, settings } from "@/pages/settings/calls";
-import { isChangeable, isChanged, isSet, sectionsOf, valueWords, variableOf } from "@/pages/settings/listing";
-import { useAddress } from "@/shell/useAddress";
+import {
+  groupSettings,
+  isChangeable,
+  isChanged,
+  isChangedFromDefault,
+  makeVariableName,
+  valueWords,
+} from "@/pages/settings/settingsLists";
+import { usePageSearch } from "@/shell/usePageSearch";
 
 export function Configuration() {
-  const [{ q = "", set = false }, say] = useAddress("/settings");
-  const asked = useQuery(settings);
+  const [{ q = "", set = false }, setSearch] = usePageSearch("/settings");
+  const query = useQuery(settings);
   return (
     <div className="stack">
       <div className="row">
-        <Search label="Search settings" value={q} onChange={(term) => say({ q: term || undefined }, true)} />
+        <SearchField
+          label="Search settings"
+          value={q}
+          onChange={(term) => setSearch({ q: term || undefined }, true)}
+        />
         <Checkbox
-          label="Only what differs from the defaults"
+          label="Only changed settings"
           checked={set}
-          onChange={(event) => say({ set: event.target.checked || undefined })}
+          onChange={(event) => setSearch({ set: event.target.checked || undefined })}
         />
       </div>
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(data) => {
-          const sections = sectionsOf(data.settings, q, set);
+          const sections = groupSettings(data.settings, q, set);
           return (
             <>
               <p className="soft">
-                These are the settings of the frontend <code>{data.answered_by}</code>. Those with a field are
-                changed here, for all frontends at once. The others are read at its start: change them in its
-                environment or its file, and restart it.
+                Settings of frontend <code>{data.answered_by}</code>. Editable settings apply to all frontends
+                at once; the others are read at start: change them in the environment or the file of a
+                frontend, and restart it.
               </p>
               {sections.length === 0 && (
-                <Empty title="No setting is like that.">Another word finds more.</Empty>
+                <EmptyState title="No settings match this filter.">Change the search.</EmptyState>
               )}
               {sections.map((section) => (
-                <Panel key={section.name} title={titled(section.name)}>
+                <Panel key={section.name} title={capitalise(section.name)}>
                   <dl className="settings-settings">
                     {section.settings.map((setting) => (
                       <Setting key={setting.name} setting={setting} />
@@ -50,27 +61,27 @@ export function Configuration() {
             </>
           );
         }}
-      </Answered>
+      </QueryView>
     </div>
   );
 }
 
 function Setting({ setting }: { setting: SettingOut }) {
   return (
-    <div className={isSet(setting) ? "settings-setting settings-set" : "settings-setting"}>
-      <dt title={variableOf(setting)}>
+    <div className={isChangedFromDefault(setting) ? "settings-setting settings-set" : "settings-setting"}>
+      <dt title={makeVariableName(setting)}>
         <code>{setting.name}</code>
         <p className="small soft">{setting.sentence}</p>
       </dt>
       <dd>
         {isChangeable(setting) ? (
-          <Change key={setting.value} setting={setting} />
+          <ChangeForm key={setting.value} setting={setting} />
         ) : (
           <code className={setting.is_secret || setting.value === null ? "faint" : undefined}>
             {valueWords(setting)}
           </code>
         )}
-        {isSet(setting) && (
+        {isChangedFromDefault(setting) && (
           <Tag tone="busy" title={setting.source}>
             {setting.source}
           </Tag>
@@ -80,11 +91,11 @@ function Setting({ setting }: { setting: SettingOut }) {
   );
 }
 
-function Change({ setting }: { setting: SettingOut }) {
+function ChangeForm({ setting }: { setting: SettingOut }) {
   const queries = useQueryClient();
   const change = useMutation({
     mutationFn: (value: string | null) => changeSetting(setting.name, value),
-    onSuccess: (told) => queries.setQueryData(settings.queryKey, told),
+    onSuccess: (changed) => queries.setQueryData(settings.queryKey, changed),
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -108,9 +119,9 @@ function Change({ setting }: { setting: SettingOut }) {
           Reset
         </Button>
       )}
-      <Trouble error={change.error} />
+      <ErrorNotice error={change.error} />
     </form>
   );
 }
 
-const titled = (name: string) => name.charAt(0).toUpperCase() + name.slice(1);
+const capitalise = (name: string) => name.charAt(0).toUpperCase() + name.slice(1);

@@ -2,79 +2,78 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import type { GalleryOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Icon } from "@/kit/icons";
-import { Empty, Panel } from "@/kit/Panel";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Pill } from "@/kit/status";
-import { Trouble } from "@/kit/Trouble";
 import { pollWhenLost } from "@/live/connection";
-import { galleries, refresh, SHELVES, type Shelf } from "@/pages/settings/calls";
-import { galleryState } from "@/pages/settings/listing";
+import { GALLERY_KINDS, type GalleryKind, galleries, refreshGalleries } from "@/pages/settings/calls";
+import { galleryState } from "@/pages/settings/settingsLists";
 import { plural } from "@/text/format";
 
 /** A refresh answers before it is done, and only a list that changed is an event: for so long it is looked at. */
-const LOOK_MS = 20_000;
-const LOOK_EVERY_MS = 1500;
+const WATCH_REFRESH_MS = 20_000;
+const POLL_REFRESH_MS = 1500;
 
 export function Galleries() {
   return (
     <div className="stack">
-      {SHELVES.map((shelf) => (
-        <ShelfPanel key={shelf} shelf={shelf} />
+      {GALLERY_KINDS.map((kind) => (
+        <GalleryPanel key={kind} shelf={kind} />
       ))}
     </div>
   );
 }
 
-function ShelfPanel({ shelf }: { shelf: Shelf }) {
+function GalleryPanel({ shelf: kind }: { shelf: GalleryKind }) {
   const queries = useQueryClient();
   const [isLooking, setLooking] = useState(false);
-  const asked = useQuery({
-    ...galleries(shelf),
-    refetchInterval: isLooking ? LOOK_EVERY_MS : pollWhenLost,
+  const query = useQuery({
+    ...galleries(kind),
+    refetchInterval: isLooking ? POLL_REFRESH_MS : pollWhenLost,
   });
   const fetched = useMutation({
-    mutationFn: () => refresh(shelf),
-    onSuccess: (told) => {
-      queries.setQueryData(galleries(shelf).queryKey, told.galleries);
+    mutationFn: () => refreshGalleries(kind),
+    onSuccess: (refreshed) => {
+      queries.setQueryData(galleries(kind).queryKey, refreshed.galleries);
       setLooking(true);
     },
   });
   useEffect(() => {
     if (!isLooking) return;
-    const timer = window.setTimeout(() => setLooking(false), LOOK_MS);
+    const timer = window.setTimeout(() => setLooking(false), WATCH_REFRESH_MS);
     return () => window.clearTimeout(timer);
   }, [isLooking]);
   return (
     <Panel
-      title={`Galleries of ${shelf}`}
+      title={`Galleries of ${kind}`}
       actions={
         <Button
           small
           icon="again"
           busy={fetched.isPending}
-          aria-label={`Fetch anew: galleries of ${shelf}`}
+          aria-label={`Refresh: galleries of ${kind}`}
           onClick={() => fetched.mutate()}
         >
-          Fetch anew
+          Refresh
         </Button>
       }
     >
-      <Trouble error={fetched.error} />
+      <ErrorNotice error={fetched.error} />
       {fetched.data && isLooking && (
         <p className="small soft" role="status">
           {fetched.data.message}
         </p>
       )}
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(all) =>
           all.length === 0 ? (
-            <Empty title="There is no gallery.">
-              Name one in the configuration, <code>{shelf === "models" ? "model" : "backend"}_galleries</code>
-              .
-            </Empty>
+            <EmptyState title="No galleries.">
+              Configure one with <code>{kind === "models" ? "model" : "backend"}_galleries</code>.
+            </EmptyState>
           ) : (
             <ul className="plain settings-list">
               {all.map((gallery) => (
@@ -83,7 +82,7 @@ function ShelfPanel({ shelf }: { shelf: Shelf }) {
             </ul>
           )
         }
-      </Answered>
+      </QueryView>
     </Panel>
   );
 }
@@ -103,10 +102,10 @@ function Gallery({ gallery }: { gallery: GalleryOut }) {
       <div className="small soft">
         {gallery.url ? (
           <>
-            fetched <Ago at={gallery.fetched_at} />
+            fetched <RelativeTime at={gallery.fetched_at} />
           </>
         ) : (
-          "comes with Corral"
+          "built in"
         )}
       </div>
       {gallery.problem && (

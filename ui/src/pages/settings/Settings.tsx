@@ -1,12 +1,12 @@
-// The cluster itself: its frontends, what they were told, where things come from, how machines join, who did what.
-import { Segments } from "@/kit/fields";
-import { PageHead } from "@/kit/Panel";
+// The settings page: the cluster and its frontends, their configuration, galleries, join tokens and the audit log.
+import { SegmentedControl } from "@/kit/fields";
+import { PageHeader } from "@/kit/Panel";
 import { Audit } from "@/pages/settings/Audit";
 import { Cluster } from "@/pages/settings/Cluster";
 import { Configuration } from "@/pages/settings/Configuration";
 import { Galleries } from "@/pages/settings/Galleries";
 import { Tokens } from "@/pages/settings/Tokens";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 import "@/pages/settings/settings.css";
 
 const TABS = [
@@ -18,16 +18,16 @@ const TABS = [
 ] as const;
 
 export default function Settings() {
-  const [{ tab = "cluster" }, say] = useAddress("/settings");
+  const [{ tab = "cluster" }, setSearch] = usePageSearch("/settings");
   return (
     <>
-      <PageHead title="Settings" />
+      <PageHeader title="Settings" />
       <div className="settings-tabs">
-        <Segments
-          label="Part of the settings"
+        <SegmentedControl
+          label="Section"
           value={tab}
           options={TABS}
-          onChange={(word) => say({ tab: word === "cluster" ? undefined : word, q: undefined })}
+          onChange={(word) => setSearch({ tab: word === "cluster" ? undefined : word, q: undefined })}
         />
       </div>
       {tab === "cluster" && <Cluster />}

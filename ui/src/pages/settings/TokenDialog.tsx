@@ -1,22 +1,22 @@
 // A new join token: its secret, this once, and the command for the machine.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { FormEvent } from "react";
-import type { JoinOut, TokenMade } from "@/api/schema";
+import type { CreatedTokenOut, JoinOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Copy } from "@/kit/Copy";
+import { CopyButton } from "@/kit/CopyButton";
 import { Dialog } from "@/kit/Dialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Checkbox, Select, TextField } from "@/kit/fields";
-import { ShownOnce } from "@/kit/ShownOnce";
-import { Trouble } from "@/kit/Trouble";
-import { commandFor, joinCommands } from "@/pages/nodes/joining";
-import { Unreachable } from "@/pages/nodes/Unreachable";
+import { OneTimeSecretDialog } from "@/kit/OneTimeSecretDialog";
+import { joinCommands, makeJoinCommand } from "@/pages/nodes/joinCommands";
+import { UnreachableNotice } from "@/pages/nodes/UnreachableNotice";
 import { makeToken } from "@/pages/settings/calls";
 
-const LIVES = [
+const LIFETIMES = [
   { value: "3600", label: "one hour" },
   { value: "86400", label: "one day" },
   { value: "604800", label: "one week" },
-  { value: "", label: "for ever" },
+  { value: "", label: "no expiry" },
 ];
 
 export function TokenDialog({ onClose }: { onClose: () => void }) {
@@ -34,25 +34,25 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
       approves: form.get("approves") === "on",
     });
   };
-  if (made.data) return <Made made={made.data} join={join.data} onClose={onClose} />;
+  if (made.data) return <CreatedToken made={made.data} join={join.data} onClose={onClose} />;
   return (
     <Dialog title="New join token" onClose={onClose}>
       <form className="stack" onSubmit={submit}>
-        <Trouble error={join.error} />
-        {join.data && <Unreachable join={join.data} />}
+        <ErrorNotice error={join.error} />
+        {join.data && <UnreachableNotice join={join.data} />}
         <TextField label="Name" name="name" required autoFocus maxLength={100} placeholder="rack 2" />
         <div className="columns">
           <TextField
-            label="Machines"
+            label="Maximum uses"
             name="uses"
             type="number"
             min={1}
             max={100_000}
             defaultValue={1}
-            hint="Nothing: any number."
+            hint="Empty: unlimited."
           />
-          <Select label="Works for" name="life" defaultValue="86400">
-            {LIVES.map((life) => (
+          <Select label="Valid for" name="life" defaultValue="86400">
+            {LIFETIMES.map((life) => (
               <option key={life.value} value={life.value}>
                 {life.label}
               </option>
@@ -61,14 +61,14 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
         </div>
         <Checkbox
           name="approves"
-          label="Machines with it need no approval"
-          hint="Only where nobody else can read it."
+          label="Approve machines automatically"
+          hint="Use only if nobody else can read the token."
         />
-        <Trouble error={made.error} />
+        <ErrorNotice error={made.error} />
         <div className="row settings-buttons">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" busy={made.isPending}>
-            Make the token
+            Create token
           </Button>
         </div>
       </form>
@@ -76,15 +76,19 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Made({ made, join, onClose }: { made: TokenMade; join?: JoinOut; onClose: () => void }) {
+function CreatedToken({
+  made,
+  join,
+  onClose,
+}: {
+  made: CreatedTokenOut;
+  join?: JoinOut;
+  onClose: () => void;
+}) {
   return (
-    <ShownOnce
-      title={`The token ${made.name}`}
-      advice="Run this on the machine that is to join:"
-      onClose={onClose}
-    >
-      {join && <Copy text={commandFor("curl", join, made.token)} label="the command" />}
-      <Copy text={made.token} label={`the token ${made.name}`} />
-    </ShownOnce>
+    <OneTimeSecretDialog title={`Token ${made.name}`} advice="Run this on the machine:" onClose={onClose}>
+      {join && <CopyButton text={makeJoinCommand("curl", join, made.token)} label="the command" />}
+      <CopyButton text={made.token} label={`the token ${made.name}`} />
+    </OneTimeSecretDialog>
   );
 }

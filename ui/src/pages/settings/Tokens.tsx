@@ -2,33 +2,33 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { TokenOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Checkbox } from "@/kit/fields";
-import { Empty, Panel } from "@/kit/Panel";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { Pill, Tag } from "@/kit/status";
 import { revokeToken, tokens } from "@/pages/settings/calls";
-import { shownTokens, tokenState, tokenTone, usesWords } from "@/pages/settings/listing";
+import { filterTokens, tokenState, tokenTone, usesWords } from "@/pages/settings/settingsLists";
 import { TokenDialog } from "@/pages/settings/TokenDialog";
-import { useAddress } from "@/shell/useAddress";
+import { usePageSearch } from "@/shell/usePageSearch";
 
 export function Tokens() {
-  const [{ all = false }, say] = useAddress("/settings");
-  const asked = useQuery(tokens);
+  const [{ all = false }, setSearch] = usePageSearch("/settings");
+  const query = useQuery(tokens);
   const [isNew, setNew] = useState(false);
   const [revoked, revoke] = useState<TokenOut | null>(null);
   return (
     <Panel
       title="Join tokens"
-      note="A machine joins with one. Machines that have joined stay, whatever becomes of the token."
+      note="Machines join with a token. Revoking a token does not remove machines that have joined."
       actions={
         <>
           <Checkbox
-            label="Also those that ended"
+            label="Show expired and revoked"
             checked={all}
-            onChange={(event) => say({ all: event.target.checked || undefined })}
+            onChange={(event) => setSearch({ all: event.target.checked || undefined })}
           />
           <Button small kind="primary" icon="plus" onClick={() => setNew(true)}>
             New token
@@ -36,11 +36,11 @@ export function Tokens() {
         </>
       }
     >
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(known) => {
-          const shown = shownTokens(known, all);
+          const shown = filterTokens(known, all);
           if (shown.length === 0) {
-            return <Empty title="No token works now.">Make one when a machine is to join.</Empty>;
+            return <EmptyState title="No active tokens.">Create one to add a machine.</EmptyState>;
           }
           return (
             <ul className="plain settings-list" aria-label="Join tokens">
@@ -50,17 +50,17 @@ export function Tokens() {
             </ul>
           );
         }}
-      </Answered>
+      </QueryView>
       {isNew && <TokenDialog onClose={() => setNew(false)} />}
       {revoked && (
-        <Confirm
+        <ConfirmDialog
           title={`Revoke ${revoked.name}?`}
           verb={`Revoke ${revoked.name}`}
           onConfirm={() => revokeToken(revoked.id)}
           onClose={() => revoke(null)}
         >
-          <p>No machine can join with it any more. Machines that did stay.</p>
-        </Confirm>
+          <p>No machine can join with this token any more. Joined machines stay.</p>
+        </ConfirmDialog>
       )}
     </Panel>
   );
@@ -72,16 +72,16 @@ function Token({ token, onRevoke }: { token: TokenOut; onRevoke: () => void }) {
       <div>
         <strong>{token.name}</strong>
         <p className="small faint settings-id">
-          {token.prefix}…, by {token.created_by}, <Ago at={token.created_at} />
+          {token.prefix}…, by {token.created_by}, <RelativeTime at={token.created_at} />
         </p>
       </div>
       <div className="row">
         <Pill tone={tokenTone(token.state)}>{tokenState(token.state)}</Pill>
-        {token.approves && <Tag tone="warn">approves</Tag>}
+        {token.approves && <Tag tone="warn">auto-approve</Tag>}
       </div>
       <span className="small">used {usesWords(token)}</span>
       <div className="row apart small soft">
-        <span>{token.expires_at ? <Ends token={token} /> : "does not end"}</span>
+        <span>{token.expires_at ? <ExpiryText token={token} /> : "no expiry"}</span>
         {token.state === "active" && (
           <Button
             small
@@ -97,11 +97,11 @@ function Token({ token, onRevoke }: { token: TokenOut; onRevoke: () => void }) {
   );
 }
 
-function Ends({ token }: { token: TokenOut }) {
+function ExpiryText({ token }: { token: TokenOut }) {
   return (
     <>
-      {token.state === "expired" ? "ended " : "ends "}
-      <Ago at={token.expires_at} />
+      {token.state === "expired" ? "expired " : "expires "}
+      <RelativeTime at={token.expires_at} />
     </>
   );
 }

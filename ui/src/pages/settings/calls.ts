@@ -1,41 +1,42 @@
 // Settings: what is read, and what can be done.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { answer, api } from "@/api/client";
+import { api, unwrapResponse } from "@/api/client";
 import type { TokenIn } from "@/api/schema";
 
 /** They change when an admin changes them or a frontend is started anew; which one answers may change too. */
 export const settings = queryOptions({
   queryKey: ["settings"] as const,
-  queryFn: () => answer(api.GET("/api/settings")),
+  queryFn: () => unwrapResponse(api.GET("/api/settings")),
   staleTime: 60_000,
 });
 
 /** Null goes back to the default. */
 export const changeSetting = (name: string, value: string | null) =>
-  answer(api.POST("/api/settings", { body: { [name]: value } }));
+  unwrapResponse(api.POST("/api/settings", { body: { [name]: value } }));
 
 export const tokens = queryOptions({
   queryKey: ["tokens"] as const,
-  queryFn: () => answer(api.GET("/api/tokens")),
+  queryFn: () => unwrapResponse(api.GET("/api/tokens")),
   // A machine that joins uses one up, and that is no event of the token.
   staleTime: 0,
 });
 
-export const makeToken = (body: TokenIn) => answer(api.POST("/api/tokens", { body }));
+export const makeToken = (body: TokenIn) => unwrapResponse(api.POST("/api/tokens", { body }));
 export const revokeToken = (token_id: string) =>
-  answer(api.DELETE("/api/tokens/{token_id}", { params: { path: { token_id } } }));
+  unwrapResponse(api.DELETE("/api/tokens/{token_id}", { params: { path: { token_id } } }));
 
-export const SHELVES = ["backends", "models"] as const;
-export type Shelf = (typeof SHELVES)[number];
+export const GALLERY_KINDS = ["backends", "models"] as const;
+export type GalleryKind = (typeof GALLERY_KINDS)[number];
 
-export const galleries = (shelf: Shelf) =>
+export const galleries = (kind: GalleryKind) =>
   queryOptions({
-    queryKey: ["galleries", shelf] as const,
-    queryFn: () => answer(api.GET(`/api/${shelf}/galleries`)),
+    queryKey: ["galleries", kind] as const,
+    queryFn: () => unwrapResponse(api.GET(`/api/${kind}/galleries`)),
     staleTime: 0,
   });
 
-export const refresh = (shelf: Shelf) => answer(api.POST(`/api/${shelf}/galleries/refresh`));
+export const refreshGalleries = (kind: GalleryKind) =>
+  unwrapResponse(api.POST(`/api/${kind}/galleries/refresh`));
 
 const PAGE = 50;
 
@@ -43,7 +44,7 @@ const PAGE = 50;
 export const audit = infiniteQueryOptions({
   queryKey: ["audit"] as const,
   queryFn: ({ pageParam }) =>
-    answer(api.GET("/api/audit", { params: { query: { limit: PAGE, before: pageParam } } })),
+    unwrapResponse(api.GET("/api/audit", { params: { query: { limit: PAGE, before: pageParam } } })),
   initialPageParam: null as number | null,
   getNextPageParam: (page) => page.next,
   staleTime: 0,

@@ -1,16 +1,14 @@
-import { flag, oneOf, said, text } from "@/text/search";
+import { dropUndefined, parseChoice, parseFlag, parseText } from "@/text/search";
 
-export const TABS = ["cluster", "configuration", "galleries", "tokens", "audit"] as const;
+const TABS = ["cluster", "configuration", "galleries", "tokens", "audit"] as const;
 
 export function settingsSearch(search: Record<string, unknown>) {
-  return said({
-    tab: oneOf(search, "tab", TABS),
-    q: text(search, "q"),
+  return dropUndefined({
+    tab: parseChoice(search, "tab", TABS),
+    q: parseText(search, "q"),
     /** Settings that somebody has set, and no others. */
-    set: flag(search, "set"),
+    set: parseFlag(search, "set"),
     /** Tokens that do not work any more, too. */
-    all: flag(search, "all"),
+    all: parseFlag(search, "all"),
   });
 }
-
-export type SettingsSearch = ReturnType<typeof settingsSearch>;

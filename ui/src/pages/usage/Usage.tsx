@@ -2,24 +2,24 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { Answered } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
-import { Segments } from "@/kit/fields";
-import { Empty, PageHead, Panel } from "@/kit/Panel";
-import { Columns } from "@/pages/usage/Columns";
-import { Left } from "@/pages/usage/Left";
-import { addressOf, type By, periodOf, usage } from "@/pages/usage/question";
+import { SegmentedControl } from "@/kit/fields";
+import { EmptyState, PageHeader, Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
+import { QuotaPanel } from "@/pages/usage/QuotaPanel";
 import { BY, type UsageSearch } from "@/pages/usage/search";
-import { groupsOf, layersOf, type Measure } from "@/pages/usage/sums";
-import { Table } from "@/pages/usage/Table";
-import { useMay } from "@/shell/me";
+import { UsageChart } from "@/pages/usage/UsageChart";
+import { UsageTable } from "@/pages/usage/UsageTable";
+import { makeAddress, makePeriod, type UsageGrouping, usage } from "@/pages/usage/usageQuery";
+import { groupRows, type Measure, makeLayers } from "@/pages/usage/usageSums";
+import { useHasScope } from "@/shell/me";
 import "@/pages/usage/usage.css";
 
-const BY_WORDS: Record<By, string> = {
+const BY_WORDS: Record<UsageGrouping, string> = {
   model: "Models",
   key: "Keys",
   user: "Users",
-  call: "Calls",
+  call: "Endpoints",
   node: "Nodes",
 };
 const MEASURE_WORDS: Record<Measure, string> = { tokens: "Tokens", requests: "Requests", errors: "Errors" };
@@ -32,10 +32,10 @@ export default function Usage() {
   const navigate = useNavigate({ from: "/usage" });
   const say = (part: Partial<UsageSearch>) => void navigate({ search: (was) => ({ ...was, ...part }) });
   const queries = useQueryClient();
-  const seesAll = useMay("operate");
+  const seesAll = useHasScope("operate");
   // The moment at which the page was opened: a period that moved with the clock would ask again with each drawing.
   const [now, setNow] = useState(() => Date.now());
-  const period = periodOf(span, now);
+  const period = makePeriod(span, now);
   const isMine = !seesAll || mine === true;
   const about = { from: new Date(period.steps[0] ?? now).toISOString(), mine: isMine };
   const whole = useQuery(usage({ ...about, by }));
@@ -46,29 +46,26 @@ export default function Usage() {
   };
   return (
     <>
-      <PageHead
-        title="Usage"
-        note={isMine ? "What you have used." : "What everybody has used, as it is counted for bills."}
-      >
+      <PageHeader title="Usage" note={isMine ? "Your usage." : "Usage of all users, as billed."}>
         <Button icon="again" busy={whole.isFetching} onClick={readAnew}>
-          Read anew
+          Refresh
         </Button>
         <a
           className="button plain"
-          href={addressOf({ ...about, by: `${by},${period.step}` }, "csv")}
+          href={makeAddress({ ...about, by: `${by},${period.step}` }, "csv")}
           download
         >
           Export CSV
         </a>
-      </PageHead>
+      </PageHeader>
       <div className="row usage-filters">
-        <Segments
+        <SegmentedControl
           label="Time"
           value={span}
           options={options(SPAN_WORDS)}
           onChange={(word) => say({ span: word === "week" ? undefined : word })}
         />
-        <Segments
+        <SegmentedControl
           label="By"
           value={by}
           options={BY.filter((one) => seesAll || one !== "user").map((value) => ({
@@ -77,15 +74,15 @@ export default function Usage() {
           }))}
           onChange={(word) => say({ by: word === "model" ? undefined : word, only: undefined })}
         />
-        <Segments
-          label="What is drawn"
+        <SegmentedControl
+          label="Measure"
           value={of}
           options={options(MEASURE_WORDS)}
           onChange={(word) => say({ of: word === "tokens" ? undefined : word })}
         />
         {seesAll && (
-          <Segments
-            label="Whose"
+          <SegmentedControl
+            label="Scope"
             value={isMine ? "mine" : "all"}
             options={[
               { value: "all", label: "Everybody" },
@@ -96,29 +93,29 @@ export default function Usage() {
         )}
       </div>
       <div className="stack">
-        <Answered query={whole}>
+        <QueryView query={whole}>
           {(data) => {
-            const groups = groupsOf(data.rows, by, of);
-            if (groups.length === 0) return <Nothing isMine={isMine} />;
+            const groups = groupRows(data.rows, by, of);
+            if (groups.length === 0) return <NoUsage isMine={isMine} />;
             const chosen = only === undefined ? groups : groups.filter((group) => group.id === only);
-            const layers = layersOf(overTime.data?.rows ?? [], chosen, period.steps, by, of);
+            const layers = makeLayers(overTime.data?.rows ?? [], chosen, period.steps, by, of);
             return (
               <>
                 <Panel
-                  title={`${MEASURE_WORDS[of]} ${period.step === "hour" ? "by the hour" : "by the day"}`}
+                  title={`${MEASURE_WORDS[of]} ${period.step === "hour" ? "per hour" : "per day"}`}
                   actions={
                     only !== undefined && (
                       <Button small icon="cross" onClick={() => say({ only: undefined })}>
-                        {`Show all, not ${chosen[0]?.name ?? only} alone`}
+                        {`Clear selection (${chosen[0]?.name ?? only})`}
                       </Button>
                     )
                   }
                 >
                   {overTime.data ? (
-                    <Columns layers={layers} period={period} measure={MEASURE_WORDS[of].toLowerCase()} />
+                    <UsageChart layers={layers} period={period} measure={MEASURE_WORDS[of].toLowerCase()} />
                   ) : null}
                 </Panel>
-                <Table
+                <UsageTable
                   title={`By ${by}`}
                   groups={groups}
                   total={data.total}
@@ -130,17 +127,17 @@ export default function Usage() {
               </>
             );
           }}
-        </Answered>
-        <Left now={now} />
+        </QueryView>
+        <QuotaPanel now={now} />
       </div>
     </>
   );
 }
 
-function Nothing({ isMine }: { isMine: boolean }) {
+function NoUsage({ isMine }: { isMine: boolean }) {
   return (
-    <Empty title={isMine ? "You have used nothing in this time." : "Nothing was used in this time."}>
-      Ask a model in the playground; it is counted within a few seconds.
-    </Empty>
+    <EmptyState title={isMine ? "You have no usage in this period." : "No usage in this period."}>
+      Send a request in the playground; it appears within seconds.
+    </EmptyState>
   );
 }

@@ -1,14 +1,14 @@
 // Failures that nobody has dismissed: a count in the strip, which opens a list of them.
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { useAct } from "@/api/operations";
+import { useOperationAction } from "@/api/operations";
 import type { OperationOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Button, IconButton } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Icon } from "@/kit/icons";
-import { Trouble } from "@/kit/Trouble";
+import { RelativeTime } from "@/kit/RelativeTime";
 import { useDismiss } from "@/shell/useDismiss";
-import { called, detail, subject, verb } from "@/text/operation";
+import { describeDetail, describeVerb, nameForActions, subject } from "@/text/operation";
 
 /** More of them are on the page of operations. */
 const LISTED_MAX = 20;
@@ -42,15 +42,15 @@ interface FailureSummaryProps {
 
 /** While nothing runs: the newest failure in one line. */
 export function FailureSummary({ failure, onHide, children }: FailureSummaryProps) {
-  const told = detail(failure);
+  const detail = describeDetail(failure);
   return (
     <section className="strip failed" aria-label="Failed operations">
       <Icon name="warn" />
       <Link className="strip-what" to="/operations" search={{ operation: failure.id }}>
-        <span className="strip-verb">{verb(failure)}</span> <strong>{subject(failure)}</strong>
+        <span className="strip-verb">{describeVerb(failure)}</span> <strong>{subject(failure)}</strong>
       </Link>
-      <span className="strip-detail cut" title={told}>
-        {told}
+      <span className="strip-detail cut" title={detail}>
+        {detail}
       </span>
       {children}
       <IconButton icon="cross" label="Hide the failures here" onClick={onHide} />
@@ -71,27 +71,27 @@ export function FailureList({ failed, onClose }: { failed: readonly OperationOut
         ))}
       </ul>
       {failed.length > LISTED_MAX && (
-        <Link to="/operations">{failed.length - LISTED_MAX} more on the page of operations</Link>
+        <Link to="/operations">{failed.length - LISTED_MAX} more on the Operations page</Link>
       )}
     </section>
   );
 }
 
 function Failure({ failure }: { failure: OperationOut }) {
-  const retrying = useAct(failure.id);
+  const retrying = useOperationAction(failure.id);
   const dismissing = useDismiss(failure);
-  const what = called(failure);
+  const what = nameForActions(failure);
   return (
     <li>
       <div className="strip-failure">
         <Link to="/operations" search={{ operation: failure.id }}>
-          {verb(failure)} <strong>{subject(failure)}</strong>
+          {describeVerb(failure)} <strong>{subject(failure)}</strong>
         </Link>{" "}
         <span className="small faint">
-          <Ago at={failure.finishedAt ?? failure.updatedAt} />
+          <RelativeTime at={failure.finishedAt ?? failure.updatedAt} />
         </span>
-        <p className="small">{detail(failure)}</p>
-        <Trouble error={retrying.error ?? dismissing.error} />
+        <p className="small">{describeDetail(failure)}</p>
+        <ErrorNotice error={retrying.error ?? dismissing.error} />
       </div>
       <Button
         small

@@ -1,4 +1,4 @@
-"""Foundation: nodes and what hangs on them, access, leases, outbox."""
+"""Foundation: nodes and the tables that depend on them, access, leases, outbox."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ depends_on = None
 
 # The schema as it was at this revision, spelled out: later changes to schema.py must not change the past.
 STATEMENTS = (
-    # The one source of time for what is stored and compared. The simulator replaces it by virtual time.
+    # The only source of time that is stored and compared. The simulator replaces it by virtual time.
     """
     CREATE FUNCTION corral_now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT now()'
     """,

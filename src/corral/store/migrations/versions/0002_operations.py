@@ -191,7 +191,7 @@ STATEMENTS = (
         CONSTRAINT gallery_digests_pkey PRIMARY KEY (uri)
     )
     """,
-    # An illegal step raises and changes nothing; `domain.operation.TRANSITIONS` is held against this by a test.
+    # An illegal transition raises and changes nothing; a test compares this with `domain.operation.TRANSITIONS`.
     """
     CREATE FUNCTION operations_guard() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -226,7 +226,7 @@ STATEMENTS = (
     """
     CREATE TRIGGER operations_guard BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION operations_guard()
     """,
-    # Whoever ends an operation, in whatever way: what waited behind it moves up, and the scope index covers it then.
+    # However an operation ends, the one that waits behind it is promoted, and the scope index covers that one then.
     """
     CREATE FUNCTION operations_move_up() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -243,7 +243,7 @@ STATEMENTS = (
             AND NEW.state NOT IN ('queued', 'running', 'waiting_on_nodes'))
       EXECUTE FUNCTION operations_move_up()
     """,
-    # An agent node runs no engine: a row that asks it for one would be tried for ever.
+    # An agent node runs no engines, so a row that requests one there would be retried for ever.
     """
     CREATE FUNCTION assignments_guard() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN

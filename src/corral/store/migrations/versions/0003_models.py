@@ -1,4 +1,4 @@
-"""Models, their files, replicas that are loaded and stopped in order, and who uses them."""
+"""Models, their files, replicas that are loaded and stopped in order, and their use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ depends_on = None
 
 STATEMENTS = (
     "ALTER TABLE nodes ADD COLUMN holdings_at timestamptz",
-    # A replica row from before was written by no load: nothing is lost with it.
+    # Older replica rows were not written by a load, so they can be deleted.
     "DELETE FROM replicas",
     """
     ALTER TABLE replicas

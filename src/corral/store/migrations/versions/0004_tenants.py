@@ -39,7 +39,7 @@ STATEMENTS = (
     )
     """,
     "CREATE INDEX sessions_user_id_idx ON sessions (user_id)",
-    # Keys of agent nodes could only ask models before there was a word for it.
+    # Keys of agent nodes could only send inference requests before scopes existed.
     """
     ALTER TABLE api_keys
         ADD COLUMN user_id uuid,

@@ -1,4 +1,4 @@
-"""The secret that a key had before it was rotated, for as long as it still works."""
+"""Store the previous secret of a rotated key for as long as it still works."""
 
 from __future__ import annotations
 

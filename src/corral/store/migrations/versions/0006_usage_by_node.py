@@ -1,4 +1,4 @@
-"""Usage is kept by node as well, and a key knows when it was last used."""
+"""Record usage by node as well, and when each key was last used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ depends_on = None
 STATEMENTS = (
     "ALTER TABLE api_keys ADD COLUMN last_used_at timestamptz",
     "ALTER TABLE usage ADD COLUMN node varchar(255) DEFAULT '' NOT NULL",
-    # Ours is meant for statements that are short.
+    # Lifts our own statement timeout, which is meant for short statements.
     "SET LOCAL statement_timeout = 0",
 )
 NEW_KEY = """
@@ -21,7 +21,7 @@ NEW_KEY = """
         DROP CONSTRAINT usage_pkey,
         ADD CONSTRAINT usage_pkey PRIMARY KEY (hour, key_id, model, call, node)
 """
-# As exact as usage is: the end of the last hour in which it was used. An hour that is going on has not ended.
+# As exact as usage records are: the end of the last hour in which the key was used. The current hour has not ended.
 LAST_USED = """
     UPDATE api_keys k SET last_used_at = least(u.hour + interval '1 hour', corral_now())
       FROM (SELECT key_id, max(hour) AS hour FROM usage GROUP BY key_id) u
@@ -34,5 +34,5 @@ def upgrade() -> None:
     for statement in STATEMENTS:
         op.execute(statement)
     for long in (NEW_KEY, LAST_USED):
-        # The driver has a limit of its own, which only the driver can lift.
+        # The driver has its own limit, which can only be changed there.
         op.get_bind().connection.run_async(lambda driver, long=long: driver.execute(long, timeout=LONG_LIMIT_S))

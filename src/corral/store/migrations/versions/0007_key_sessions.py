@@ -1,4 +1,4 @@
-"""Sessions that were opened with a key name that key, and secrets that were replaced are remembered by their hashes."""
+"""Let sessions refer to the key that opened them, and remember replaced secrets by their hashes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ branch_labels = None
 depends_on = None
 
 STATEMENTS = (
-    # A frontend of the version before reads sessions together with their users: it does not see those of keys.
+    # A frontend of the previous version joins sessions with their users, so it does not see those of keys.
     "ALTER TABLE sessions ALTER COLUMN user_id DROP NOT NULL",
     """
     ALTER TABLE sessions

@@ -1,4 +1,4 @@
-"""Curves of the last hour are kept, one row a minute."""
+"""Store the curves of the last hour, one row a minute."""
 
 from __future__ import annotations
 

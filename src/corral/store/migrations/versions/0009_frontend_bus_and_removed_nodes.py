@@ -1,4 +1,4 @@
-"""A frontend says whether it is on the bus, and nodes that were removed are remembered."""
+"""Record whether a frontend is on the bus, and which nodes were removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is believed of a node: labels that an admin has approved, where it registered from, its keys on the bus."""
+"""Record what an admin has approved of a node: its labels, the address it registered from, and its bus keys."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STATEMENTS = (
         ADD COLUMN bus_joined_at timestamptz,
         ADD COLUMN approved_labels jsonb NOT NULL DEFAULT '{}'::jsonb
     """,
-    # Nodes that were approved before there were approvals of labels keep what they have.
+    # Nodes that were approved before labels needed an approval keep their labels.
     """
     UPDATE nodes n SET bus_joined_at = n.approved_at,
            approved_labels = COALESCE((SELECT jsonb_object_agg(l.key, l.value) FROM node_labels l
                                         WHERE l.node_id = n.id AND l.source = 'worker'), '{}'::jsonb)
      WHERE n.approved_at IS NOT NULL
     """,
-    # The machine's own labels are what they are.
+    # Labels that the machine itself reports need no approval.
     """
     DELETE FROM node_labels
      WHERE source = 'admin' AND key IN ('node.name', 'node.replica-slots', 'gpu.vendor', 'gpu.vram')
@@ -38,7 +38,7 @@ STATEMENTS = (
     )
     """,
     "CREATE INDEX bus_keys_node_id_idx ON bus_keys (node_id)",
-    # Tokens that frontends of the version before have minted live for 30 days at most.
+    # Tokens that frontends of the previous version have issued live for 30 days at most.
     """
     INSERT INTO bus_keys (public_key, node_id, expires_at)
     SELECT bus_public_key, id, corral_now() + interval '30 days' FROM nodes

@@ -1,6 +1,6 @@
-"""A wheel or an archive by its address: verified by sha256 where one is promised, from mirrors where the first fails.
+"""Stages a wheel or an archive from its address: verified by sha256 where one is promised, from mirrors if that fails.
 
-What a file is, is decided by its content. A wheel goes into an environment of its own, without what it depends on
+The content of a file decides what kind it is. A wheel goes into an environment of its own, without its dependencies
 unless the source lists requirements too.
 """
 
@@ -13,93 +13,95 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from corral.domain.errors import CorralError
-from corral.domain.operation import Phase
-from corral.transfer.download import Fetched, Wish
+from corral.domain.operation import JobPhase
+from corral.transfer.downloader import DownloadedFile, DownloadRequest
 from corral.transfer.faults import SourceFailed, TransferFailed
-from corral.transfer.http import shown
-from corral.transfer.threads import Stop, in_thread
-from corral.worker.backends.faults import InstallFailed
-from corral.worker.backends.sources.environment import PYTHON, find_interpreter, make_environment
-from corral.worker.backends.sources.pypi import PypiSource, name_wheels
-from corral.worker.backends.sources.source import Delivered, Job, Meter, Resolved
-from corral.worker.backends.sources.unpack import Archive, Unpacker, archive_kind
+from corral.transfer.files import StopFlag, run_in_thread
+from corral.transfer.http_client import redact_url
+from corral.worker.backends.layout import InstallFailed
+from corral.worker.backends.sources.pypi import PYTHON, PypiSource, find_interpreter, link_wheels, make_environment
+from corral.worker.backends.sources.staging_source import DownloadMeter, ResolvedSource, SourceDelivery, StagingJob
+from corral.worker.backends.sources.unpacker import ArchiveKind, ArchiveUnpacker, detect_archive_kind
 
 _NAMELESS = "package"
 
 
 class UrlSource:
-    def __init__(self, job: Job) -> None:
+    """Stages a backend from a wheel or archive at an address or one of its mirrors."""
+
+    def __init__(self, job: StagingJob) -> None:
         self._job = job
-        self._downloader = job.downloader()
+        self._downloader = job.make_downloader()
         source = job.build.source
-        self._wishes = tuple(self._wish(url) for url in (source.uri, *source.mirrors))
+        self._requests = tuple(self._make_request(url) for url in (source.uri, *source.mirrors))
         self._requirements = PypiSource(job) if source.requirements else None
 
-    def _wish(self, url: str) -> Wish:
+    def _make_request(self, url: str) -> DownloadRequest:
         if urlsplit(url).scheme not in ("http", "https"):
-            raise InstallFailed(f"{shown(url)!r} is not an http or https address.", code="bad_manifest")
+            raise InstallFailed(f"{redact_url(url)!r} is not an http or https address.", code="bad_manifest")
         name = PurePosixPath(unquote(urlsplit(url).path)).name or _NAMELESS
-        return Wish(url=url, file_name=name, sha256=self._job.build.source.sha256)
+        return DownloadRequest(url=url, file_name=name, sha256=self._job.build.source.sha256)
 
-    async def resolve(self) -> Resolved:
-        also = await self._requirements.resolve() if self._requirements else None
+    async def resolve(self) -> ResolvedSource:
+        requirements = await self._requirements.resolve() if self._requirements else None
         size = self._job.build.source.size_bytes
         if size is None:
-            size = await self._downloader.size_of(self._wishes[0])
-        if size is not None and also is not None:
-            size = None if also.total_bytes is None else size + also.total_bytes
+            size = await self._downloader.fetch_size(self._requests[0])
+        if size is not None and requirements is not None:
+            size = None if requirements.total_bytes is None else size + requirements.total_bytes
         promised = self._job.build.source.sha256
-        return Resolved(
-            digest=f"sha256:{promised}" if promised and also is None else None,
+        return ResolvedSource(
+            digest=f"sha256:{promised}" if promised and requirements is None else None,
             total_bytes=size,
-            have_bytes=self._downloader.files.have_bytes(self._wishes[0]) + (also.have_bytes if also else 0),
+            have_bytes=self._downloader.files.count_bytes(self._requests[0])
+            + (requirements.have_bytes if requirements else 0),
         )
 
-    async def stage(self, folder: Path) -> Delivered:
+    async def stage(self, folder: Path) -> SourceDelivery:
         fetched, name = await self._fetch()
-        self._job.report.phase(Phase.EXTRACTING)
-        if _is_wheel(name) and archive_kind(fetched.path) is Archive.ZIP:
+        self._job.progress.on_phase(JobPhase.EXTRACTING)
+        if _is_wheel(name) and detect_archive_kind(fetched.path) is ArchiveKind.ZIP:
             digest = await self._make_environment(folder, fetched, name)
-            return Delivered(digest=digest, uri=shown(fetched.url), python=PYTHON)
-        await in_thread(lambda stop: self._unpack(folder, fetched, stop))
-        return Delivered(digest=f"sha256:{fetched.sha256}", uri=shown(fetched.url))
+            return SourceDelivery(digest=digest, uri=redact_url(fetched.url), python=PYTHON)
+        await run_in_thread(lambda stop: self._unpack(folder, fetched, stop))
+        return SourceDelivery(digest=f"sha256:{fetched.sha256}", uri=redact_url(fetched.url))
 
-    async def _fetch(self) -> tuple[Fetched, str]:
-        """From the first address that delivers; with none, the first one's trouble is told."""
+    async def _fetch(self) -> tuple[DownloadedFile, str]:
+        """Download from the first address that delivers. If none does, raise the error of the first address."""
         first: CorralError | None = None
-        for wish in self._wishes:
-            meter = Meter(self._job.report, {wish.file_name: self._job.build.source.size_bytes})
+        for request in self._requests:
+            meter = DownloadMeter(self._job.progress, {request.file_name: self._job.build.source.size_bytes})
             try:
-                return await self._downloader.fetch(wish, meter.of(wish.file_name)), wish.file_name
+                return await self._downloader.fetch(request, meter.track_file(request.file_name)), request.file_name
             except (SourceFailed, TransferFailed) as error:
                 if error.slug == "disk_full":
                     raise
-                first = _worth_telling(first, error)
+                first = _pick_error(first, error)
         assert first is not None, "a source has at least one address"
         raise first
 
-    async def _make_environment(self, folder: Path, fetched: Fetched, name: str) -> str:
-        """The digest of the wheel, or of all of them together."""
+    async def _make_environment(self, folder: Path, fetched: DownloadedFile, name: str) -> str:
+        """Make the environment; return the digest of the wheel, or of all wheels together."""
         digest = fetched.sha256
-        wheels = await in_thread(lambda _stop: name_wheels(self._job.work, [fetched], [name]))
+        wheels = await run_in_thread(lambda _stop: link_wheels(self._job.work, [fetched], [name]))
         if self._requirements is None:
             interpreter = await find_interpreter(self._job, self._job.build.source.python)
         else:
             interpreter = self._requirements.interpreter
             others, more = await self._requirements.fetch_wheels()
             wheels += more
-            digest = hashlib.sha256(f"{digest} {self._requirements.digest_of(others)}".encode()).hexdigest()
+            digest = hashlib.sha256(f"{digest} {self._requirements.compute_digest(others)}".encode()).hexdigest()
         await make_environment(self._job, folder, interpreter, wheels)
         return f"sha256:{digest}"
 
-    def _unpack(self, folder: Path, fetched: Fetched, stop: Stop) -> None:
-        unpacker = Unpacker(folder, self._job.options, stop)
-        unpacker.archive(fetched.path, shown(fetched.url))
-        unpacker.finish()
+    def _unpack(self, folder: Path, fetched: DownloadedFile, stop: StopFlag) -> None:
+        unpacker = ArchiveUnpacker(folder, self._job.options, stop)
+        unpacker.unpack_archive(fetched.path, redact_url(fetched.url))
+        unpacker.check_links()
 
 
-def _worth_telling(first: CorralError | None, second: CorralError) -> CorralError:
-    """Trying again helps if any of the addresses may deliver later."""
+def _pick_error(first: CorralError | None, second: CorralError) -> CorralError:
+    """Return the error that allows a retry, if there is one: any of the addresses may deliver later."""
     if first is None or (second.retryable and not first.retryable):
         return second
     return first

@@ -1,10 +1,10 @@
 // Why the node is as it is: each fact with since when and why; and what the machine is.
 import type { NodeOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";
-import { conditionWord, threadsOf } from "@/pages/nodes/one/words";
-import { isAgent } from "@/pages/nodes/tally";
+import { RelativeTime } from "@/kit/RelativeTime";
+import { isAgent } from "@/pages/nodes/fleetSummary";
+import { conditionWord, describeThreads } from "@/pages/nodes/one/words";
 import { bytes, UNKNOWN } from "@/text/format";
 
 export function Conditions({ node }: { node: NodeOut }) {
@@ -25,7 +25,7 @@ export function Conditions({ node }: { node: NodeOut }) {
                   {fact.since && (
                     <>
                       {" · "}
-                      <Ago at={fact.since} />
+                      <RelativeTime at={fact.since} />
                     </>
                   )}
                 </p>
@@ -48,7 +48,7 @@ export function Machine({ node }: { node: NodeOut }) {
       "Processor",
       node.cpu_cores ? `${node.cpu_cores} cores, ${node.cpu_threads ?? UNKNOWN} threads` : UNKNOWN,
     ],
-    ...(isAgent(node) ? [] : [["Threads", threadsOf(node)] as [string, string]]),
+    ...(isAgent(node) ? [] : [["Threads", describeThreads(node)] as [string, string]]),
     ["System", [node.system, node.architecture].filter(Boolean).join(", ") || UNKNOWN],
     ["Memory", `${bytes(node.total_ram)}${node.unified_memory ? ", shared with the GPU" : ""}`],
     ["Address", node.http_address || node.address || UNKNOWN],
@@ -67,13 +67,13 @@ export function Machine({ node }: { node: NodeOut }) {
         <div>
           <dt>Joined</dt>
           <dd>
-            <Ago at={node.created_at} />
+            <RelativeTime at={node.created_at} />
           </dd>
         </div>
         <div>
           <dt>Last heartbeat</dt>
           <dd>
-            <Ago at={node.last_heartbeat} />
+            <RelativeTime at={node.last_heartbeat} />
           </dd>
         </div>
       </dl>

@@ -4,10 +4,10 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useRef } from "react";
 import type { NodeOut } from "@/api/schema";
 import { Button, IconButton } from "@/kit/Button";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { TextField } from "@/kit/fields";
 import { Panel } from "@/kit/Panel";
-import { Trouble } from "@/kit/Trouble";
-import { approveLabels, dropLabel, setLabel } from "@/pages/nodes/calls";
+import { approveLabels, removeLabel, setLabel } from "@/pages/nodes/calls";
 import { type LabelRow, labelRows, sourceWord } from "@/pages/nodes/one/words";
 
 export function Labels({ node }: { node: NodeOut }) {
@@ -19,7 +19,7 @@ export function Labels({ node }: { node: NodeOut }) {
     onSuccess: () => form.current?.reset(),
     ...after,
   });
-  const dropping = useMutation({ mutationFn: (key: string) => dropLabel(node.id, key), ...after });
+  const dropping = useMutation({ mutationFn: (key: string) => removeLabel(node.id, key), ...after });
 
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -35,16 +35,16 @@ export function Labels({ node }: { node: NodeOut }) {
     value.select();
   };
   return (
-    <Panel title="Labels" note="Rules choose nodes by them.">
+    <Panel title="Labels" note="Rules select nodes by label.">
       <ul className="plain node-labels">
         {labelRows(node).map((row) => (
           <li key={row.key} className={row.isOurs ? "node-ours" : undefined}>
             {row.isFixed ? (
-              <Pair row={row} />
+              <LabelPair row={row} />
             ) : (
               <button type="button" className="node-label" onClick={() => edit(row)}>
                 <span className="unseen">Change label </span>
-                <Pair row={row} />
+                <LabelPair row={row} />
               </button>
             )}
             {row.isOurs && (
@@ -58,7 +58,7 @@ export function Labels({ node }: { node: NodeOut }) {
           </li>
         ))}
       </ul>
-      <Proposed node={node} />
+      <ProposedLabels node={node} />
       <form ref={form} className="node-pair" onSubmit={submit}>
         <TextField label="Key" name="key" required maxLength={253} placeholder="zone" />
         <TextField label="Value" name="value" maxLength={63} placeholder="b" />
@@ -66,12 +66,12 @@ export function Labels({ node }: { node: NodeOut }) {
           Set label
         </Button>
       </form>
-      <Trouble error={setting.error ?? dropping.error} />
+      <ErrorNotice error={setting.error ?? dropping.error} />
     </Panel>
   );
 }
 
-function Pair({ row }: { row: LabelRow }) {
+function LabelPair({ row }: { row: LabelRow }) {
   return (
     <>
       <code>
@@ -83,7 +83,7 @@ function Pair({ row }: { row: LabelRow }) {
 }
 
 /** Labels that the worker sends and nobody has approved. Those of a pending node are approved with it. */
-function Proposed({ node }: { node: NodeOut }) {
+function ProposedLabels({ node }: { node: NodeOut }) {
   const queries = useQueryClient();
   const approving = useMutation({
     mutationFn: () => approveLabels(node),
@@ -94,7 +94,7 @@ function Proposed({ node }: { node: NodeOut }) {
   return (
     <div className="row">
       <p className="small">
-        Not approved, so no rule sees {pairs.length === 1 ? "it" : "them"}: <code>{pairs.join(", ")}</code>
+        Not approved, ignored by rules: <code>{pairs.join(", ")}</code>
       </p>
       {node.status !== "pending" && (
         <Button
@@ -106,7 +106,7 @@ function Proposed({ node }: { node: NodeOut }) {
           Approve
         </Button>
       )}
-      <Trouble error={approving.error} />
+      <ErrorNotice error={approving.error} />
     </div>
   );
 }

@@ -3,21 +3,21 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
+import { ErrorNotice } from "@/kit/ErrorNotice";
 import { TextField } from "@/kit/fields";
 import { Panel } from "@/kit/Panel";
 import { Tag } from "@/kit/status";
-import { Trouble } from "@/kit/Trouble";
 import { resetBudget, resetSlots, setBudget, setSlots } from "@/pages/nodes/calls";
-import { replicasOf } from "@/pages/nodes/one/queries";
-import { overSlots } from "@/pages/nodes/one/words";
-import { bytes, list } from "@/text/format";
+import { replicasQuery } from "@/pages/nodes/one/queries";
+import { describeSlotExcess } from "@/pages/nodes/one/words";
+import { bytes, joinWords } from "@/text/format";
 
 export function Limits({ node }: { node: NodeOut }) {
   return (
-    <Panel title="Limits" note="What is set here counts before the worker's own settings.">
+    <Panel title="Limits" note="Values set here override the worker's settings.">
       <Budget key={`budget ${node.vram_budget}`} node={node} />
-      <Slots key={`slots ${node.max_replicas_per_model}`} node={node} />
+      <SlotsForm key={`slots ${node.max_replicas_per_model}`} node={node} />
     </Panel>
   );
 }
@@ -44,7 +44,7 @@ function Budget({ node }: { node: NodeOut }) {
         label="VRAM budget"
         name="budget"
         defaultValue={node.vram_budget}
-        placeholder="all of it"
+        placeholder="unlimited"
         maxLength={64}
         hint={budgetHint(node)}
       />
@@ -54,7 +54,7 @@ function Budget({ node }: { node: NodeOut }) {
         isBusy={change.isPending}
         onReset={() => change.mutate(null)}
       />
-      <Trouble error={change.error} />
+      <ErrorNotice error={change.error} />
     </form>
   );
 }
@@ -64,34 +64,34 @@ function budgetHint(node: NodeOut): string {
     const whole = node.total_vram ? ` of ${bytes(node.total_vram)}` : "";
     return `That is ${bytes(node.vram_budget_bytes)}${whole}.`;
   }
-  if (!node.total_vram) return "The machine has told of no VRAM. 80%, 12GB, 12GiB.";
-  return `All of its ${bytes(node.total_vram)}. 80%, 12GB, 12GiB.`;
+  if (!node.total_vram) return "No VRAM reported. Examples: 80%, 12GB, 12GiB.";
+  return `All ${bytes(node.total_vram)}. Examples: 80%, 12GB, 12GiB.`;
 }
 
-function Slots({ node }: { node: NodeOut }) {
-  const { data: replicas } = useQuery(replicasOf(node.id));
-  const [wanted, want] = useState<number | null>(null);
+function SlotsForm({ node }: { node: NodeOut }) {
+  const { data: replicas } = useQuery(replicasQuery(node.id));
+  const [requested, setRequested] = useState<number | null>(null);
   const change = useChange((value: number | null) =>
     value === null ? resetSlots(node.id) : setSlots(node.id, value),
   );
-  const over = overSlots(replicas ?? [], wanted ?? Number.POSITIVE_INFINITY);
+  const excess = describeSlotExcess(replicas ?? [], requested ?? Number.POSITIVE_INFINITY);
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const value = Number(new FormData(event.currentTarget).get("slots"));
-    if (overSlots(replicas ?? [], value).length > 0) want(value);
+    if (describeSlotExcess(replicas ?? [], value).length > 0) setRequested(value);
     else change.mutate(value);
   };
   return (
     <form className="node-limit" onSubmit={submit}>
       <TextField
-        label="Replicas of one model"
+        label="Replica slots per model"
         name="slots"
         type="number"
         min={1}
         max={1000}
         required
         defaultValue={node.max_replicas_per_model}
-        hint="At most so many on this node."
+        hint="Maximum number of replicas of one model on this node."
       />
       <Actions
         isSet={node.max_replicas_per_model_manually_set}
@@ -99,16 +99,17 @@ function Slots({ node }: { node: NodeOut }) {
         isBusy={change.isPending}
         onReset={() => change.mutate(null)}
       />
-      <Trouble error={change.error} />
-      {wanted !== null && (
-        <Confirm
-          title="Fewer than are loaded?"
-          verb={`Set it to ${wanted}`}
-          onClose={() => want(null)}
-          onConfirm={() => change.mutateAsync(wanted)}
+      <ErrorNotice error={change.error} />
+      {requested !== null && (
+        <ConfirmDialog
+          title="Set below the number of loaded replicas?"
+          verb={`Set to ${requested}`}
+          onClose={() => setRequested(null)}
+          onConfirm={() => change.mutateAsync(requested)}
         >
-          More are loaded here of {list(over)}. They stay until they are unloaded; no new one is loaded.
-        </Confirm>
+          {joinWords(excess)} {excess.length === 1 ? "has" : "have"} more replicas here. They stay until
+          unloaded; no new ones are loaded.
+        </ConfirmDialog>
       )}
     </form>
   );
@@ -133,7 +134,7 @@ function Actions({ isSet, what, isBusy, onReset }: ActionsProps) {
           <Button small kind="quiet" aria-label={`Reset the ${what}`} onClick={onReset}>
             Reset
           </Button>
-          <Tag tone="warn" title="It counts before the worker's own setting.">
+          <Tag tone="warn" title="Overrides the worker's setting.">
             set here
           </Tag>
         </>

@@ -3,21 +3,21 @@ import { useLayoutEffect, useRef, useState } from "react";
 import { asProblem } from "@/api/client";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Search, Segments } from "@/kit/fields";
+import { SearchField, SegmentedControl } from "@/kit/fields";
 import { saveFile } from "@/kit/saveFile";
 import { Pill } from "@/kit/status";
 import { useToast } from "@/kit/toasts";
 import {
-  asText,
   fileName,
+  filterLines,
+  findSeverity,
   isAtEnd,
-  type Line,
+  type LogLine,
   type StreamFilter,
-  severityOf,
-  shownLines,
-} from "@/pages/nodes/one/loglines";
-import { linesOf } from "@/pages/nodes/one/queries";
-import { type Log, useLog } from "@/pages/nodes/one/useLog";
+  toText,
+} from "@/pages/nodes/one/logLines";
+import { logLinesQuery } from "@/pages/nodes/one/queries";
+import { type LogState, useLog } from "@/pages/nodes/one/useLog";
 import { plural, timeOfDay } from "@/text/format";
 
 const STREAMS: { value: StreamFilter; label: string }[] = [
@@ -31,11 +31,11 @@ export default function LogView({ node, process }: { node: NodeOut; process: str
   const log = useLog(node.id, process);
   const [stream, setStream] = useState<StreamFilter>("all");
   const [term, setTerm] = useState("");
-  const lines = shownLines(log.lines, stream, term);
+  const lines = filterLines(log.lines, stream, term);
   const toast = useToast();
   const download = async () => {
     try {
-      saveFile(fileName(node.name, process), asText((await linesOf(node.id, process)).lines));
+      saveFile(fileName(node.name, process), toText((await logLinesQuery(node.id, process)).lines));
     } catch (error) {
       toast(asProblem(error).message, "bad");
     }
@@ -43,15 +43,15 @@ export default function LogView({ node, process }: { node: NodeOut; process: str
   return (
     <div className="stack tight">
       <div className="row">
-        <Segments label="Stream" value={stream} options={STREAMS} onChange={setStream} />
-        <Search label="Only lines with" value={term} onChange={setTerm} />
+        <SegmentedControl label="Stream" value={stream} options={STREAMS} onChange={setStream} />
+        <SearchField label="Filter lines" value={term} onChange={setTerm} />
         <Button small onClick={() => void download()}>
           Download {process}
         </Button>
       </div>
-      <Lines label={`Output of ${process}`} lines={lines} empty={emptyWord(log)} />
+      <LogLines label={`Output of ${process}`} lines={lines} empty={emptyWord(log)} />
       <div className="row small soft">
-        <State log={log} />
+        <LogStatePill log={log} />
         <span className="number">
           {lines.length === log.lines.length
             ? plural(lines.length, "line")
@@ -62,17 +62,17 @@ export default function LogView({ node, process }: { node: NodeOut; process: str
   );
 }
 
-function State({ log }: { log: Log }) {
-  if (log.state === "open") return <Pill tone="good">follows</Pill>;
-  if (log.state === "opening") return <Pill tone="busy">opening</Pill>;
-  return <Pill tone="warn">The node does not answer. It is asked again by itself.</Pill>;
+function LogStatePill({ log }: { log: LogState }) {
+  if (log.state === "open") return <Pill tone="good">following</Pill>;
+  if (log.state === "opening") return <Pill tone="busy">connecting</Pill>;
+  return <Pill tone="warn">The node does not respond. Retrying.</Pill>;
 }
 
-function emptyWord(log: Log): string {
-  return log.lines.length > 0 ? "No line is like that." : "It has printed nothing yet.";
+function emptyWord(log: LogState): string {
+  return log.lines.length > 0 ? "No lines match this filter." : "No output yet.";
 }
 
-function Lines({ label, lines, empty }: { label: string; lines: readonly Line[]; empty: string }) {
+function LogLines({ label, lines, empty }: { label: string; lines: readonly LogLine[]; empty: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [follows, setFollows] = useState(true);
   // biome-ignore lint/correctness/useExhaustiveDependencies: whenever lines have come
@@ -94,7 +94,7 @@ function Lines({ label, lines, empty }: { label: string; lines: readonly Line[];
       >
         {lines.length === 0 && <p className="soft">{empty}</p>}
         {lines.map((line) => (
-          <div key={line.number} className={`node-${line.stream} node-${severityOf(line.text)}`}>
+          <div key={line.number} className={`node-${line.stream} node-${findSeverity(line.text)}`}>
             <time dateTime={line.at}>{timeOfDay(line.at)}</time>
             <small>{line.stream}</small>
             <span>{line.text}</span>

@@ -3,26 +3,26 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import type { NodeOut } from "@/api/schema";
-import { Answered, Waiting } from "@/kit/Answered";
 import { Button } from "@/kit/Button";
 import { Select } from "@/kit/fields";
-import { Empty, Panel } from "@/kit/Panel";
-import { logKeysOf } from "@/pages/nodes/one/queries";
+import { EmptyState, Panel } from "@/kit/Panel";
+import { LoadingLines, QueryView } from "@/kit/QueryView";
+import { logKeysQuery } from "@/pages/nodes/one/queries";
 
 const LogView = lazy(() => import("@/pages/nodes/one/LogView"));
 
 export function Logs({ node }: { node: NodeOut }) {
-  const asked = useQuery(logKeysOf(node.id));
+  const query = useQuery(logKeysQuery(node.id));
   const { log } = useSearch({ from: "/nodes/$node" });
   const navigate = useNavigate({ from: "/nodes/$node" });
-  const keys = asked.data ?? [];
+  const keys = query.data ?? [];
   const shown = log ?? keys[0];
-  // One that was asked for by an address may not have printed anything yet.
+  // A log that the address names may be empty, and is then not in the list.
   const all = shown && !keys.includes(shown) ? [shown, ...keys] : keys;
   return (
     <Panel
       title="Logs"
-      note="What engines print, kept by the worker."
+      note="Engine output, stored by the worker."
       actions={
         <div className="row">
           {shown && (
@@ -49,25 +49,25 @@ export function Logs({ node }: { node: NodeOut }) {
             small
             kind="quiet"
             icon="again"
-            busy={asked.isFetching}
-            onClick={() => void asked.refetch()}
+            busy={query.isFetching}
+            onClick={() => void query.refetch()}
           >
-            Look for more
+            Refresh
           </Button>
         </div>
       }
     >
-      <Answered query={asked}>
+      <QueryView query={query}>
         {() =>
           shown ? (
-            <Suspense fallback={<Waiting lines={6} />}>
+            <Suspense fallback={<LoadingLines lines={6} />}>
               <LogView key={shown} node={node} process={shown} />
             </Suspense>
           ) : (
-            <Empty title="No engine has printed anything here yet." />
+            <EmptyState title="No engine output yet." />
           )
         }
-      </Answered>
+      </QueryView>
     </Panel>
   );
 }

@@ -1,55 +1,55 @@
 // Memory, disk and requests of one node over the last half hour.
 import type { NodeOut } from "@/api/schema";
-import { Ago } from "@/kit/Ago";
 import { Chart } from "@/kit/chart";
-import type { Curves, Name } from "@/pages/nodes/one/curves";
-import { useCurves } from "@/pages/nodes/one/useCurves";
-import { isAgent, isHeard } from "@/pages/nodes/tally";
-import { bytes, count } from "@/text/format";
+import { RelativeTime } from "@/kit/RelativeTime";
+import { hasCurrentHeartbeat, isAgent } from "@/pages/nodes/fleetSummary";
+import type { NodeCurveName, NodeCurves } from "@/pages/nodes/one/nodeCurves";
+import { useNodeCurves } from "@/pages/nodes/one/useNodeCurves";
+import { bytes, formatCount } from "@/text/format";
 
-interface Drawn {
+interface ChartSpec {
   title: string;
-  lines: [string, Name][];
+  lines: [string, NodeCurveName][];
   format: (value: number) => string;
 }
 
-const VRAM: Drawn = { title: "VRAM in use", lines: [["VRAM", "vram_used"]], format: bytes };
-const RAM: Drawn = { title: "RAM in use", lines: [["RAM", "ram_used"]], format: bytes };
-const WORK: Drawn = {
+const VRAM: ChartSpec = { title: "VRAM in use", lines: [["VRAM", "vram_used"]], format: bytes };
+const RAM: ChartSpec = { title: "RAM in use", lines: [["RAM", "ram_used"]], format: bytes };
+const WORK: ChartSpec = {
   title: "Work",
   lines: [
     ["in flight", "in_flight"],
     ["replicas", "models"],
   ],
-  format: count,
+  format: formatCount,
 };
-const DISK: Drawn = { title: "Disk free", lines: [["free", "disk_free"]], format: bytes };
+const DISK: ChartSpec = { title: "Disk free", lines: [["free", "disk_free"]], format: bytes };
 
 /** A machine without a GPU has no curve of VRAM, and one without engines none of their work. */
-function drawnOf(node: NodeOut): Drawn[] {
+function listCharts(node: NodeOut): ChartSpec[] {
   if (isAgent(node)) return [RAM, DISK];
   return (node.total_vram ?? 0) > 0 ? [VRAM, RAM, WORK, DISK] : [RAM, WORK, DISK];
 }
 
 export function Metrics({ node }: { node: NodeOut }) {
-  const curves = useCurves(node);
+  const curves = useNodeCurves(node);
   return (
-    <section className="panel" aria-label="The last half hour">
-      {!isHeard(node) && node.last_heartbeat && (
+    <section className="panel" aria-label="Last 30 minutes">
+      {!hasCurrentHeartbeat(node) && node.last_heartbeat && (
         <p className="small soft">
-          The curves end with the last heartbeat, <Ago at={node.last_heartbeat} />.
+          Data ends at the last heartbeat, <RelativeTime at={node.last_heartbeat} />.
         </p>
       )}
-      <div className={isHeard(node) ? "node-curves" : "node-curves nodes-stale"}>
-        {drawnOf(node).map((one) => (
-          <Curve key={one.title} drawn={one} curves={curves} ended={!isHeard(node)} />
+      <div className={hasCurrentHeartbeat(node) ? "node-curves" : "node-curves nodes-stale"}>
+        {listCharts(node).map((one) => (
+          <Curve key={one.title} drawn={one} curves={curves} ended={!hasCurrentHeartbeat(node)} />
         ))}
       </div>
     </section>
   );
 }
 
-function Curve({ drawn, curves, ended }: { drawn: Drawn; curves: Curves; ended: boolean }) {
+function Curve({ drawn, curves, ended }: { drawn: ChartSpec; curves: NodeCurves; ended: boolean }) {
   const series = drawn.lines.map(([label, name]) => ({ label, values: curves.series[name] }));
   return (
     <div className="stack tight">

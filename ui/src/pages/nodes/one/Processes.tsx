@@ -2,40 +2,40 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { NodeOut, ProcessOut } from "@/api/schema";
-import { Answered } from "@/kit/Answered";
+import type { EngineProcessOut, NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
-import { Confirm } from "@/kit/Confirm";
+import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Panel } from "@/kit/Panel";
+import { QueryView } from "@/kit/QueryView";
 import { Pill, type Tone } from "@/kit/status";
 import { endProcess } from "@/pages/nodes/calls";
-import { processesOf } from "@/pages/nodes/one/queries";
+import { processesQuery } from "@/pages/nodes/one/queries";
 import { bytes, plural } from "@/text/format";
 
 const TONES: Record<string, Tone> = { ready: "good", starting: "busy", failed: "bad", stopped: "still" };
 
 export function Processes({ node }: { node: NodeOut }) {
-  const asked = useQuery(processesOf(node.id));
-  const [ending, end] = useState<ProcessOut | null>(null);
+  const query = useQuery(processesQuery(node.id));
+  const [ending, end] = useState<EngineProcessOut | null>(null);
   const queries = useQueryClient();
-  const confirm = async (process: ProcessOut) => {
+  const confirm = async (process: EngineProcessOut) => {
     await endProcess(node.id, process.key, false);
     await queries.invalidateQueries({ queryKey: ["nodes"] });
   };
   return (
     <Panel
       title="Processes"
-      note="Asked of the worker itself."
+      note="Reported live by the worker."
       actions={
-        <Button small kind="quiet" icon="again" busy={asked.isFetching} onClick={() => void asked.refetch()}>
-          Ask again
+        <Button small kind="quiet" icon="again" busy={query.isFetching} onClick={() => void query.refetch()}>
+          Refresh
         </Button>
       }
     >
-      <Answered query={asked}>
+      <QueryView query={query}>
         {(processes) =>
           processes.length === 0 ? (
-            <p className="soft">No engine runs there.</p>
+            <p className="soft">No engines running.</p>
           ) : (
             <ul className="plain node-processes">
               {processes.map((process) => (
@@ -45,7 +45,7 @@ export function Processes({ node }: { node: NodeOut }) {
                     <Pill tone={TONES[process.state] ?? "busy"}>{process.state}</Pill>
                     <span className="small soft">
                       {process.backend} {process.version}, process {process.pid}
-                      {process.restarts > 0 && `, started again ${plural(process.restarts, "time")}`}
+                      {process.restarts > 0 && `, restarted ${plural(process.restarts, "time")}`}
                       {process.ram_bytes != null && `, ${bytes(process.ram_bytes)}`}
                       {process.cpu_percent != null && `, ${Math.round(process.cpu_percent)} % CPU`}
                     </span>
@@ -69,17 +69,17 @@ export function Processes({ node }: { node: NodeOut }) {
             </ul>
           )
         }
-      </Answered>
+      </QueryView>
       {ending && (
-        <Confirm
+        <ConfirmDialog
           title={`End ${ending.key}?`}
           verb={`End ${ending.key}`}
           onClose={() => end(null)}
           onConfirm={() => confirm(ending)}
         >
-          The engine is stopped. To take a model away for good, unload its replica instead: what is wanted is
-          started again.
-        </Confirm>
+          The engine is stopped, and restarted if its replica is still assigned. To stop it permanently,
+          unload the replica instead.
+        </ConfirmDialog>
       )}
     </Panel>
   );

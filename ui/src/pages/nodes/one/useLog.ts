@@ -1,46 +1,46 @@
 // The output of one process, line by line, for as long as it is looked at. After a cut, and after a time in which the
 // node was away, it goes on after the last line that came.
 import { useEffect, useState } from "react";
-import { whileShown } from "@/live/share";
-import { type Connection, type Frame, Stream } from "@/live/stream";
-import { type Line, withLines } from "@/pages/nodes/one/loglines";
+import { type ConnectionStatus, EventStream, type StreamFrame } from "@/live/stream";
+import { runWhileVisible } from "@/live/tabStream";
+import { appendLines, type LogLine } from "@/pages/nodes/one/logLines";
 
-export interface Log {
-  lines: readonly Line[];
+export interface LogState {
+  lines: readonly LogLine[];
   state: "opening" | "open" | "away";
 }
 
-const NOTHING: Log = { lines: [], state: "opening" };
-const STATES: Record<Connection, Log["state"]> = {
+const NOTHING: LogState = { lines: [], state: "opening" };
+const STATES: Record<ConnectionStatus, LogState["state"]> = {
   connecting: "opening",
   open: "open",
   silent: "away",
   lost: "away",
 };
 
-export function useLog(node: string, key: string): Log {
+export function useLog(node: string, key: string): LogState {
   const [log, setLog] = useState(NOTHING);
   useEffect(() => {
     let frame: number | undefined;
-    let waiting: Line[] = [];
+    let waiting: LogLine[] = [];
 
     const show = () => {
       frame = undefined;
       const came = waiting;
       waiting = [];
-      setLog((before) => ({ ...before, lines: withLines(before.lines, came) }));
+      setLog((before) => ({ ...before, lines: appendLines(before.lines, came) }));
     };
-    const take = ({ kind, data }: Frame) => {
+    const take = ({ kind, data }: StreamFrame) => {
       // The log itself has begun anew, and its numbers with it.
       if (kind === "reset") {
         waiting = [];
         setLog((before) => ({ ...before, lines: [] }));
       }
       if (kind !== "line") return;
-      waiting.push((data as { data: Line }).data);
+      waiting.push((data as { data: LogLine }).data);
       frame ??= window.requestAnimationFrame(show);
     };
-    const stream = new Stream(
+    const stream = new EventStream(
       {
         onFrame: take,
         onConnection: (connection) => setLog((before) => ({ ...before, state: STATES[connection] })),
@@ -50,7 +50,7 @@ export function useLog(node: string, key: string): Log {
       `/api/nodes/${encodeURIComponent(node)}/backend-logs/${encodeURIComponent(key)}/stream`,
     );
     setLog(NOTHING);
-    const close = whileShown(stream);
+    const close = runWhileVisible(stream);
     return () => {
       close();
       if (frame !== undefined) window.cancelAnimationFrame(frame);

@@ -1,9 +1,15 @@
 import { expect, test } from "vitest";
 import type { OperationOut } from "@/api/schema";
-import { conditionWord, labelRows, ofNode, overSlots, threadsOf } from "@/pages/nodes/one/words";
+import {
+  conditionWord,
+  describeSlotExcess,
+  describeThreads,
+  filterByNode,
+  labelRows,
+} from "@/pages/nodes/one/words";
 
 test("draining is the one condition that is fine when it does not hold", () => {
-  expect(conditionWord({ name: "alive", holds: false })).toEqual({ text: "Away", tone: "bad" });
+  expect(conditionWord({ name: "alive", holds: false })).toEqual({ text: "Unreachable", tone: "bad" });
   expect(conditionWord({ name: "draining", holds: false }).tone).toBe("still");
   expect(conditionWord({ name: "draining", holds: true }).tone).toBe("warn");
   expect(conditionWord({ name: "on_bus", holds: null }).tone).toBe("still");
@@ -11,9 +17,9 @@ test("draining is the one condition that is fine when it does not hold", () => {
 
 test("slots below what is loaded name the models", () => {
   const replicas = ["m", "m", "n"].map((model_name) => ({ model_name, state: "loaded" }));
-  expect(overSlots(replicas, 1)).toEqual(["m"]);
-  expect(overSlots(replicas, 2)).toEqual([]);
-  expect(overSlots([...replicas, { model_name: "n", state: "failed" }], 1)).toEqual(["m"]);
+  expect(describeSlotExcess(replicas, 1)).toEqual(["m"]);
+  expect(describeSlotExcess(replicas, 2)).toEqual([]);
+  expect(describeSlotExcess([...replicas, { model_name: "n", state: "failed" }], 1)).toEqual(["m"]);
 });
 
 test("operations are found by the node's id, as their only node or one of many", () => {
@@ -22,7 +28,7 @@ test("operations are found by the node's id, as their only node or one of many",
     { id: "2", nodes: [{ node_id: "b" }, { node_id: "a" }] },
     { id: "3", nodes: [{ node_id: "b", node_name: "a" }] },
   ] as unknown as OperationOut[];
-  expect(ofNode(operations, "a").map((one) => one.id)).toEqual(["1", "2"]);
+  expect(filterByNode(operations, "a").map((one) => one.id)).toEqual(["1", "2"]);
 });
 
 test("labels that can be taken away come first", () => {
@@ -36,7 +42,7 @@ test("labels that can be taken away come first", () => {
   ]);
 });
 
-test("threads in use are told of those in all, if the machine has told how many it has", () => {
-  expect(threadsOf({ held_threads: 3, cpu_threads: 8 })).toBe("3 of 8 in use");
-  expect(threadsOf({ held_threads: 0, cpu_threads: null })).toBe("0 in use");
+test("used threads are shown with the total if the node has reported one", () => {
+  expect(describeThreads({ held_threads: 3, cpu_threads: 8 })).toBe("3 of 8 in use");
+  expect(describeThreads({ held_threads: 0, cpu_threads: null })).toBe("0 in use");
 });

@@ -6,8 +6,8 @@ type Condition = NodeOut["conditions"][number];
 
 const WORDS: Record<string, [yes: string, no: string, unknown: string]> = {
   approved: ["Approved", "Not approved", "Not approved yet"],
-  alive: ["Alive", "Away", "Not heard yet"],
-  on_bus: ["On the bus", "Off the bus", "Bus connection not known"],
+  alive: ["Reachable", "Unreachable", "No heartbeat yet"],
+  on_bus: ["Connected to NATS", "Not connected to NATS", "NATS connection unknown"],
   draining: ["Draining", "Not draining", "Not draining"],
 };
 
@@ -16,14 +16,14 @@ export function conditionWord({ name, holds }: Pick<Condition, "name" | "holds">
   text: string;
   tone: Tone;
 } {
-  const [yes, no, unknown] = WORDS[name] ?? [name, `not ${name}`, `${name}: not known`];
+  const [yes, no, unknown] = WORDS[name] ?? [name, `not ${name}`, `${name}: unknown`];
   if (holds === null) return { text: unknown, tone: "still" };
   if (name === "draining") return { text: holds ? yes : no, tone: holds ? "warn" : "still" };
   return { text: holds ? yes : no, tone: holds ? "good" : "bad" };
 }
 
 /** Models that have more replicas here than `slots` would allow. */
-export function overSlots(
+export function describeSlotExcess(
   replicas: readonly Pick<ReplicaOut, "model_name" | "state">[],
   slots: number,
 ): string[] {
@@ -35,7 +35,7 @@ export function overSlots(
 }
 
 /** Handed out to the replicas that are there. */
-export function threadsOf({
+export function describeThreads({
   held_threads,
   cpu_threads,
 }: Pick<NodeOut, "held_threads" | "cpu_threads">): string {
@@ -43,7 +43,7 @@ export function threadsOf({
 }
 
 /** Operations that have, or had, something to do on this node. Matched by its id, never by a name. */
-export function ofNode<T extends Pick<OperationOut, "nodeID" | "nodes">>(
+export function filterByNode<T extends Pick<OperationOut, "nodeID" | "nodes">>(
   operations: readonly T[],
   id: string,
 ): T[] {

@@ -1,0 +1,598 @@
+"""Proxies one inference request: checks out a replica, calls its engine, and relays the response.
+
+        start ──> WAITING ──a replica──> CALLING ──first event or whole response──> RELAYING ──> DONE
+                     └─────<──lost, refused or late──────┘
+
+A stream is relayed in whole events as they come; if its engine dies, one more event says what happened. Any other
+response is buffered first, so that a call whose engine dies is repeated on another replica unnoticed; a very large one
+is relayed as it comes. `policy/serving/response_rewriter.py` changes what an engine writes otherwise than OpenAI.
+
+Guarantees: the client receives exactly one of `end`, `fail` or `cut`, unless it disconnected first; the replica is
+checked in again; exactly one `RequestRecord` is emitted, before the last byte. Only a request that waits makes a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from corral.domain.errors import CorralError, LimitReached, Unavailable
+from corral.domain.usage import ErrorOrigin
+from corral.gateway.errors import EngineTimeout, ResponseInterrupted, make_not_repeatable_error
+from corral.gateway.exchange.exchange_state import (
+    BUFFERED_BYTES_MAX,
+    BYTES_PER_TOKEN,
+    CALLING,
+    CLIENT_LEFT_CODE,
+    DONE,
+    KEPT_BODY_BYTES,
+    READ_AT_ONCE_BYTES_MAX,
+    READ_BYTES_MAX,
+    RELAYING,
+    WAITING,
+    EventSplitter,
+    ExchangeState,
+    estimate_prompt_bytes,
+)
+from corral.gateway.exchange.gateway import (
+    CLIENT_LEFT,
+    STOPPING,
+    ResponseReadOptions,
+    classify_engine_status,
+    find_error_origin,
+    to_corral_error,
+)
+from corral.gateway.routing.in_flight_leases import ReplicaCheckout
+from corral.gateway.routing.router import ENGINE_GARBAGE, ReplicaSelector
+from corral.policy.serving.circuit_breaker import EngineVerdict, judge_response
+from corral.policy.serving.engine_errors import restate_error
+from corral.policy.serving.response_check import RESULT_MARKS, find_fault, find_fault_in_head, find_fault_in_stream
+from corral.policy.serving.response_form import EVENTS, KIND_JSON, LINES, RAW, WHOLE, classify_head
+from corral.ports.requests import EngineLost, EngineRefused, HeadLines
+from corral.runtime.attempt import AttemptFailure, attempt, attempt_sync
+
+# The pause between two calls of a request to the same replica.
+SAME_REPLICA_RETRY_S = 0.1
+# 401: the engine at that address is not the one that our key is for. 503: the engine takes no calls now.
+_OK, _UNAUTHORIZED, _UNAVAILABLE = 200, 401, 503
+# The first and the last byte of most responses.
+_OPENS, _CLOSES = b"{}"
+# The statuses of an engine's own failures. Other 5xx statuses say that the engine does not know the call at all.
+_RETRIED_STATUSES = frozenset({500, 502, 504})
+# No proxy between here and the client may buffer events.
+_UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+_NO_QUEUE = ((b"x-corral-queue-ms", b"0"),)
+_EVENT_ENDS = {EVENTS: b"\n\n", LINES: b"\n"}
+
+
+class Exchange(ExchangeState):
+    """Relays one inference request between a client connection and an engine. Implements
+    `ports.requests.ResponseHandler`."""
+
+    __slots__ = ()
+
+    def start(self) -> None:
+        """Start the request and return at once. By then the client may have received a failure, but no response."""
+        gateway, request = self._gateway, self._request
+        gateway.open_exchanges.add(self)
+        read_options = request.read_options
+        try:
+            if read_options is None or not read_options.is_admitted:
+                gateway.limiter.admit(request.principal, request.model.name)
+        except LimitReached as error:
+            error.lines = gateway.render_limit_headers(request) if request.principal.limits else ()
+            self._fail(error)
+        except CorralError as error:
+            self._fail(error)
+        else:
+            self._try_next_replica(self._began)
+
+    # The client's side
+
+    def pause(self) -> None:
+        """Stop reading from the engine, because the client does not read its response."""
+        self._is_paused = True
+        self._silent_since = self._gateway.clock.monotonic()
+        if self._engine_call is not None and self._state == RELAYING:
+            self._engine_call.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._has_moved = True
+        if self._engine_call is not None and self._state == RELAYING:
+            self._engine_call.resume()
+
+    def write(self, piece: bytes, *, is_last: bool) -> None:
+        """Send the next piece of a body in pieces, after `on_writable` only. No retry is possible from here on."""
+        if self._state == DONE:
+            return
+        assert self._engine_call is not None, "a piece came before the engine could take it"
+        self._has_written = self._has_moved = True
+        self._engine_call.write(piece, is_last=is_last)
+
+    def abandon(self) -> None:
+        """Abort the engine call, because the client has disconnected. No-op once done."""
+        if self._state != DONE:
+            self._emit_record(CLIENT_LEFT, ErrorOrigin.CLIENT, CLIENT_LEFT_CODE)
+
+    def reject_response(self, error: CorralError, status: int) -> None:
+        """Mark the engine's response as unusable and report `error` with `status` to the client. No-op once done."""
+        if self._state != DONE:
+            if self._checkout is not None:
+                self._checkout.record_failure()
+            self._emit_record(status, find_error_origin(error), error.slug)
+
+    def stop(self) -> None:
+        """End the request because the frontend stops; the error lets the client retry elsewhere. No-op once done."""
+        if self._state == RELAYING:
+            error = ResponseInterrupted(
+                "This frontend is stopping and cut the response short. Send the request again.", code="stopping"
+            )
+            self._emit_record(self._status, ErrorOrigin.GATEWAY, error.slug)
+            self._client.cut(error)
+        else:
+            self._fail(Unavailable(STOPPING, hint="Retry on another frontend.", code="stopping"))
+
+    # The engine's side
+
+    def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
+        self._accept_head(status, head, size_bytes)
+
+    def _accept_head(self, status: int, head: HeadLines, size_bytes: int | None) -> bool:
+        """Return whether the response head is usable. If not, the request is retried on another replica."""
+        checkout = self._checkout
+        assert checkout is not None
+        self._has_moved = True
+        if status == _UNAUTHORIZED and checkout.replica.engine_key:
+            self._retry_on_key_mismatch(checkout)
+            return False
+        lines, form, kind = classify_head(head)
+        self._kind = kind
+        self._status, self._size_bytes = status, size_bytes
+        if form != WHOLE and self._is_read_whole(form):
+            form = WHOLE
+        self._form = form
+        if form != WHOLE:
+            # No length is promised to the client, because an error event may have to follow.
+            self._size_bytes = None
+            self._splitter = EventSplitter(_EVENT_ENDS[form]) if form in _EVENT_ENDS else None
+            lines += _UNBUFFERED
+        if self._gateway.has_response_headers:
+            queue_s = self._queue_s
+            lines += checkout.response_headers + (
+                ((b"x-corral-queue-ms", b"%d" % (queue_s * 1000)),) if queue_s else _NO_QUEUE
+            )
+        self._head = lines
+        if (status == 200 and kind == KIND_JSON and size_bytes) or status >= 400:
+            # Most responses end here: JSON is valid for every call.
+            return True
+        fault = find_fault_in_head(self._request.call, status, kind, size_bytes)
+        if fault:
+            self._retry_after_bad_response(checkout, fault)
+        return not fault
+
+    def _is_read_whole(self, form: int) -> bool:
+        """Return whether the response is no stream, or is a stream that the caller reads as a whole."""
+        if self._status >= 300 or (form == RAW and self._size_bytes is not None):
+            return True
+        options = self._request.read_options
+        return options is not None and options.read is not None and not (form == EVENTS and options.expects_events)
+
+    def on_body(self, piece: bytes) -> None:
+        self._has_moved = True
+        if self._first_byte_s is None:
+            self._first_byte_s = self._gateway.clock.monotonic() - self._began
+            if self._form != WHOLE and (fault := find_fault_in_stream(self._kind, piece)):
+                assert self._checkout is not None
+                self._retry_after_bad_response(self._checkout, fault)
+                return
+        stream = self._splitter
+        if stream is not None:
+            piece = stream.feed(piece)
+            if self._rewriter is not None and self._form == EVENTS:
+                piece = self._rewriter.rewrite_events(piece)
+        elif self._form == WHOLE and self._state != RELAYING:
+            piece = self._buffer_piece(piece)
+        if piece:
+            if self._state == CALLING:
+                self._begin_relaying()
+            self._sent_bytes += len(piece)
+            self._client.send_piece(piece)
+
+    def on_whole(self, status: int, head: HeadLines, body: bytes) -> None:
+        if not self._accept_head(status, head, len(body)):
+            return
+        if body and self._form == WHOLE and len(body) <= BUFFERED_BYTES_MAX:
+            self._first_byte_s = self._gateway.clock.monotonic() - self._began
+            self._buffered.append(body)
+        elif body:
+            attempt = self._attempts
+            self.on_body(body)
+            if self._engine_call is None or self._attempts != attempt:
+                # The request is being retried on another replica.
+                return
+        self.on_end()
+
+    def on_end(self) -> None:
+        self._engine_call = None
+        checkout = self._checkout
+        assert checkout is not None
+        request, status, stream, is_passing = self._request, self._status, self._splitter, self._state == RELAYING
+        if status >= 400:
+            status = self._find_error_status(checkout)
+            if not status:
+                return
+        if self._rewriter is not None and status == _OK and (large := self._find_large(self._rewriter)):
+            self._start_task(self._read_large(checkout, self._rewrite_large, large), "rewrite")
+            return
+        rest = self._take_rest(status)
+        # Most responses are JSON from the first byte to the last, which this test shows without a function call.
+        is_plain = self._kind == KIND_JSON and rest and rest[0] == _OPENS and rest[-1] == _CLOSES
+        if not is_plain and status < 400 and not is_passing and self._retry_if_unusable(checkout, rest):
+            return
+        options = request.read_options
+        if options is not None and not is_passing and self._withhold_response(checkout, options, rest):
+            return
+        total_s = self._gateway.clock.monotonic() - self._began
+        if status < 400:
+            queue_s = self._queue_s
+            mark = RESULT_MARKS.get(request.call) if stream is None and not is_passing else None
+            if rest.find(mark) >= 0 if mark is not None else stream is None or stream.events > 0:
+                checkout.record_success(total_s - queue_s, (self._first_byte_s or total_s) - queue_s)
+            else:
+                # A response without a result says nothing about the speed of the replica.
+                checkout.record_success()
+        elif status < 500:
+            checkout.record_success()
+        elif status != _UNAVAILABLE:
+            checkout.record_failure()
+        self._has_begun = is_passing
+        self._rest = rest
+        self._sent_bytes += len(rest)
+        origin, code = classify_engine_status(status)
+        self._release()
+        self._gateway.finish_exchange(self, self._make_record(status, origin, code, total_s, rest))
+
+    def flush_response(self) -> None:
+        """Send the buffered rest of the response. Called after the `RequestRecord` has been emitted."""
+        client, rest = self._client, self._rest
+        if not self._has_begun:
+            if self._request.principal.limits:
+                self._head += self._gateway.render_limit_headers(self._request)
+            if self._form == WHOLE:
+                client.send_whole(self._status, self._head, rest)
+                return
+            client.begin(self._status, self._head, None)
+        if rest:
+            client.send_piece(rest)
+        client.end()
+
+    def _withhold_response(self, checkout: ReplicaCheckout, read_options: ResponseReadOptions, whole: bytes) -> bool:
+        """Return whether the caller cannot use this response, so that it must not be relayed."""
+        if self._status in read_options.fallback_statuses:
+            # A path that the engine does not have is not a failure of the replica.
+            checkout.record_success()
+            self._release()
+            self._client.begin(self._status, self._head, 0)
+            self._client.end()
+            return True
+        if read_options.read is None or self._status >= 400 or self._form != WHOLE:
+            return False
+        read = read_options.read
+        if read_options.read_large is not None and len(whole) > READ_AT_ONCE_BYTES_MAX:
+            self._buffered = [whole]
+            self._request = replace(self._request, read_options=None)
+            self._start_task(self._read_large(checkout, read_options.read_large, whole), "read")
+            return True
+        outcome = attempt_sync(lambda: read(whole))
+        if isinstance(outcome, AttemptFailure):
+            checkout.record_failure()
+            self._fail(to_corral_error(outcome.error))
+        return isinstance(outcome, AttemptFailure)
+
+    async def _read_large(
+        self, checkout: ReplicaCheckout, read: Callable[[bytes], Awaitable[None]], whole: bytes
+    ) -> None:
+        """Have a large response read off the event loop, then continue as if it had been read at once."""
+        outcome = await attempt(lambda: read(whole))
+        self._task = None
+        if self._state == DONE:
+            return
+        if isinstance(outcome, AttemptFailure):
+            if isinstance(outcome.error, EngineLost):
+                checkout.record_failure()
+            self._fail(to_corral_error(outcome.error))
+            return
+        self._state = CALLING
+        self.on_end()
+
+    def on_lost(self, error: EngineRefused | EngineLost) -> None:
+        if self._state == DONE:
+            return
+        checkout, self._engine_call = self._checkout, None
+        assert checkout is not None
+        if self._state == RELAYING:
+            checkout.record_failure()
+            self._cut(error)
+        elif isinstance(error, EngineRefused) and not self._gateway.is_closing:
+            self._start_task(self._drop_refused_replica(checkout, error), "refused")
+        else:
+            self._retry_after_loss(checkout, error)
+
+    def on_writable(self, is_writable: bool) -> None:  # noqa: FBT001 - the signature of a callback
+        self._has_moved = True
+        self._client.on_writable(is_writable=is_writable)
+
+    # Checking the response
+
+    def _retry_if_unusable(self, checkout: ReplicaCheckout, whole: bytes) -> bool:
+        """Retry on another replica and return True if the complete response is unusable. Nothing of it was relayed."""
+        if self._form == WHOLE:
+            fault = find_fault(self._request.call, self._kind, whole)
+        else:
+            fault = "" if whole else "returned 200 with nothing"
+        if fault:
+            self._retry_after_bad_response(checkout, fault)
+        return bool(fault)
+
+    def _retry_after_bad_response(self, checkout: ReplicaCheckout, fault: str) -> None:
+        """Count a malformed response as a failure of its replica, and retry on another one."""
+        error = EngineLost(f"The engine at {checkout.replica.address} {fault}.", code=ENGINE_GARBAGE)
+        self._abort_engine_call()
+        self._retry_after_loss(checkout, error)
+
+    def _retry_engine_error(self, checkout: ReplicaCheckout, status: int) -> bool:
+        """Retry an engine's own error on another replica, once: a request that breaks one engine may break all."""
+        options = self._request.read_options
+        if self._state == RELAYING or self._has_written or self._attempts > 1 or status not in _RETRIED_STATUSES:
+            return False
+        if (options is not None and status in options.fallback_statuses) or not self._ensure_selector().has_others(
+            checkout.replica.id
+        ):
+            return False
+        self._retry_after_loss(
+            checkout, EngineLost(f"The engine at {checkout.replica.address} returned {status}.", code="engine_error")
+        )
+        return True
+
+    # Finding a replica
+
+    def _retry_on_key_mismatch(self, checkout: ReplicaCheckout) -> None:
+        """Release the replica and retry on another one: the engine rejected our key, so its port has another owner."""
+        error = EngineRefused(f"The engine at {checkout.replica.address} rejected our key.", code="engine_mismatch")
+        self._abort_engine_call()
+        self.on_lost(error)
+
+    def _retry_if_busy_or_unloaded(self, checkout: ReplicaCheckout) -> bool:
+        """Drop a replica whose engine lost its model, or retry a busy one elsewhere. Return whether it was retried."""
+        if self._state == RELAYING or self._has_written:
+            return False
+        address, verdict = checkout.replica.address, judge_response(self._status, b"".join(self._buffered))
+        if verdict is EngineVerdict.NOT_LOADED:
+            self.on_lost(EngineRefused(f"The engine at {address} has no model loaded.", code="engine_not_loaded"))
+        elif verdict is EngineVerdict.BUSY and self._ensure_selector().has_others(checkout.replica.id):
+            self._retry_after_loss(checkout, EngineLost(f"The engine at {address} is busy.", code="engine_busy"))
+        else:
+            return False
+        return True
+
+    def _find_error_status(self, checkout: ReplicaCheckout) -> int:
+        """Return the status of an error that the client is to get; 0 if the request is retried instead."""
+        if self._retry_if_busy_or_unloaded(checkout):
+            return 0
+        status = self._restate_error()
+        return 0 if status >= 500 and self._retry_engine_error(checkout, status) else status
+
+    def _restate_error(self) -> int:
+        """Replace an engine's error that official clients would misread, and return the status that the client gets."""
+        if self._state != RELAYING and self._form == WHOLE:
+            self._status, body = restate_error(self._status, b"".join(self._buffered), self._request.model.name)
+            self._buffered = [body]
+        return self._status
+
+    def _ensure_selector(self) -> ReplicaSelector:
+        if self._selector is None:
+            request, cost = self._request, 1 + len(self._request.body) // BYTES_PER_TOKEN
+            wait_s = self._gateway.compute_wait_s(request)
+            self._selector = self._gateway.router.make_selector(
+                request.model, wait_s, request.principal.key_id, cost, self._attempts
+            )
+        return self._selector
+
+    def _try_next_replica(self, now: float) -> None:
+        checkout = (
+            self._ensure_selector().try_check_out()
+            if self._attempts
+            else self._gateway.router.check_out(self._request.model)
+        )
+        if checkout is not None:
+            self._call_engine(checkout, now)
+        elif self._gateway.is_closing:
+            self._fail(Unavailable(STOPPING, hint="Retry on another frontend.", code="stopping"))
+        else:
+            self._start_task(self._wait_for_replica(), "wait")
+
+    async def _wait_for_replica(self) -> None:
+        outcome = await attempt(self._ensure_selector().wait_for_replica)
+        self._task = None
+        if isinstance(outcome, AttemptFailure):
+            self._fail(to_corral_error(outcome.error))
+        else:
+            self._call_engine(outcome.value, self._gateway.clock.monotonic())
+
+    async def _retry_same_replica(self) -> None:
+        """Call the same replica again after a pause: a killed engine takes calls for a moment before its port is
+        closed."""
+        await self._gateway.clock.sleep(SAME_REPLICA_RETRY_S)
+        await self._wait_for_replica()
+
+    async def _drop_refused_replica(self, checkout: ReplicaCheckout, error: EngineRefused) -> None:
+        """Remove a replica whose address refuses calls or belongs to another process, and retry on another one."""
+        outcome = await attempt(lambda: self._ensure_selector().release_refused(checkout, error))
+        self._checkout = None
+        if isinstance(outcome, AttemptFailure):
+            self._task = None
+            self._fail(to_corral_error(outcome.error))
+        elif self._has_written:
+            self._task = None
+            self._fail(make_not_repeatable_error(error))
+        else:
+            await self._wait_for_replica()
+
+    def _retry_after_loss(self, checkout: ReplicaCheckout, error: CorralError) -> None:
+        """Retry a call that broke before anything was relayed."""
+        is_same_again = self._ensure_selector().release_lost(checkout, error)
+        self._checkout = None
+        if self._has_written:
+            self._fail(make_not_repeatable_error(error))
+        elif is_same_again and not self._gateway.is_closing:
+            self._start_task(self._retry_same_replica(), "again")
+        else:
+            self._try_next_replica(self._gateway.clock.monotonic())
+
+    def _call_engine(self, checkout: ReplicaCheckout, now: float) -> None:
+        if self._state == DONE:
+            checkout.release()
+            return
+        self._checkout = checkout
+        self._state = CALLING
+        self._silent_since = now
+        self._queue_s = now - self._began
+        if self._attempts:
+            # Discard what an earlier replica sent of its response.
+            self._first_byte_s = self._splitter = None
+            self._buffered, self._buffered_bytes = [], 0
+            self._rewriter = self._make_rewriter()
+        self._attempts += 1
+        try:
+            self._engine_call = self._gateway.engines.send(checkout.replica, self._request, self)
+        except CorralError as error:
+            self._fail(error)
+
+    def _start_task(self, work: Any, name: str) -> None:
+        self._state = WAITING
+        self._task = self._gateway.tasks.start(work, name=name)
+
+    # Relaying the response
+
+    def _buffer_piece(self, piece: bytes) -> bytes:
+        """Buffer a piece. Return all buffered bytes if they have grown too large to be kept, else nothing."""
+        self._buffered.append(piece)
+        self._buffered_bytes += len(piece)
+        if self._buffered_bytes <= BUFFERED_BYTES_MAX:
+            return b""
+        if self._needs_whole():
+            if self._buffered_bytes > READ_BYTES_MAX:
+                self._refuse_large()
+            return b""
+        whole, self._buffered = b"".join(self._buffered), []
+        return whole
+
+    def _refuse_large(self) -> None:
+        """Fail a response that is larger than its reader accepts. Another replica would send the same."""
+        assert self._checkout is not None
+        self._abort_engine_call()
+        self._checkout.record_failure()
+        sentence = f"The engine's response is larger than {READ_BYTES_MAX // 2**20} MiB."
+        self._fail(EngineLost(sentence, hint="Request less at a time.", code="engine_answer_too_large"))
+
+    def _begin_relaying(self) -> None:
+        """Send the response head to the client. From here on the request cannot be retried."""
+        self._state = RELAYING
+        if len(self._request.body) > KEPT_BODY_BYTES:
+            self._prompt_bytes = estimate_prompt_bytes(self._request)
+            self._request = replace(self._request, body=b"")
+        if self._request.principal.limits:
+            self._head += self._gateway.render_limit_headers(self._request)
+        self._client.begin(self._status, self._head, self._size_bytes)
+        if self._is_paused and self._engine_call is not None:
+            self._engine_call.pause()
+
+    # Timeouts
+
+    def fail_if_late(self, now: float) -> bool:
+        """Fail the request if its engine or its client was silent for too long. Called once a second. Return whether it
+        was."""
+        if self._has_moved:
+            self._has_moved = False
+            self._silent_since = now
+            return False
+        limits, silent_s = self._gateway.timeouts, now - self._silent_since
+        if self._state == RELAYING:
+            limit_s = limits.client_stall_s if self._is_paused else limits.between_bytes_s
+        elif self._state == CALLING:
+            limit_s = limits.first_byte_s if self._first_byte_s is None else limits.between_bytes_s
+        else:
+            return False
+        if not limit_s or silent_s < limit_s:
+            return False
+        if self._is_paused and self._state == RELAYING:
+            error = CorralError("The client does not read its response.", code="client_stalled")
+            self._cut(error, ErrorOrigin.CLIENT)
+        else:
+            self._fail_silent_engine(limit_s)
+        return True
+
+    def _fail_silent_engine(self, limit_s: float) -> None:
+        checkout = self._checkout
+        assert checkout is not None
+        self._abort_engine_call()
+        silent = EngineTimeout(
+            f"The engine of {self._request.model.name} accepted the call and sent nothing for {limit_s:g} s.",
+            hint="If prompts are long, raise CORRAL_FIRST_BYTE_TIMEOUT_S or CORRAL_BETWEEN_BYTES_TIMEOUT_S.",
+        )
+        if self._state == RELAYING:
+            checkout.record_failure()
+            self._cut(silent)
+        elif self._has_written or not self._ensure_selector().has_others(checkout.replica.id):
+            # A retry on the same replica would only take as long again.
+            self._ensure_selector().release_lost(checkout, silent)
+            self._fail(silent)
+        else:
+            self._retry_after_loss(checkout, EngineLost(silent.message, code=silent.slug))
+
+    def _abort_engine_call(self) -> None:
+        call, self._engine_call = self._engine_call, None
+        if call is not None:
+            call.abort()
+
+    # The end
+
+    def _fail(self, error: CorralError) -> None:
+        if self._state != DONE:
+            try:
+                self._emit_record(error.status, find_error_origin(error), error.slug)
+            finally:
+                self._client.fail(error)
+
+    def _cut(self, error: CorralError, origin: ErrorOrigin = ErrorOrigin.ENGINE) -> None:
+        self._abort_engine_call()
+        lead = "The engine failed in the middle of the response: " if origin == ErrorOrigin.ENGINE else ""
+        code = None if origin == ErrorOrigin.ENGINE else error.slug
+        interrupted = ResponseInterrupted(
+            f"{lead}{error.message} Send the request again.", code=code, details={"cause": error.slug}
+        )
+        try:
+            self._emit_record(self._status, origin, interrupted.slug)
+        finally:
+            self._client.cut(interrupted)
+
+    def _emit_record(self, status: int, origin: ErrorOrigin, code: str) -> None:
+        total_s = self._gateway.clock.monotonic() - self._began
+        self._release()
+        self._gateway.emit_records(self._make_record(status, origin, code, total_s, b""))
+
+    def _release(self) -> None:
+        """Release the replica, the engine call and the task, exactly once. The record is made afterwards."""
+        assert self._state != DONE
+        self._state = DONE
+        checkout, task = self._checkout, self._task
+        self._gateway.open_exchanges.discard(self)
+        if self._engine_call is not None:
+            self._abort_engine_call()
+        self._buffered, self._task = [], None
+        if checkout is not None:
+            checkout.release()
+        if task is not None:
+            task.cancel()

@@ -1,0 +1,124 @@
+"""The interface of all origins of model files, and its simplest one: a file at an HTTP address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from random import Random  # noqa: TID251 - only the type; the generator is passed in
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from corral.domain.errors import InvalidRequest
+from corral.domain.model import FilePart
+from corral.ports.files import OriginFile, ProgressCallback
+from corral.ports.runtime import Clock
+from corral.transfer.downloader import Downloader, DownloadRequest, PartialDownloads
+from corral.transfer.http_client import TransferHttpClient, TransferOptions
+
+# Limit for a file without a promised size. No model has files of this size; a broken server may have.
+FILE_BYTES_MAX = 2 * 1024**4
+# Limit of files of one address. A repository with more is not a model.
+FILES_MAX = 10_000
+# Partial files belong to the caller's folder: everybody who fetches into it shares them.
+_OWNER = "origins"
+_NAMELESS = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginOptions:
+    """Tunables of origins: allowed folders, hub, registry credentials, environment and transfer limits."""
+
+    # Folders of this machine whose files may be read. None means no local files at all.
+    paths: tuple[Path, ...] = ()
+    # Empty means the public hub.
+    hub_endpoint: str = ""
+    hub_token: str = field(default="", repr=False)
+    # Registry host in lower case, to "user:password".
+    registry_credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # PATH, HOME, proxies, certificates, UV_* and PIP_*.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Whether users may name addresses inside a private network.
+    allows_private: bool = False
+    patience: TransferOptions = field(default_factory=TransferOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginDeps:
+    """Holds what origins need: options, HTTP clients for trusted and for public addresses, clock."""
+
+    options: OriginOptions
+    # For what the operator has set up: the hub, the index, registries with a credential. These may be anywhere.
+    trusted_http: TransferHttpClient
+    # For addresses that users name.
+    public_http: TransferHttpClient
+    clock: Clock
+    rng: Random
+
+    def choose_http(self, host: str) -> TransferHttpClient:
+        """Return the client for a registry: one that the operator has a credential for is trusted."""
+        return self.trusted_http if host.lower() in self.options.registry_credentials else self.public_http
+
+    def make_downloader(self, into: Path, http: TransferHttpClient) -> Downloader:
+        return Downloader(open_partials(into), http, self.clock, self.rng, FILE_BYTES_MAX)
+
+
+class FileOrigin(Protocol):
+    """Resolves and fetches model files from one kind of address. See `ports.files`."""
+
+    async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]: ...
+
+    async def fetch(self, found: OriginFile, into: Path, on_progress: ProgressCallback) -> Path: ...
+
+    async def forget(self, found: OriginFile, into: Path) -> None: ...
+
+
+def open_partials(into: Path) -> PartialDownloads:
+    return PartialDownloads(into, _OWNER)
+
+
+def make_address_error(uri: str, expected_form: str) -> InvalidRequest:
+    return InvalidRequest(f"{uri!r} is not an address of a file.", hint=f"It has to look like {expected_form}.")
+
+
+def is_inside(path: str) -> bool:
+    """Whether a relative path stays in its folder."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not path.startswith("/") and ".." not in parts and "\0" not in path and "\\" not in path
+
+
+class UrlOrigin:
+    """Fetches a model file from an HTTP address that a user named."""
+
+    def __init__(self, deps: OriginDeps) -> None:
+        self._deps = deps
+
+    async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]:
+        name = _parse_name(part.uri)
+        request = DownloadRequest(url=part.uri, file_name=name)
+        size = await self._deps.make_downloader(Path(), self._deps.public_http).fetch_size(request)
+        return (OriginFile(path=name, address=part.uri, sha256=part.sha256, size_bytes=size),)
+
+    async def fetch(self, found: OriginFile, into: Path, on_progress: ProgressCallback) -> Path:
+        return (
+            await self._deps.make_downloader(into, self._deps.public_http).fetch(_make_request(found), on_progress)
+        ).path
+
+    async def forget(self, found: OriginFile, into: Path) -> None:
+        open_partials(into).delete(_make_request(found))
+
+
+def _make_request(found: OriginFile) -> DownloadRequest:
+    return DownloadRequest(url=found.address, file_name=found.path, sha256=found.sha256, size_bytes=found.size_bytes)
+
+
+def _parse_name(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        name = PurePosixPath(unquote(parts.path)).name
+        is_fine = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_fine, name = False, ""
+    if not is_fine:
+        raise make_address_error(url, "https://host/file")
+    return name if name not in ("", "..") else _NAMELESS

@@ -1,0 +1,89 @@
+"""The interface of all sources of backends: what they receive (`StagingJob`) and return (`ResolvedSource`,
+`SourceDelivery`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random  # noqa: TID251 - only the type; the generator is passed in
+from typing import Protocol
+
+from corral.domain.backend import Build
+from corral.ports.files import ProgressCallback
+from corral.ports.runtime import Clock
+from corral.transfer.downloader import Downloader, PartialDownloads
+from corral.transfer.http_client import TransferHttpClient
+from corral.worker.backends.options import InstallerOptions
+from corral.worker.job_ports import JobProgressListener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagingJob:
+    """Holds one build that is to be staged, with what its source needs: options, HTTP client, folders, progress."""
+
+    build: Build
+    options: InstallerOptions
+    clock: Clock
+    rng: Random
+    http: TransferHttpClient
+    progress: JobProgressListener
+    # Folder of partial downloads, kept for the next attempt.
+    downloads: Path
+    # Scratch folder on the disk of the store, removed at the end.
+    work: Path
+
+    def make_downloader(self) -> Downloader:
+        files = PartialDownloads(self.downloads, self.build.name)
+        return Downloader(files, self.http, self.clock, self.rng, self.options.unpacked_bytes_max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedSource:
+    """Holds what a source will fetch: its digest where known, its size, and how much of it is here already."""
+
+    digest: str | None
+    total_bytes: int | None
+    # The part of the size that is downloaded already.
+    have_bytes: int = 0
+    # The space that the unpacked build takes beside the download, as a multiple of the download.
+    unpacked_factor: float = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDelivery:
+    """Says what a source has put into the folder: its digest, where it came from, and its interpreter."""
+
+    digest: str
+    uri: str
+    # Path of the interpreter, relative to the folder; empty if the backend has none of its own.
+    python: str = ""
+
+
+class StagingSource(Protocol):
+    """Resolves and stages the files of a build from one kind of source."""
+
+    async def resolve(self) -> ResolvedSource: ...
+
+    async def stage(self, folder: Path) -> SourceDelivery:
+        """Fetch, verify and unpack the build into an empty folder. Call after `resolve`."""
+        ...
+
+
+class DownloadMeter:
+    """Sums up the bytes of several downloads for the progress of one job."""
+
+    def __init__(self, progress: JobProgressListener, sizes: dict[str, int | None]) -> None:
+        self._progress = progress
+        self._sizes = dict(sizes)
+        self._current = dict.fromkeys(sizes, 0)
+
+    def track_file(self, file_name: str) -> ProgressCallback:
+        def on_file_progress(current: int, total: int | None) -> None:
+            self._current[file_name] = current
+            if total is not None:
+                self._sizes[file_name] = total
+            known = [size for size in self._sizes.values() if size is not None]
+            whole = sum(known) if len(known) == len(self._sizes) else None
+            self._progress.on_progress(sum(self._current.values()), whole, file_name)
+
+        return on_file_progress

@@ -1,0 +1,33 @@
+"""Functions that a test has done in another process."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from corral.domain.errors import InvalidRequest
+
+
+def reverse(payload: bytes) -> tuple[int, bytes]:
+    """Which process did it, and the bytes the other way round."""
+    return os.getpid(), payload[::-1]
+
+
+def refuse(payload: bytes) -> tuple[None, bytes]:
+    raise InvalidRequest(f"{len(payload)} bytes are refused.", hint="Send others.", code="refused_in_test")
+
+
+def die(payload: bytes) -> tuple[None, bytes]:
+    os._exit(len(payload))
+
+
+def wait_for_signal(_: bytes) -> tuple[None, bytes]:
+    """Never ends by itself."""
+    signal.pause()
+    return None, b""
+
+
+def read_fifo(path: bytes) -> tuple[None, bytes]:
+    """What somebody else writes into it; until then this waits."""
+    with open(path, "rb") as fifo:  # noqa: PTH123 - a path in bytes
+        return None, fifo.read()

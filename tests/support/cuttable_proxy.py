@@ -1,0 +1,65 @@
+"""A wire to a server that a test can cut and mend: what is at its end goes on running and knows of nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+_READ_BYTES = 64 * 1024
+
+
+class CuttableProxy:
+    def __init__(self, host: str, port: int) -> None:
+        self._remote = (host, port)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def restore(self) -> None:
+        """On the same port as before."""
+        self._server = await asyncio.start_server(self._bridge, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        """Whoever is connected is cut off, and nobody gets through any more."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for writer in tuple(self._open):
+            writer.transport.abort()
+
+    async def _bridge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(*self._remote)
+        self._open |= {writer, far_writer}
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_copy_bytes(reader, far_writer))
+                group.create_task(_copy_bytes(far_reader, writer))
+        finally:
+            self._open -= {writer, far_writer}
+            writer.close()
+            far_writer.close()
+
+
+async def _copy_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(_READ_BYTES):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def run_cuttable_proxy(host: str, port: int) -> AsyncIterator[CuttableProxy]:
+    wire = CuttableProxy(host, port)
+    await wire.restore()
+    try:
+        yield wire
+    finally:
+        await wire.cut()

@@ -2,7 +2,8 @@
 
 A lane runs one pytest after the other. The tests of the page have a process of their own, because the browser's plain
 interface keeps an event loop open in it; the simulator has one because it replaces the loop. Everything else is shared
-out over several processes. Each line of output carries the name of its suite, and the last line sums up all of them.
+out over several processes. Each line of output carries the name of its suite. The last lines name every test that
+failed and sum up all suites, so that the end of a log is enough to know what broke.
 `--fast` takes the tests that start no server, `--since` those that a change touches (`tools/touched_tests.py`).
 
 Guarantee: it ends. A suite that takes longer than `SUITE_LIMIT_S` is ended and counts as failed. It runs nothing twice.
@@ -29,6 +30,7 @@ LINE_LIMIT_BYTES = 2**20
 NO_TESTS = 5
 _OUTCOMES = ("passed", "failed", "error", "skipped")
 _COUNT = re.compile(r"(\d+) (passed|failed|error|skipped)s?\b")
+_FAILURE = re.compile(r"(?:FAILED|ERROR) \S+\.py")
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class Suite:
 
 @dataclass
 class SuiteResult:
-    """Holds how one suite ended: pytest's exit code, or None if it was ended, and its counts by outcome."""
+    """Holds how one suite ended: pytest's exit code, or None if it was ended, its counts and its lines of failures."""
 
     suite: Suite
     code: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
 
     @property
     def is_green(self) -> bool:
@@ -116,6 +119,8 @@ async def _relay_output(process: asyncio.subprocess.Process, result: SuiteResult
     async for line in process.stdout:
         text = line.decode(errors="replace").rstrip("\n")
         print(f"{result.suite.name:<10} | {text}", flush=True)
+        if _FAILURE.match(text):
+            result.failures.append(text)
         if text.startswith("==") and (found := _COUNT.findall(text)):
             result.counts = Counter({outcome: int(number) for number, outcome in found})
 
@@ -139,6 +144,8 @@ def main(arguments: Sequence[str]) -> int:
     results = asyncio.run(run_lanes(lanes, more))
     for result in results:
         state = "green" if result.is_green else f"FAILED (exit code {result.code})"
+        for line in result.failures:
+            print(f"{result.suite.name:<10} | {line}", flush=True)
         print(f"{result.suite.name:<10} | {state}: {_describe(result.counts)}", flush=True)
     total = sum((result.counts for result in results), Counter[str]())
     failed = total["failed"] + total["error"]

@@ -49,6 +49,16 @@ def test_run_of_lanes_fails_and_counts_every_test_once_when_one_suite_fails(
     assert "two        | FAILED (exit code 1): 1 failed" in printed
 
 
+def test_run_of_lanes_names_the_failed_tests_of_every_suite_in_its_last_lines(
+    lanes: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == 1
+    *_, failure, summary, _ = capfd.readouterr().out.splitlines()
+    assert failure.startswith("two        | FAILED ")
+    assert "::test_c" in failure
+    assert summary == "two        | FAILED (exit code 1): 1 failed"
+
+
 def test_run_of_lanes_is_green_when_the_selected_tests_are_and_a_suite_has_none(lanes: None) -> None:
     assert main(["-k", "test_a"]) == 0
 

@@ -85,10 +85,11 @@ class RecordingReport:
 
 @dataclass
 class ServedChunk:
-    """One request for bytes of a content."""
+    """One request for bytes of a content. `node` is empty if it did not come by the route of the nodes."""
 
     sha256: str
     chunk: int
+    node: str = ""
     sent: int = 0
 
 
@@ -122,6 +123,9 @@ class PretendLibrary:
     @property
     def sent(self) -> int:
         return sum(each.sent for each in self.requests)
+
+    def requests_of(self, node: str) -> list[ServedChunk]:
+        return [each for each in self.requests if each.node == node]
 
     def put(self, *bodies: bytes) -> None:
         self.contents.update({hashlib.sha256(body).hexdigest(): body for body in bodies})
@@ -161,7 +165,7 @@ class PretendLibrary:
             return web.Response(status=503 if self.is_away else 404)
         first, _, last = request.headers["Range"].removeprefix("bytes=").partition("-")
         start, end = int(first), int(last) + 1
-        served = ServedChunk(sha256, start // CHUNK_BYTES)
+        served = ServedChunk(sha256, start // CHUNK_BYTES, request.match_info.get("node", ""))
         self.requests.append(served)
         if self.gate is not None and served.chunk >= self.open_until:
             await self.gate.wait()

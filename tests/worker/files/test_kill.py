@@ -44,8 +44,8 @@ async def killed_after(scene: Scene, chunks: int) -> None:
     part = scene.root / "node-1" / "blobs" / f"{SHA}.part"
 
     async def are_there() -> bool:
-        # All six were asked for: none of this process's requests arrives after its end.
-        if not part.exists() or len(scene.library.requests) < 6:
+        # How many more it requests at the same time depends on the speed of the machine; one is certain.
+        if not part.exists() or len(scene.library.requests) <= chunks:
             return False
         body = part.read_bytes()
         spans = [slice(number * CHUNK_BYTES, (number + 1) * CHUNK_BYTES) for number in range(chunks)]
@@ -61,13 +61,13 @@ async def killed_after(scene: Scene, chunks: int) -> None:
 @pytest.mark.behaviour("FILE-5")
 async def test_a_killed_worker_goes_on_with_the_chunks_that_it_has(scene: Scene) -> None:
     await killed_after(scene, 3)
-    before = len(scene.library.requests)
     node = await scene.node("node-1")
     folder = await node.have(item(BODY))
     assert (folder / "model.gguf").read_bytes() == BODY
-    # No byte of the three chunks crosses the wire again, although nobody had time to note them.
-    assert sorted(each.chunk for each in scene.library.requests[before:]) == [3, 4, 5]
-    assert sum(each.sent for each in scene.library.requests[before:]) == len(BODY) - 3 * CHUNK_BYTES
+    # No byte of the three chunks crosses the wire again, although there was no time to note them.
+    requests = scene.library.requests_of("node-1")
+    assert sorted(each.chunk for each in requests) == [3, 4, 5]
+    assert sum(each.sent for each in requests) == len(BODY) - 3 * CHUNK_BYTES
 
 
 async def stopped_with_three_chunks(scene: Scene) -> Path:
@@ -241,10 +241,9 @@ async def test_a_note_that_makes_no_sense_costs_hashing_and_nothing_else(scene: 
     await killed_after(scene, 2)
     note = scene.root / "node-1" / "blobs" / f"{SHA}.part.json"
     note.write_text('{"size": 5, "have": "zz"}')
-    before = len(scene.library.requests)
     node = await scene.node("node-1")
     await node.have(item(BODY))
-    assert sorted(each.chunk for each in scene.library.requests[before:]) == [2, 3, 4, 5]
+    assert sorted(each.chunk for each in scene.library.requests_of("node-1")) == [2, 3, 4, 5]
 
 
 async def test_disk_that_fills_up_fails_the_pull_and_keeps_what_was_fetched(scene: Scene) -> None:

@@ -21,6 +21,9 @@ from corral.worker.files.content_puller import ContentPuller, PullOptions
 from corral.worker.files.node_files import NodeFiles
 from tests.worker.files.scene import CREDENTIAL, RecordingReport
 
+# What it requested before it was killed may arrive afterwards: the name keeps it apart from its successor's requests.
+NODE = "killed"
+
 
 async def main() -> None:
     parser = argparse.ArgumentParser()
@@ -32,7 +35,7 @@ async def main() -> None:
     given = parser.parse_args()
     clock = SystemClock()
     store = BlobStore(given.folder, clock)
-    library = LibraryAccess(urls=(given.url,), credential=CREDENTIAL, get_node_id=lambda: "node-1")
+    library = LibraryAccess(urls=(given.url,), credential=CREDENTIAL, get_node_id=lambda: NODE)
     puller = ContentPuller(store, library, clock, PullOptions(headroom_bytes=0))
     files = NodeFiles(store, puller, Inbox(given.folder / "inbox"), clock)
     await files.start()

@@ -14,7 +14,7 @@ from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.access import SESSION_KEY_PREFIX
 from corral.domain.errors import StoreUnavailable
 from corral.domain.usage import HOUR_S
-from corral.metering import spool_lines
+from corral.metering import usage_spool
 from corral.metering.usage_shipper import ShippingStep, UsageShipper
 from corral.store.database import Database
 from corral.store.schema import api_keys, usage, usage_spools, users
@@ -178,7 +178,7 @@ async def test_a_damaged_leftover_counts_as_far_as_it_can_be_read_and_is_kept(da
     dead = await _started(database, root)
     _answer(dead, 2)
     path = root / dead.spool_id / "1.lines"
-    path.write_bytes(path.read_bytes() + b"\0\0\0\n" + spool_lines.render_line(CHAT, sums_of(1)) + b'[494000,"half')
+    path.write_bytes(path.read_bytes() + b"\0\0\0\n" + usage_spool.render_line(CHAT, sums_of(1)) + b'[494000,"half')
     leave(dead)
     next_one = await _started(database, root)
     await next_one.tick()
@@ -212,7 +212,7 @@ async def test_a_long_leftover_is_summed_up_while_postgresql_is_away(database: D
     with pytest.raises(StoreUnavailable):
         await next_one.tick()
     path = root / dead.spool_id / "1.lines"
-    assert path.read_bytes() == spool_lines.render_line(CHAT, sums_of(2000))
+    assert path.read_bytes() == usage_spool.render_line(CHAT, sums_of(2000))
     next_one._database = database
     await next_one.tick()
     assert await counted(database) == {CHAT: sums_of(2000)}

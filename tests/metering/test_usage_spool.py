@@ -13,7 +13,7 @@ import pytest
 
 from corral.adapters.system import SystemClock
 from corral.domain.usage import HOUR_S, ErrorOrigin, RequestRecord, UsageBuckets, UsageSums
-from corral.metering import spool_lines, usage_spool
+from corral.metering import usage_spool
 from corral.metering.usage_spool import UsageSpool
 from tests.metering.scene import CHAT, HOUR, KEY, answered, sums_of
 
@@ -64,7 +64,7 @@ def test_request_that_reached_a_replica_or_failed_is_counted(
 ) -> None:
     made = _opened(folder)
     made.on_requests_ended(record)
-    assert spool_lines.read_file(folder / "1.lines").buckets == {CHAT: expected}
+    assert usage_spool.read_file(folder / "1.lines").buckets == {CHAT: expected}
     assert _batch(made) == {CHAT: expected}
 
 
@@ -103,7 +103,7 @@ def test_sums_are_kept_apart_by_hour_key_model_call_and_node(folder: Path) -> No
         (HOUR, KEY, "llama", "embeddings", "node-1"): ONE,
         (HOUR, KEY, "llama", "chat", "node-2"): ONE,
     }
-    assert spool_lines.read_file(folder / "1.lines").buckets == expected
+    assert usage_spool.read_file(folder / "1.lines").buckets == expected
     assert _batch(made) == expected
 
 
@@ -123,7 +123,7 @@ def test_a_last_line_that_is_half_written_is_dropped_and_no_other(kept: int, fol
     whole = path.read_bytes()
     third = whole.rindex(b"\n", 0, -1) + 1
     path.write_bytes(whole[: third + kept])
-    assert spool_lines.read_file(path) == spool_lines.SpoolFileContent(buckets={CHAT: sums_of(2)}, damaged=0)
+    assert usage_spool.read_file(path) == usage_spool.SpoolFileContent(buckets={CHAT: sums_of(2)}, damaged=0)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_a_last_line_that_is_half_written_is_dropped_and_no_other(kept: int, fol
 )
 def test_unreadable_spool_line_is_counted_as_damaged_and_the_others_count(damage: bytes, tmp_path: Path) -> None:
     path = tmp_path / "1.lines"
-    good = spool_lines.render_line(CHAT, ONE)
+    good = usage_spool.render_line(CHAT, ONE)
     path.write_bytes(good + damage + b"\n" + good)
-    assert spool_lines.read_file(path) == spool_lines.SpoolFileContent(buckets={CHAT: sums_of(2)}, damaged=1)
+    assert usage_spool.read_file(path) == usage_spool.SpoolFileContent(buckets={CHAT: sums_of(2)}, damaged=1)
 
 
 async def test_a_batch_that_is_full_is_closed_and_summed_up_on_the_disk(folder: Path) -> None:
@@ -202,14 +202,14 @@ def test_full_disk_fails_no_request_and_usage_is_written_later(folder: Path, dis
         made.on_requests_ended(answered())
         made.open()
     assert made.problem == os.strerror(errno.ENOSPC)
-    assert spool_lines.read_file(folder / "1.lines").buckets == {CHAT: ONE}
+    assert usage_spool.read_file(folder / "1.lines").buckets == {CHAT: ONE}
     assert made.requests == 4
     disk.is_full = False
     made.open()
     assert not made.problem
-    assert spool_lines.read_file(folder / "1.lines").buckets == {CHAT: sums_of(4)}
+    assert usage_spool.read_file(folder / "1.lines").buckets == {CHAT: sums_of(4)}
     made.on_requests_ended(answered())
-    assert spool_lines.read_file(folder / "1.lines").buckets == {CHAT: sums_of(5)} == _batch(made)
+    assert usage_spool.read_file(folder / "1.lines").buckets == {CHAT: sums_of(5)} == _batch(made)
 
 
 def test_spool_warns_once_a_minute_while_the_disk_stays_full(
@@ -266,7 +266,7 @@ def test_records_written_together_are_in_the_file_of_the_batch_that_counts_them(
     assert len(made.closed) > 3
     assert sum(batch.requests for batch in made.closed) == len(records)
     for batch in made.closed:
-        assert spool_lines.read_file(folder / f"{batch.number}.lines").buckets == batch.read_buckets()
+        assert usage_spool.read_file(folder / f"{batch.number}.lines").buckets == batch.read_buckets()
         assert sum(sums.requests for sums in batch.read_buckets().values()) == batch.requests
 
 
@@ -275,7 +275,7 @@ def test_like_records_written_together_are_one_spool_line(folder: Path) -> None:
     made.on_requests_ended(*[answered()] * 5, answered(call="embeddings"), *[answered(status=500)] * 2)
     assert (folder / "1.lines").read_bytes().count(b"\n") == 2
     batch = _batch(made)
-    assert spool_lines.read_file(folder / "1.lines").buckets == batch
+    assert usage_spool.read_file(folder / "1.lines").buckets == batch
     assert batch[CHAT] == replace(sums_of(7), errors=2)
 
 
@@ -288,7 +288,7 @@ def test_deleted_spool_folder_is_created_again(folder: Path) -> None:
     assert made.problem == os.strerror(errno.ENOENT)
     made.open()
     assert not made.problem
-    assert spool_lines.read_file(folder / "2.lines").buckets == {CHAT: ONE}
+    assert usage_spool.read_file(folder / "2.lines").buckets == {CHAT: ONE}
     # In memory it was all the time.
     assert made.closed[0].read_buckets() == {CHAT: ONE}
 

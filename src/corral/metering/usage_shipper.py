@@ -22,7 +22,7 @@ from pathlib import Path
 import structlog
 
 from corral.domain.usage import UsageBuckets
-from corral.metering import spool_lines
+from corral.metering import usage_spool
 from corral.metering.usage_spool import LOCK, UsageBatch, UsageSpool, remove_folder, try_lock
 from corral.ports.runtime import Clock, IdGenerator
 from corral.runtime.attempt import AttemptFailure, attempt
@@ -50,7 +50,7 @@ class LeftoverSpool:
 
     def list_files(self) -> list[tuple[int, Path]]:
         """Return number and path of every batch, the oldest first. The last one may never have been closed."""
-        found = ((spool_lines.parse_number(path), path) for path in self.folder.iterdir())
+        found = ((usage_spool.parse_number(path), path) for path in self.folder.iterdir())
         return sorted((number, path) for number, path in found if number is not None)
 
     def forget(self, path: Path, *, is_damaged: bool) -> None:
@@ -79,7 +79,7 @@ def lock_leftover(folder: Path) -> Iterator[LeftoverSpool | None]:
     """Hold the lock of a leftover spool while the block runs; None if its process lives, or another process ships it or
     has shipped it."""
     try:
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, spool_lines.PRIVATE_FILE)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, usage_spool.PRIVATE_FILE)
     except FileNotFoundError:
         yield None
         return
@@ -246,11 +246,11 @@ class UsageShipper:
         return is_new
 
 
-def _read_and_shorten(path: Path) -> spool_lines.SpoolFileContent:
+def _read_and_shorten(path: Path) -> usage_spool.SpoolFileContent:
     """Read a leftover file, and compact a long one: while PostgreSQL is down, it is read again every few seconds."""
-    found = spool_lines.read_file(path)
+    found = usage_spool.read_file(path)
     if not found.damaged and path.stat().st_size > LONG_BYTES:
-        spool_lines.replace_file(path, found.buckets)
+        usage_spool.replace_file(path, found.buckets)
     return found
 
 

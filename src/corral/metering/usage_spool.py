@@ -6,6 +6,11 @@ changes afterwards; `usage_shipper.py` ships it to PostgreSQL under that number 
 power cut loses the requests since the last pass (`sync`). A disk that cannot be written to fails no request: the sums
 are in memory and are shipped from there, and only a kill before that loses them. The folder of a spool is locked while
 its process lives. A process that gets the lock of another spool may ship its batches.
+
+Each line of a spool's file is a JSON array with a bucket and the numbers to add to it: of one request, of many that are
+alike and ended together, or the sums of a compacted file. A reader adds all lines up without a difference. A line is
+written whole, so the only one that a killed process can leave half-written is the last. Any other unreadable line is
+damage of the disk: it is reported, and the rest counts.
 """
 
 from __future__ import annotations
@@ -13,22 +18,113 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import sys
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from corral.domain.usage import HOUR_S, ErrorOrigin, RequestRecord, UsageBucket, UsageBuckets, UsageSums
-from corral.metering import spool_lines
 from corral.ports.runtime import Clock
+from corral.runtime import disk
 
 if sys.platform != "win32":
     import fcntl
 
 log = structlog.get_logger(__name__)
+
+SUFFIX = ".lines"
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+# The largest value of a column. A line with a larger one is damaged.
+_LENGTHS = (64, 255, 32, 255)
+_HOURS_MAX = 10_000_000
+_DIGITS_MAX = 15
+_NUMBERS = tuple(UsageSums.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolFileContent:
+    """Holds the sums that a spool file contains. `damaged`: whole lines that could not be read."""
+
+    buckets: UsageBuckets = field(default_factory=dict)
+    damaged: int = 0
+
+
+def render_line_start(bucket: UsageBucket) -> bytes:
+    """Return the beginning of every line of this bucket; `render_line_end` follows."""
+    return json.dumps(bucket, separators=(",", ":")).encode()[:-1]
+
+
+def render_line_end(sums: UsageSums) -> bytes:
+    """Return the numbers of `UsageSums` in their order, and the end of the line."""
+    return b",%d,%d,%d,%d,%d,%d]\n" % (
+        sums.requests,
+        sums.errors,
+        sums.prompt_tokens,
+        sums.cached_tokens,
+        sums.completion_tokens,
+        sums.estimated_tokens,
+    )
+
+
+def render_line(bucket: UsageBucket, sums: UsageSums) -> bytes:
+    return render_line_start(bucket) + render_line_end(sums)
+
+
+def read_file(path: Path) -> SpoolFileContent:
+    *lines, _half_written = path.read_bytes().split(b"\n")
+    # Many lines begin alike, so each beginning is parsed once.
+    parsed_buckets: dict[bytes, UsageBucket | None] = {}
+    buckets: UsageBuckets = {}
+    damaged = 0
+    for line in lines:
+        bucket_text, *numbers = line.removesuffix(b"]").rsplit(b",", len(_NUMBERS))
+        if bucket_text not in parsed_buckets:
+            parsed_buckets[bucket_text] = _parse_bucket(bucket_text)
+        bucket, sums = parsed_buckets[bucket_text], _parse_numbers(numbers)
+        if bucket is None or sums is None or not line.endswith(b"]"):
+            damaged += 1
+        else:
+            buckets.setdefault(bucket, UsageSums()).add(sums)
+    return SpoolFileContent(buckets=buckets, damaged=damaged)
+
+
+def _parse_bucket(text: bytes) -> UsageBucket | None:
+    try:
+        hour, *texts = json.loads(text + b"]")
+        # Older versions wrote lines without a node, and such files may still be on disks.
+        key_id, model, call, node = texts if len(texts) == len(_LENGTHS) else (*texts, "")
+    except (ValueError, TypeError):
+        return None
+    is_ours = type(hour) is int and 0 <= hour <= _HOURS_MAX and all(map(_is_text, texts, _LENGTHS))
+    return (hour, key_id, model, call, node) if is_ours else None
+
+
+def _is_text(value: Any, most: int) -> bool:
+    return isinstance(value, str) and len(value) <= most and (value == "" or value.isprintable())
+
+
+def _parse_numbers(numbers: list[bytes]) -> UsageSums | None:
+    """Parse numbers that consist of digits only: `int` alone would accept more."""
+    if len(numbers) != len(_NUMBERS) or not all(1 <= len(one) <= _DIGITS_MAX and one.isdigit() for one in numbers):
+        return None
+    return UsageSums(**dict(zip(_NUMBERS, map(int, numbers), strict=True)))
+
+
+def replace_file(path: Path, buckets: UsageBuckets) -> None:
+    """Replace the file by these sums, atomically; on return they are on the disk."""
+    disk.replace(path, b"".join(render_line(bucket, sums) for bucket, sums in buckets.items()))
+
+
+def parse_number(path: Path) -> int | None:
+    """Return the number of a batch file; None if the name is not one of a spool."""
+    return int(path.stem) if path.suffix == SUFFIX and path.stem.isascii() and path.stem.isdigit() else None
+
 
 LOCK = "lock"
 # A file is read as a whole after a crash. This many bytes are 150,000 requests or more, and less than a second of
@@ -78,7 +174,7 @@ class UsageBatch:
         if self.buckets is not None:
             return self.buckets
         assert self.path is not None, "a batch is in memory or on the disk"
-        return spool_lines.read_file(self.path).buckets
+        return read_file(self.path).buckets
 
 
 class UsageSpool:
@@ -116,7 +212,7 @@ class UsageSpool:
         try:
             self._take_folder()
             if self._buckets:
-                spool_lines.replace_file(self._path, {bucket: entry.sums for bucket, entry in self._buckets.items()})
+                replace_file(self._path, {bucket: entry.sums for bucket, entry in self._buckets.items()})
         except OSError as error:
             self._report_disk_error(error)
             return
@@ -155,7 +251,7 @@ class UsageSpool:
                 entry = self._ensure_bucket(bucket)
             self._requests += sums.requests
             entry.sums.add(sums)
-            written.append(entry.head + spool_lines.render_line_end(sums))
+            written.append(entry.head + render_line_end(sums))
         self._write(written)
 
     def close_batch(self) -> None:
@@ -188,7 +284,7 @@ class UsageSpool:
             return
         path = self._make_path(batch.number)
         try:
-            await asyncio.to_thread(spool_lines.replace_file, path, batch.buckets)
+            await asyncio.to_thread(replace_file, path, batch.buckets)
         except OSError as error:
             self._report_disk_error(error)
             return
@@ -225,7 +321,7 @@ class UsageSpool:
 
     def _make_path(self, number: int) -> Path:
         assert self._folder is not None, "there are no files without a folder"
-        return self._folder / f"{number}{spool_lines.SUFFIX}"
+        return self._folder / f"{number}{SUFFIX}"
 
     def _ensure_bucket(self, bucket: UsageBucket) -> _OpenBucket:
         if len(self._buckets) >= BUCKETS_MAX:
@@ -235,7 +331,7 @@ class UsageSpool:
                 # Neither the disk nor PostgreSQL is writable: usage is kept by model only, without key and node.
                 hour, _, model, call, _ = bucket
                 bucket = (hour, "", model, call, "")
-        return self._buckets.setdefault(bucket, _OpenBucket(spool_lines.render_line_start(bucket)))
+        return self._buckets.setdefault(bucket, _OpenBucket(render_line_start(bucket)))
 
     def _write(self, counted: list[bytes]) -> None:
         if self._file is None or not counted:
@@ -266,7 +362,7 @@ class UsageSpool:
         self._release()
         hidden = self._folder.with_name(f".{self._folder.name}")
         _make_private_folder(hidden)
-        lock = os.open(hidden / LOCK, os.O_RDWR | os.O_CREAT, spool_lines.PRIVATE_FILE)
+        lock = os.open(hidden / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         try:
             is_ours = try_lock(lock)
             assert is_ours, "nobody else knows the name of this spool"
@@ -280,7 +376,7 @@ class UsageSpool:
         if self._lock is None:
             return
         try:
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, spool_lines.PRIVATE_FILE)
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
             self._size_bytes = os.fstat(self._file).st_size
         except OSError as error:
             self._close_file()
@@ -316,7 +412,7 @@ def _make_private_folder(folder: Path) -> None:
     """Make the folder and its missing parents, accessible to the owner only."""
     if not folder.is_dir():
         _make_private_folder(folder.parent)
-        folder.mkdir(mode=spool_lines.PRIVATE_FOLDER, exist_ok=True)
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def remove_folder(folder: Path) -> None:

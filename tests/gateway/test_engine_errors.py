@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.domain.usage import ErrorOrigin
-from corral.policy.serving.engine_errors import BODY_BYTES_MAX, restate_error
+from corral.policy.serving.response_check import BODY_BYTES_MAX, restate_error
 from tests.gateway.scene import Records, ask
 from tests.support.engines import MisbehavingEngine, make_json_script
 from tests.support.frontends import RunningFrontend

@@ -14,7 +14,7 @@ from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.port_providers import NullEngineClient
 from corral.domain.usage import RequestRecord
 from corral.gateway.exchange.gateway import Gateway
-from corral.metering import spool_lines
+from corral.metering import usage_spool
 from corral.runtime.read_batcher import ReadBatcher
 from tests.gateway.scene import CHAT, request
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
@@ -88,7 +88,7 @@ def has_come(client: socket.socket) -> bool:
 
 def used(folder: Path) -> int:
     """How many requests are in the files of the spool."""
-    files = [spool_lines.read_file(path) for path in folder.rglob(f"*{spool_lines.SUFFIX}")]
+    files = [usage_spool.read_file(path) for path in folder.rglob(f"*{usage_spool.SUFFIX}")]
     return sum(sums.requests for file in files for sums in file.buckets.values())
 
 

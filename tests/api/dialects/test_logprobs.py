@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.policy.serving.choices import ChoiceCounter
-from corral.policy.serving.logprobs import LogprobsRewriter
-from corral.policy.serving.response_rewriter import ResponseRewriter
+from corral.policy.serving.response_rewriter import ChoiceCounter, LogprobsRewriter, ResponseRewriter
 from tests.api.dialects.recorder import recorder
 from tests.api.dialects.streams import on_the_wire
 from tests.api.openai.test_choices import RecordList

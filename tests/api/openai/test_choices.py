@@ -10,8 +10,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from corral.domain.usage import RequestRecord
-from corral.policy.serving.choices import ChoiceCounter
-from corral.policy.serving.response_rewriter import ResponseRewriter
+from corral.policy.serving.response_rewriter import ChoiceCounter, ResponseRewriter
 from corral.policy.serving.token_usage import UNKNOWN_USAGE, TokenUsage
 from tests.engines.engine_processes import Engine
 from tests.serving.scene import serve

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from corral.policy.serving.choices import ChoiceCounter, PromptSizes, measure_prompts
-from corral.policy.serving.response_rewriter import make_rewriter
+from corral.policy.serving.response_rewriter import ChoiceCounter, PromptSizes, make_rewriter, measure_prompts
 from corral.policy.serving.token_usage import TokenUsage
 from tests.api.openai.test_choices import RecordList
 from tests.engines.engine_processes import Engine

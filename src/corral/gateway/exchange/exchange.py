@@ -46,9 +46,19 @@ from corral.gateway.exchange.gateway import (
 from corral.gateway.routing.in_flight_leases import ReplicaCheckout
 from corral.gateway.routing.router import ENGINE_GARBAGE, ReplicaSelector
 from corral.policy.serving.circuit_breaker import EngineVerdict, judge_response
-from corral.policy.serving.engine_errors import restate_error
-from corral.policy.serving.response_check import RESULT_MARKS, find_fault, find_fault_in_head, find_fault_in_stream
-from corral.policy.serving.response_form import EVENTS, KIND_JSON, LINES, RAW, WHOLE, classify_head
+from corral.policy.serving.response_check import (
+    EVENTS,
+    KIND_JSON,
+    LINES,
+    RAW,
+    RESULT_MARKS,
+    WHOLE,
+    classify_head,
+    find_fault,
+    find_fault_in_head,
+    find_fault_in_stream,
+    restate_error,
+)
 from corral.ports.requests import EngineLost, EngineRefused, HeadLines
 from corral.runtime.attempt import AttemptFailure, attempt, attempt_sync
 

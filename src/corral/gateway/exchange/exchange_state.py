@@ -15,7 +15,7 @@ from corral.domain.usage import ErrorOrigin, RequestRecord
 from corral.gateway.exchange.gateway import Gateway, InferenceRequest, ResponseSink
 from corral.gateway.routing.in_flight_leases import ReplicaCheckout
 from corral.gateway.routing.router import ReplicaSelector
-from corral.policy.serving.response_form import EVENTS, WHOLE, find_last_end
+from corral.policy.serving.response_check import EVENTS, WHOLE, find_last_end
 from corral.policy.serving.response_rewriter import ResponseRewriter, make_rewriter, rewrite_whole
 from corral.policy.serving.token_usage import UNKNOWN_USAGE, TokenUsage, may_contain_usage, parse_usage
 from corral.ports.requests import EngineCallHandle, EngineLost, HeadLines

@@ -2,6 +2,15 @@
 
 Pure, and all state can be pickled, so a large response can be rewritten in another process. Guarantee: a response in
 which nothing is to be changed stays as it is, byte for byte, and so does one that is not JSON.
+
+Usage of several choices (`n`, or several prompts): llama.cpp reports the usage of the first choice in a whole response,
+and in a stream that of each choice at its end. OpenAI, vLLM and SGLang report the sum of all. The former is recognised
+by its `timings`, which are those of one choice: the same count stands in both. Limits, in a whole response only: a
+choice without a count is estimated by the length of its text, and a prompt after the first one by its length, unless it
+is a list of token ids. Cached tokens are those of one prompt.
+
+Logprobs of `/v1/completions`: llama.cpp sends them in the form of chats (`content`). OpenAI's form is tokens,
+token_logprobs, top_logprobs and text_offset, which counts characters of the response's own text.
 """
 
 from __future__ import annotations
@@ -9,11 +18,257 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from corral.policy.serving.choices import ChoiceCounter, asks_several, find_repeats, has_prompt_list
-from corral.policy.serving.logprobs import LOGPROBS, LogprobsRewriter
-from corral.policy.serving.token_usage import TIMINGS
+from corral.policy.serving.token_usage import TIMINGS, TokenUsage
+
+_N = b'"n"'
+# The first number of this name is taken for the top-level one; nothing else of a completion is called so.
+_N_VALUE = re.compile(rb'"n"\s*:\s*([1-9][0-9]{0,3})\b')
+_PROMPT_LIST = re.compile(rb'"prompt"\s*:\s*(?=\[)')
+_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+# A request up to this size is decoded to measure its prompts; a larger one is measured by its bytes.
+_DECODED_BYTES_MAX = 64 * 1024
+_CHARACTERS_PER_TOKEN = 4
+_DECODER = json.JSONDecoder()
+
+
+def asks_several(call: str, body: bytes) -> bool:
+    """Return whether a request may ask for more than one choice. Called for every chat, so it only searches the
+    bytes."""
+    if call == "chat":
+        return body.find(_N) >= 0
+    return call == "completions" and (body.find(_N) >= 0 or has_prompt_list(body))
+
+
+def has_prompt_list(body: bytes) -> bool:
+    """Return whether the prompt of a completion request is a list: of prompts, or of the token ids of one."""
+    return _PROMPT_LIST.search(body) is not None
+
+
+def find_repeats(body: bytes) -> int:
+    """Return how many choices a completion request asks for with each prompt."""
+    found = _N_VALUE.search(body)
+    return int(found[1]) if found else 1
+
+
+class PromptSizes(NamedTuple):
+    """Holds the sizes of the prompts of one request: of the first, and of the others together."""
+
+    # In characters or in bytes; 0 if the first prompt is a list of token ids.
+    first: int = 0
+    others: int = 0
+    # The tokens of those of the others that are lists of token ids.
+    other_tokens: int = 0
+
+    def estimate_total(self, first_tokens: int) -> int:
+        """Return the tokens of all prompts; `first_tokens` are those of the first one."""
+        per_unit = first_tokens / self.first if self.first else 1 / _CHARACTERS_PER_TOKEN
+        return first_tokens + self.other_tokens + max(bool(self.others), round(self.others * per_unit))
+
+
+def measure_prompts(body: bytes) -> PromptSizes:
+    """Measure the prompts of a completion request whose prompt is a list."""
+    if len(body) > _DECODED_BYTES_MAX:
+        return _measure_large(body)
+    prompts = (_decode(body) or {}).get("prompt")
+    if not isinstance(prompts, list) or any(isinstance(one, int) for one in prompts):
+        # Token ids of one prompt, which may have texts between them.
+        return PromptSizes()
+    first, others = prompts[:1], prompts[1:]
+    return PromptSizes(
+        first=sum(len(one) for one in first if isinstance(one, str)),
+        others=sum(len(one) for one in others if isinstance(one, str)),
+        other_tokens=sum(len(one) for one in others if isinstance(one, list)),
+    )
+
+
+def _measure_large(body: bytes) -> PromptSizes:
+    """Measure the prompts of a large request without decoding it: everything behind the first one counts as prompt."""
+    found = _PROMPT_LIST.search(body)
+    start = found.end() + 1 if found else len(body)
+    text = body[start : start + _DECODED_BYTES_MAX].lstrip().decode("utf-8", "ignore")
+    try:
+        first, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return PromptSizes(others=len(body) - start)
+    if isinstance(first, str):
+        first_bytes = len(text[:end].encode())
+        return PromptSizes(first=first_bytes, others=max(0, len(body) - start - first_bytes))
+    # One comma fewer than there are ids, at whatever depth.
+    return PromptSizes(other_tokens=max(0, body.count(b",", start) + 1 - len(first))) if first else PromptSizes()
+
+
+class ChoiceCounter:
+    """Adds up the tokens of the choices of one response, and of its prompts if the request has a list of them."""
+
+    __slots__ = ("_by_timings", "_by_usage", "_prompt", "_prompt_sum", "_repeats", "_sizes", "is_estimated")
+
+    def __init__(self, repeats: int = 0) -> None:
+        # How many choices share a prompt; 0 if there is only one prompt, whose tokens need no adding up.
+        self._repeats = repeats
+        self._sizes = PromptSizes()
+        # The usage of choices, and the timings of choices that have ended.
+        self._by_usage = 0
+        self._by_timings = 0
+        # The tokens of the prompts of all choices that have ended, and of all prompts, each counted once.
+        self._prompt_sum = 0
+        self._prompt: int | None = None
+        self.is_estimated = False
+
+    @property
+    def counts_prompts(self) -> bool:
+        return self._repeats > 0
+
+    def measure_prompts(self, request_body: bytes) -> None:
+        """Measure the prompts, of which the engine counts only the first one in a whole response."""
+        if self._repeats:
+            self._sizes = measure_prompts(request_body)
+
+    def make_total(self, usage: TokenUsage) -> TokenUsage:
+        """Return the usage of the whole response; `usage` was read from it without regard to choices."""
+        counted = self._by_usage or self._by_timings
+        if not counted:
+            return usage
+        return usage._replace(
+            completion=counted, prompt=usage.prompt if self._prompt is None or usage.prompt is None else self._prompt
+        )
+
+    def apply(self, answer: dict[str, Any]) -> bool:
+        """Make the usage of a whole response count all choices; return whether that changed it."""
+        choices = answer.get("choices")
+        first = _count_of_one(answer)
+        if first is None or not isinstance(choices, list) or len(choices) < 2:
+            return False
+        self._by_usage = first + sum(self._estimate_tokens(choice, choices[0], first) for choice in choices[1:])
+        prompt = answer["usage"].get("prompt_tokens")
+        if self._repeats and isinstance(prompt, int):
+            self._prompt = self._sizes.estimate_total(prompt)
+            self.is_estimated = self.is_estimated or self._sizes.others > 0
+        self._write(answer["usage"])
+        return True
+
+    def apply_event(self, event: dict[str, Any]) -> bool:
+        """Make the usage in an event count the choices that have ended so far, the last one all; return whether that
+        changed it."""
+        count = _count_of_one(event)
+        if count is not None:
+            usage = event["usage"]
+            self._by_usage += count
+            is_first = self._by_usage == count
+            self._add_prompt(usage.get("prompt_tokens"))
+            self._write(usage)
+            return not is_first
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and choice.get("finish_reason"):
+                self._by_timings += _get_timing(event, "predicted_n") or 0
+                read, cached = _get_timing(event, "prompt_n"), _get_timing(event, "cache_n")
+                self._add_prompt((read or 0) + (cached or 0))
+        return False
+
+    def _add_prompt(self, tokens: object) -> None:
+        if self._repeats and isinstance(tokens, int):
+            self._prompt_sum += tokens
+            self._prompt = -(-self._prompt_sum // self._repeats)
+
+    def _write(self, usage: dict[str, Any]) -> None:
+        usage["completion_tokens"] = self._by_usage
+        if isinstance(usage.get("prompt_tokens"), int):
+            if self._prompt is not None:
+                usage["prompt_tokens"] = self._prompt
+            usage["total_tokens"] = usage["prompt_tokens"] + self._by_usage
+
+    def _estimate_tokens(self, choice: object, first: object, count: int) -> int:
+        """Return the tokens of another choice than the first one, which has `count`."""
+        if not isinstance(choice, dict) or not isinstance(first, dict):
+            return 0
+        if choice.get("finish_reason") == first.get("finish_reason") == "length":
+            # The same token limit ended both choices.
+            return count
+        logprobs = choice.get("logprobs")
+        listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
+        if isinstance(listed, list) and listed:
+            return len(listed)
+        self.is_estimated = True
+        return max(1, round(count * _measure_length(choice) / max(1, _measure_length(first))))
+
+
+def _get_timing(answer: dict[str, Any], name: str) -> int | None:
+    timings = answer.get("timings")
+    count = timings.get(name) if isinstance(timings, dict) else None
+    return count if type(count) is int and count > 0 else None
+
+
+def _count_of_one(answer: dict[str, Any]) -> int | None:
+    """Return the tokens of one choice, if the usage is that of one choice."""
+    usage, count = answer.get("usage"), _get_timing(answer, "predicted_n")
+    return count if isinstance(usage, dict) and count is not None and usage.get("completion_tokens") == count else None
+
+
+def _measure_length(choice: dict[str, Any]) -> int:
+    """Return how many characters the model wrote for a choice."""
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        return len(str(choice.get("text") or ""))
+    calls = message.get("tool_calls")
+    return sum(len(str(message.get(name) or "")) for name in _TEXTS) + (len(json.dumps(calls)) if calls else 0)
+
+
+LOGPROBS = b'"logprobs"'
+
+
+class LogprobsRewriter:
+    """Rewrites the logprobs in the response to one request into OpenAI's form. Offsets go on from event to event."""
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self) -> None:
+        # The characters sent so far, by the index of the choice.
+        self._offsets: dict[int, int] = {}
+
+    def apply(self, answer: dict[str, Any]) -> bool:
+        """Rewrite the logprobs of a whole response or of one event; return whether that changed it."""
+        choices = answer.get("choices")
+        return any([self._rewrite_choice(one) for one in choices] if isinstance(choices, list) else [])
+
+    def _rewrite_choice(self, choice: Any) -> bool:
+        logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        if not isinstance(content, list):
+            return False
+        index = choice.get("index")
+        position = index if isinstance(index, int) else 0
+        entries = [one for one in content if isinstance(one, dict)]
+        offsets = []
+        for one in entries:
+            offsets.append(self._offsets.get(position, 0))
+            self._offsets[position] = offsets[-1] + len(str(one.get("token", "")))
+        choice["logprobs"] = {
+            "tokens": [_read_token(one) for one in entries],
+            "token_logprobs": [one.get("logprob") for one in entries],
+            "top_logprobs": [_read_top(one) for one in entries],
+            "text_offset": offsets,
+        }
+        return True
+
+
+def _read_token(entry: dict[str, Any]) -> str:
+    """Return a token's text; of a token that is only a part of a character, its bytes, as OpenAI writes them."""
+    raw = entry.get("bytes")
+    if isinstance(raw, list) and all(isinstance(one, int) and 0 <= one <= 255 for one in raw):
+        try:
+            bytes(raw).decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+    return str(entry.get("token", ""))
+
+
+def _read_top(entry: dict[str, Any]) -> dict[str, Any]:
+    several = entry.get("top_logprobs")
+    found = [one for one in several if isinstance(one, dict)] if isinstance(several, list) else []
+    return {_read_token(one): one.get("logprob") for one in found}
+
 
 # Matches a second choice after the first one.
 _SECOND = re.compile(rb'"index"\s*:\s*1\b')

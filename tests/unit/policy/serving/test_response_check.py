@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.policy.serving.response_check import find_fault, find_fault_in_head, find_fault_in_stream
-from corral.policy.serving.response_form import classify_head
+from corral.policy.serving.response_check import classify_head, find_fault, find_fault_in_head, find_fault_in_stream
 
 
 def _faults(call: str, content_type: str, body: bytes) -> bool:

@@ -18,8 +18,8 @@ from corral.loading.copy_remover import ModelCopyRemover
 from corral.loading.kinds import load
 from corral.loading.kinds.view import give_up
 from corral.loading.replica_stopper import ReplicaStopper
-from corral.policy.placing import filters, scaling
-from corral.policy.placing.filters import PlacementFilter
+from corral.policy.placing import placement, scaling
+from corral.policy.placing.placement import PlacementFilter
 from corral.policy.serving.routing import RoutableNode
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
@@ -41,8 +41,8 @@ _break = partial(Break, feed_interval_s=4.0, faults_end_s=40.0, quiet_s=60.0)
 
 
 def _memory_is_not_required(patch: Patch) -> None:
-    left = tuple(each for each in filters._QUESTIONS if each[0] is not PlacementFilter.RAM)
-    patch.setattr(filters, "_QUESTIONS", left)
+    left = tuple(each for each in placement._QUESTIONS if each[0] is not PlacementFilter.RAM)
+    patch.setattr(placement, "_QUESTIONS", left)
 
 
 def _edits_stop_nothing(patch: Patch) -> None:

@@ -23,7 +23,7 @@ from corral.models import gallery as listings
 from corral.models.gallery import GalleryModelRequest, list_target_nodes
 from corral.policy.models.estimate import estimate_need, parse_observed
 from corral.policy.models.gallery import ModelGalleryEntry, make_config
-from corral.policy.placing.filters import format_size
+from corral.policy.placing.placement import format_size
 from corral.policy.status import compute_status
 from corral.runtime.attempt import attempt
 from corral.store import galleries as gallery_store

@@ -32,14 +32,18 @@ from typing import NamedTuple
 
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState, Rule
-from corral.policy.placing.filters import MENDABLE, NodeRefusal, PlacementContext, compute_ram_need, find_disk_refusal
 from corral.policy.placing.fleet import NodeRoom, PlacementDemand, PlacementFleet
 from corral.policy.placing.placement import (
     LOAD_UNKNOWN_S,
+    MENDABLE,
     CostTerms,
+    NodeRefusal,
     PlacementChoice,
+    PlacementContext,
     PlacementResult,
+    compute_ram_need,
     compute_terms,
+    find_disk_refusal,
     format_reasons,
     take_room,
 )

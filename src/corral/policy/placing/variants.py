@@ -19,7 +19,7 @@ from corral.domain.errors import NotFound
 from corral.domain.node import Node
 from corral.policy.budget import parse_stored_budget
 from corral.policy.catalog import find_capability
-from corral.policy.placing.filters import format_size
+from corral.policy.placing.placement import format_size
 
 # Preferred backends by the first word of a capability.
 _CARD = ("vllm", "sglang", "llama-cpp")

@@ -23,9 +23,8 @@ from corral.policy.placing.eviction import (
     find_cheapest_set,
     make_room,
 )
-from corral.policy.placing.filters import PlacementContext, find_refusal
 from corral.policy.placing.fleet import ModelTraits, PlacementDemand, PlacementFleet
-from corral.policy.placing.placement import place_replicas
+from corral.policy.placing.placement import PlacementContext, find_refusal, place_replicas
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
 from tests.unit.policy.placing.fleets import crowded, fleets_and_demands, patiently
 

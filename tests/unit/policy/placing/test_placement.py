@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from corral.domain.model import Need, StoredFile
 from corral.domain.node import Liveness, NodeId, NodeType
 from corral.domain.replica import ReplicaState
-from corral.policy.placing.filters import PlacementFilter, compute_ram_need, uses_gpu
 from corral.policy.placing.fleet import EngineAvailability, FileCopy, ModelTraits, PlacementDemand, PlacementFleet
-from corral.policy.placing.placement import PlacementResult, place_replicas
+from corral.policy.placing.placement import PlacementFilter, PlacementResult, compute_ram_need, place_replicas, uses_gpu
 from corral.policy.status import is_schedulable
 from tests.unit.policy.builders import GIB, THEN, a_node, a_replica
 from tests.unit.policy.placing.fleets import fleets_and_demands, patiently, with_more_room

@@ -28,7 +28,7 @@ from corral.ports.runtime import IdGenerator
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store.database import Transaction
-from corral.store.operation_rows import to_assignment, to_installed
+from corral.store.operations import to_assignment, to_installed
 from corral.store.schema import NOW, assignments, installed_backends, nodes, operations
 
 OPEN_STATES = "('queued', 'working', 'unconfirmed')"

@@ -24,7 +24,7 @@ from corral.policy.dispatch import OperationVerdict
 from corral.policy.progress import AssignmentOutcome, TargetChange
 from corral.store import outbox
 from corral.store.database import Transaction
-from corral.store.operation_rows import to_assignment, to_operation, to_target
+from corral.store.operations import to_assignment, to_operation, to_target
 from corral.store.schema import assignments, operation_targets, operations
 
 # Text of other programs is cut to a readable length.

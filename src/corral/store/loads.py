@@ -23,7 +23,7 @@ from corral.domain.replica import Replica, ReplicaState
 from corral.policy import faults
 from corral.store.database import Transaction
 from corral.store.model_schema import models
-from corral.store.operation_rows import to_operation
+from corral.store.operations import to_operation
 from corral.store.replicas import (
     RETURNING,
     append_changed_replicas,

@@ -11,7 +11,7 @@ from corral.backends.index import BackendIndex
 from corral.bus.subjects import JOB_EVENT, OPERATION_DELTA
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, RolloutStrategy, Target
-from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.operations.deltas import OperationDeltaFeed
 from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, OperationDispatcher
 from corral.reconcile.maintenance import FrontendPresence

@@ -23,8 +23,8 @@ from corral.domain.node import NodeId
 from corral.domain.operation import Operation, OperationKind
 from corral.operations import backend_plan
 from corral.operations.admission import AdmissionControllers, AdmissionResult
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.operations.backend_pool import BackendAdmissionController, make_backend_pool
-from corral.operations.backend_spec import BackendOperationSpec
 from corral.operations.command_sender import CommandSender, NullDispatchMetrics
 from corral.operations.driver import OperationPool
 from corral.ports.bus import Bus

@@ -11,7 +11,7 @@ from corral.domain.errors import Conflict, CorralError, NotFound
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, OperationState, RolloutStrategy
 from corral.operations import actions
-from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.store import access as access_store
 from corral.store import operations as operation_store
 from corral.store.database import Database

@@ -11,8 +11,7 @@ from corral.domain.errors import Conflict, CorralError, NotFound
 from corral.domain.operation import OperationId, OperationKind, OperationState, RolloutStrategy
 from corral.operations import actions
 from corral.operations.admission import AdmissionResult
-from corral.operations.backend_plan import read_fleet
-from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.backend_plan import BackendOperationSpec, read_fleet
 from corral.store import access as access_store
 from corral.store import operations as operation_store
 from corral.store.database import Database

@@ -14,8 +14,13 @@ from corral.domain.backend import Assignment, BackendSource, Build, DesiredState
 from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound
 from corral.domain.node import Hardware, Liveness, Node, NodeId, NodeType
 from corral.domain.operation import OperationId, RolloutStrategy
-from corral.operations.backend_plan import BackendOperationPlan, plan_targets
-from corral.operations.backend_spec import is_same_request, make_scope_key, strip_gallery
+from corral.operations.backend_plan import (
+    BackendOperationPlan,
+    is_same_request,
+    make_scope_key,
+    plan_targets,
+    strip_gallery,
+)
 from corral.policy.operation_plan import PlannedTarget, assign_waves, has_build
 from tests.operations.scene import SIZE, catalog, make_spec, names, there
 

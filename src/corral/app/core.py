@@ -66,8 +66,8 @@ from corral.models.gallery import ModelGallery, read_models
 from corral.nodes.commands import note_bus
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.operations.admission import AdmissionResult
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.operations.backend_pool import BackendAdmissionController, make_backend_pool
-from corral.operations.backend_spec import BackendOperationSpec
 from corral.operations.command_sender import CommandSender
 from corral.operations.deltas import OperationDeltaFeed
 from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, OperationDispatcher

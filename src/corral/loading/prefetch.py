@@ -17,9 +17,8 @@ from corral.domain.node import Node, NodeId
 from corral.domain.operation import Operation, OperationId, OperationKind
 from corral.loading.admission import ModelAdmissionController, make_model_scope_key
 from corral.loading.spec import ModelOperationSpec
-from corral.operations.backend_plan import BuildCatalog, plan
+from corral.operations.backend_plan import BackendOperationSpec, BuildCatalog, make_scope_key, plan
 from corral.operations.backend_pool import BackendAdmissionController
-from corral.operations.backend_spec import BackendOperationSpec, make_scope_key
 from corral.policy.operation_plan import find_refusal
 from corral.store import assignments as assignment_store
 from corral.store import holdings as staged_store

@@ -14,8 +14,8 @@ from corral.domain.backend import Assignment, AssignmentState
 from corral.domain.errors import Conflict
 from corral.domain.operation import ACTIVE, OPEN, Operation, OperationState, TargetState
 from corral.operations.admission import AdmissionControllers, AdmissionResult
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.operations.backend_pool import BackendAdmissionController
-from corral.operations.backend_spec import BackendOperationSpec
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
 from corral.store import loads as load_store

@@ -24,13 +24,15 @@ from corral.domain.operation import Fault, JobId, Operation, OperationState, Tar
 from corral.operations.admission import AdmissionController, AdmissionRequest, find_named_nodes
 from corral.operations.backend_plan import (
     BackendOperationPlan,
+    BackendOperationSpec,
     BuildCatalog,
     FleetSnapshot,
+    is_same_request,
+    make_scope_key,
     plan,
     plan_targets,
     read_fleet,
 )
-from corral.operations.backend_spec import BackendOperationSpec, is_same_request, make_scope_key
 from corral.operations.command_sender import CommandSender
 from corral.operations.driver import AdvanceResult, CommandCall, OperationPool, PoolHandler, make_failed_verdict
 from corral.operations.job_reports import JobObservation, ReportBatch, add_change_notes

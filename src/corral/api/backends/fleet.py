@@ -24,7 +24,7 @@ from corral.api.idempotency import run_once
 from corral.api.operation_views import get_display_name, to_json
 from corral.domain.errors import CorralError
 from corral.domain.operation import ACTIVE, Operation, OperationKind, OperationState
-from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.store import operations as operation_store
 from corral.store.database import Transaction
 from corral.wire.backends import (

@@ -27,7 +27,7 @@ from corral.domain.backend import InstalledBackend
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.operation import OperationKind
 from corral.nodes import processes
-from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.wire.backends import (

@@ -25,7 +25,7 @@ from corral.domain.backend import DesiredState
 from corral.domain.errors import NotFound
 from corral.domain.operation import OperationKind, RolloutStrategy
 from corral.operations.admission import AdmissionResult
-from corral.operations.backend_spec import BackendOperationSpec
+from corral.operations.backend_plan import BackendOperationSpec
 from corral.policy.operation_plan import BackendOperationPlan, PlannedTarget
 from corral.policy.status import compute_status
 from corral.runtime.attempt import attempt

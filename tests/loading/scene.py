@@ -9,7 +9,7 @@ from corral.domain.model import FilePart, Model, ModelConfig, ModelFile
 from corral.domain.node import NodeId
 from corral.domain.operation import Operation, OperationKind
 from corral.domain.replica import Replica, ReplicaState
-from corral.loading.spec import ModelOperationSpec
+from corral.loading.admission import ModelOperationSpec
 from corral.models import catalog as model_flow
 from corral.store import replicas as replica_store
 from corral.store.database import Database

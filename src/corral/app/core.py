@@ -56,9 +56,9 @@ from corral.insight import request_tracer as tracing
 from corral.insight.request_monitor import RequestMonitor
 from corral.library.library import FrontendLibrary
 from corral.loading import copy_remover, replica_stopper
+from corral.loading.admission import ModelOperationSpec
 from corral.loading.placer import PlacerOptions
 from corral.loading.service import ModelOperationDeps, ModelOperationOptions, ModelOperationService
-from corral.loading.spec import ModelOperationSpec
 from corral.metering import usage_shipper as metering
 from corral.metering.usage_shipper import UsageShipper
 from corral.models import rules as rule_flow

@@ -20,7 +20,7 @@ from corral.domain.model import Model, Need
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.operation import Fault, JobId, Operation
 from corral.domain.replica import Replica, ReplicaState
-from corral.loading.spec import ModelOperationSpec
+from corral.loading.admission import ModelOperationSpec
 from corral.operations.backend_plan import BuildCatalog, strip_gallery
 from corral.policy.catalog import find_capability, find_newest, uses_processor_only
 from corral.policy.gallery import build_to_json

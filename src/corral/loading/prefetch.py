@@ -15,8 +15,7 @@ from corral.domain.errors import CorralError, Unavailable
 from corral.domain.model import PrefetchEntry, PrefetchKind, PrefetchResult, PrefetchState
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Operation, OperationId, OperationKind
-from corral.loading.admission import ModelAdmissionController, make_model_scope_key
-from corral.loading.spec import ModelOperationSpec
+from corral.loading.admission import ModelAdmissionController, ModelOperationSpec, make_model_scope_key
 from corral.operations.backend_plan import BackendOperationSpec, BuildCatalog, make_scope_key, plan
 from corral.operations.backend_pool import BackendAdmissionController
 from corral.policy.operation_plan import find_refusal

@@ -13,7 +13,7 @@ from corral.domain.model import Model
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
 from corral.loading import holdings
-from corral.loading.admission import ModelAdmissionController, list_named_nodes
+from corral.loading.admission import ModelAdmissionController, ModelOperationSpec, list_named_nodes
 from corral.loading.copy_remover import ModelCopyRemover
 from corral.loading.fetches import FileProvisioner, ModelFetchRegistry, is_available
 from corral.loading.holdings import HoldingsReport
@@ -25,7 +25,6 @@ from corral.loading.kinds.view import ModelPoolHandler, RetryBudget
 from corral.loading.load_reports import LoadReportListener
 from corral.loading.placer import EngineChoice, PlacementAttempt, PlacementDecision, Placer, PlacerOptions
 from corral.loading.replica_stopper import ReplicaStopper
-from corral.loading.spec import ModelOperationSpec
 from corral.operations.backend_plan import BuildCatalog
 from corral.operations.command_sender import CommandSender, DispatchMetrics, NullDispatchMetrics
 from corral.operations.driver import OperationPool

@@ -29,7 +29,7 @@ from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelFacts
 from corral.domain.operation import OperationKind
 from corral.gateway.routing.routing_snapshot import LATEST
-from corral.loading.spec import ModelOperationSpec
+from corral.loading.admission import ModelOperationSpec
 from corral.store import replicas as replica_store
 from corral.store.replica_use import ServedModel
 

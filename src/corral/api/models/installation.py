@@ -23,7 +23,7 @@ from corral.domain.access import Principal
 from corral.domain.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from corral.domain.model import ModelConfig
 from corral.domain.operation import Operation, OperationKind
-from corral.loading.spec import ModelOperationSpec
+from corral.loading.admission import ModelOperationSpec
 from corral.models import catalog
 from corral.models.gallery import GalleryModelRequest, list_target_nodes
 from corral.operations.admission import AdmissionResult

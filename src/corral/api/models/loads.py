@@ -17,9 +17,8 @@ from corral.domain.model import Model
 from corral.domain.operation import ACTIVE, OPEN, Operation, OperationKind, OperationState
 from corral.gateway.request.request_builder import make_model_filter
 from corral.gateway.routing.load_waiter import render_loading
-from corral.loading.admission import make_model_scope_key
+from corral.loading.admission import ModelOperationSpec, make_model_scope_key
 from corral.loading.service import LoadPlan
-from corral.loading.spec import ModelOperationSpec
 from corral.operations.admission import AdmissionResult
 from corral.policy.loads import estimate_eta_s
 from corral.policy.placing.placement import CostTerms, PlacementChoice

@@ -25,7 +25,7 @@ from corral.domain.operation import (
     Target,
     TargetState,
 )
-from corral.loading.spec import ModelOperationSpec
+from corral.loading.admission import ModelOperationSpec
 from corral.operations.command_sender import CommandSender
 from corral.operations.driver import AdvanceResult, CommandCall, PoolHandler
 from corral.operations.job_reports import add_change_notes

@@ -19,8 +19,7 @@ from typing import Any
 import aiohttp
 
 from corral.domain.operation import OPEN
-from corral.worker.backends.layout import BackendsLayout
-from corral.worker.backends.records import BackendRecords
+from corral.worker.backends.layout import BackendRecords, BackendsLayout
 from tests.e2e.cluster import Cluster, FrontendProcess, empty_cluster
 from tests.support.polling import eventually
 from tests.worker.backends.scene import engine_files, tar_of

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from corral.worker.backends.layout import BackendsLayout
-from corral.worker.backends.records import BackendRecords
+from corral.worker.backends.layout import BackendRecords, BackendsLayout
 from tests.e2e.faults.scene import MIB, Scene, scene_of
 from tests.support.polling import eventually
 from tests.support.ports import find_free_port

@@ -13,8 +13,7 @@ import pytest
 from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.domain.errors import CorralError
 from corral.domain.operation import JobPhase
-from corral.worker.backends.layout import InstallFailed, read_folder_identity
-from corral.worker.backends.records import REMOVED_MAX
+from corral.worker.backends.layout import REMOVED_MAX, InstallFailed, read_folder_identity
 from tests.worker.backends.scene import (
     NAME,
     Recorder,

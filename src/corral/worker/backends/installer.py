@@ -33,15 +33,18 @@ from corral.worker.backends import build_stager
 from corral.worker.backends.build_stager import parse_package_manifest, read_package_manifest
 from corral.worker.backends.layout import (
     RECORD,
+    BackendPointer,
+    BackendRecords,
     BackendsLayout,
     InstallFailed,
+    StoredBuild,
     delete_tree,
     delete_trees,
     measure_size,
+    read_stored_build,
     sync_tree,
 )
 from corral.worker.backends.options import InstallerOptions
-from corral.worker.backends.records import BackendPointer, BackendRecords, StoredBuild, read_stored_build
 from corral.worker.backends.sources.local import make_launcher
 from corral.worker.backends.sources.staging_source import StagingJob, StagingSource
 from corral.worker.job_ports import GarbagePath, GarbageReport, JobProgressListener, RunnableBackend

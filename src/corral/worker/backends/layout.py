@@ -1,28 +1,41 @@
-"""Names the files below the backends folder, replaces files there, and has the error of an installation.
+"""Stores what is installed: names the files below the backends folder, replaces them, and reads and writes the records.
 
     store/<key>/            one unpacked build, never changed after it is complete; backend.json was written last
-    names/<name>.json       what a name points to; written by `records.py`
+    names/<name>.json       what a name points to
     removed.json            names of removed backends
     staging/<random>/       being made; worthless after a restart
     trash/<random>/         being deleted; worthless too
     downloads/<key>.partial and .json   bytes of a download, and what they are of
 
 All folders are closed to other users. A file is replaced in one step and is on the disk when the call returns.
+Guarantee: a pointer is whole or absent, and changes in one step; this is the moment at which a backend is installed,
+upgraded or rolled back. A damaged pointer is set aside and logged; it takes nothing else with it.
+
+`InstallFailed`, the error of an installation, is here too, because every source raises it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import structlog
+
+from corral.domain.backend import Build, InstalledBackend
+from corral.domain.errors import CorralError
+from corral.policy.gallery import build_from_json, build_to_json
 from corral.runtime.disk import sync
 from corral.transfer.faults import TransferFailed
-from corral.transfer.files import PRIVATE_FOLDER
+from corral.transfer.files import PRIVATE_FOLDER, is_half_written, write_json
 
 RECORD = "backend.json"
 # Above this number of files, one sync of the whole system is cheaper than one for each.
@@ -143,3 +156,213 @@ def delete_tree(path: Path) -> None:
 def delete_trees(paths: Iterable[Path]) -> None:
     for path in paths:
         delete_tree(path)
+
+
+log = structlog.get_logger(__name__)
+
+FORMAT = 1
+REMOVED_MAX = 1_000
+_NAME_BYTES_MAX = 200
+_DAMAGED = ".damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBuild:
+    """One build in the store of backends: its folder, digest, origin and interpreter."""
+
+    # The folder's name below store/.
+    key: str
+    digest: str
+    # The address that the bytes really came from.
+    uri: str
+    build: Build
+    size_bytes: int | None
+    installed_at: datetime
+    # The interpreter, relative to the folder; empty: the worker's own.
+    python: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "key": self.key,
+            "digest": self.digest,
+            "uri": self.uri,
+            "build": build_to_json(self.build),
+            "size_bytes": self.size_bytes,
+            "installed_at": self.installed_at.isoformat(),
+            "python": self.python,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StoredBuild:
+        size = value.get("size_bytes")
+        return cls(
+            key=str(value["key"]),
+            digest=str(value["digest"]),
+            uri=str(value["uri"]),
+            build=build_from_json(value["build"]),
+            size_bytes=None if size is None else int(size),
+            installed_at=datetime.fromisoformat(value["installed_at"]),
+            python=str(value.get("python", "")),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendPointer:
+    """Says which stored build a backend's name points to, and which one a rollback returns to."""
+
+    name: str
+    generation: int
+    current: StoredBuild
+    # The build that a rollback returns to.
+    previous: StoredBuild | None = None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(entry.key for entry in (self.current, self.previous) if entry is not None)
+
+    def with_generation(self, generation: int) -> BackendPointer:
+        """Return the pointer with the newer of both generations: a generation never goes back."""
+        return replace(self, generation=max(self.generation, generation))
+
+    def with_current(self, entry: StoredBuild, generation: int) -> BackendPointer:
+        """Return the pointer to another build. The same content again is a repair and keeps the previous build for a
+        rollback."""
+        same = entry.digest == self.current.digest and entry.build.version == self.current.build.version
+        previous = self.previous if same else self.current
+        return replace(self.with_generation(generation), current=entry, previous=previous)
+
+    @property
+    def installed_backend(self) -> InstalledBackend:
+        build = self.current.build
+        return InstalledBackend(
+            name=self.name,
+            meta=build.meta,
+            alias=build.alias,
+            version=build.version,
+            digest=self.current.digest,
+            uri=self.current.uri,
+            gallery=build.gallery,
+            generation=self.generation,
+            size_bytes=self.current.size_bytes,
+            previous_version=self.previous.build.version if self.previous else "",
+            installed_at=self.current.installed_at,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "generation": self.generation,
+            "current": self.current.to_json(),
+            "previous": [self.previous.to_json()] if self.previous else [],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> BackendPointer:
+        previous = value.get("previous") or []
+        return cls(
+            name=str(value["name"]),
+            generation=int(value["generation"]),
+            current=StoredBuild.from_json(value["current"]),
+            previous=StoredBuild.from_json(previous[0]) if previous else None,
+        )
+
+
+class BackendRecords:
+    """Keeps the pointers of installed backends and the names of removed ones, in memory and on disk."""
+
+    def __init__(self, layout: BackendsLayout) -> None:
+        self._layout = layout
+        self._pointers: dict[str, BackendPointer] = {}
+        self._removed: dict[str, int] = {}
+        self._write_lock = threading.RLock()
+
+    def load(self) -> None:
+        """Read all pointers anew. Files that cannot be read are set aside."""
+        found = (_read(path, BackendPointer.from_json) for path in sorted(self._layout.names.glob("*.json")))
+        self._pointers = {pointer.name: pointer for pointer in found if pointer is not None}
+        self._removed = _read(self._layout.removed, _parse_removed) or {}
+
+    def remove_half_written(self) -> None:
+        for folder in (self._layout.names, self._layout.root):
+            for path in [found for found in folder.iterdir() if is_half_written(found)]:
+                delete_tree(path)
+
+    @property
+    def pointers(self) -> Mapping[str, BackendPointer]:
+        return self._pointers
+
+    @property
+    def removed(self) -> Mapping[str, int]:
+        return {name: generation for name, generation in self._removed.items() if name not in self._pointers}
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Return the key of every folder of the store that something points to."""
+        return frozenset().union(*(pointer.keys for pointer in self._pointers.values()))
+
+    def save(self, pointer: BackendPointer) -> None:
+        with self._write_lock:
+            write_json(self._make_path(pointer.name), pointer.to_json())
+            self._pointers = {**self._pointers, pointer.name: pointer}
+            if pointer.name in self._removed:
+                self._write_removed({name: at for name, at in self._removed.items() if name != pointer.name})
+
+    def forget(self, name: str) -> None:
+        """Drop a pointer without recording a removal."""
+        with self._write_lock:
+            self._make_path(name).unlink(missing_ok=True)
+            self._pointers = {known: pointer for known, pointer in self._pointers.items() if known != name}
+
+    def remove(self, name: str, generation: int) -> None:
+        """Record a removal. A repeated call records the newest generation, so that a lost removal can be confirmed."""
+        with self._write_lock:
+            self.forget(name)
+            newest = max(generation, self._removed.get(name, 0))
+            # The newest is last, so the oldest are dropped.
+            rest = [(known, at) for known, at in self._removed.items() if known != name]
+            self._write_removed(dict([*rest, (name, newest)][-REMOVED_MAX:]))
+
+    def find_name_problem(self, name: str) -> str:
+        return "its name is empty or too long" if not name or len(_make_file_name(name)) > _NAME_BYTES_MAX else ""
+
+    def _make_path(self, name: str) -> Path:
+        if problem := self.find_name_problem(name):
+            raise InstallFailed(f"{name[:80]!r} cannot be a backend: {problem}.", code="bad_manifest")
+        return self._layout.names / _make_file_name(name)
+
+    def _write_removed(self, removed: dict[str, int]) -> None:
+        write_json(self._layout.removed, {"format": FORMAT, "removed": removed})
+        self._removed = removed
+
+
+def read_stored_build(folder: Path) -> StoredBuild | None:
+    """Return the record in a folder of the store; None if the folder is not complete."""
+    try:
+        return StoredBuild.from_json(json.loads((folder / RECORD).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, CorralError):
+        return None
+
+
+def _make_file_name(name: str) -> str:
+    return f"{quote(name, safe='')}.json"
+
+
+def _read(path: Path, parse: Any) -> Any:
+    try:
+        return parse(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        # The disk failed, not the file: the file may be readable again after the next start.
+        log.warning("a record of installed backends cannot be read", path=str(path), error=str(error))
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, CorralError) as error:
+        log.warning("a record of installed backends is damaged and set aside", path=str(path), error=repr(error))
+        path.replace(path.with_name(f"{path.name}{_DAMAGED}"))
+        return None
+
+
+def _parse_removed(value: Mapping[str, Any]) -> dict[str, int]:
+    return {str(name): int(generation) for name, generation in value["removed"].items()}

@@ -22,7 +22,7 @@ from corral.domain.errors import CorralError
 from corral.domain.operation import JobPhase
 from corral.runtime import disk
 from corral.worker.backends import installer as installing
-from corral.worker.backends import records
+from corral.worker.backends import layout
 from corral.worker.backends.installer import DiskInstaller
 from corral.worker.backends.options import InstallerOptions
 
@@ -59,10 +59,10 @@ def write_half(path: Path, data: bytes) -> NoReturn:
 def arm(moment: str) -> None:
     """Replace the step that is not to be survived."""
     steps: dict[str, tuple[Any, str, Any]] = {
-        "placed": (records.BackendRecords, "save", die),
+        "placed": (layout.BackendRecords, "save", die),
         "writing": (disk, "replace", write_half),
         "cleaning": (installing, "delete_trees", die),
-        "removing": (records.BackendRecords, "_write_removed", die),
+        "removing": (layout.BackendRecords, "_write_removed", die),
     }
     if moment in steps:
         setattr(*steps[moment])

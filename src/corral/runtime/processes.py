@@ -1,8 +1,9 @@
-"""Starts, identifies and ends processes: the engines of a worker, and the children of `corral up`.
+"""Starts, identifies and ends processes: engines of a worker, children of `corral up`, programs of the installer.
 
-A process is started in a session of its own, so that Ctrl-C on a terminal does not reach it and its group holds nobody
-else's processes. It appends its output to files itself, so it outlives its supervisor without losing a line. A pid
-alone proves nothing, because it is used again: a process is identified by its pid and its birth.
+A supervised process is started in a session of its own, so that Ctrl-C on a terminal does not reach it and its group
+holds nobody else's processes. It appends its output to files itself, so it outlives its supervisor without losing a
+line. A pid alone proves nothing, because it is used again: a process is identified by its pid and its birth.
+`run_program` runs a program to its end: bounded in time and in kept output, and never left behind.
 
 Limit: what a supervisor does between a start and an end (readiness, records, reports) is its own business.
 """
@@ -13,7 +14,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,68 @@ class RestartCount:
         # The exponent is bounded: after a thousand crashes the power would be a number of a thousand bits.
         doubled = backoff.first_s * 2 ** min(max(0, self.in_a_row - 1), 16)
         return float(min(backoff.ceiling_s, doubled))
+
+
+OUTPUT_BYTES_MAX = 64 * 1024
+TAIL_LINES = 20
+_CHUNK = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramResult:
+    """Holds the exit code and the last output of a program that the installer ran; no code means that it timed out."""
+
+    code: int | None
+    """None if the program was ended because its time was up."""
+    output: str
+
+    @property
+    def is_success(self) -> bool:
+        return self.code == 0
+
+    @property
+    def outcome(self) -> str:
+        if self.code is None:
+            return "did not end in time"
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                return f"was ended by {signal.Signals(-self.code).name}"
+        return f"ended with {self.code}"
+
+    @property
+    def tail(self) -> str:
+        return "\n".join(self.output.strip().splitlines()[-TAIL_LINES:])
+
+
+async def run_program(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], limit_s: float
+) -> ProgramResult:
+    """Run a program to its end. Raises OSError if it cannot be started."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    output = bytearray()
+    code: int | None = None
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await _drain(process, output)
+                code = await process.wait()
+    finally:
+        # Also end what the program has started itself and left running.
+        kill_group(process.pid)
+        await process.wait()
+    return ProgramResult(code=code, output=output.decode(errors="replace"))
+
+
+async def _drain(process: asyncio.subprocess.Process, output: bytearray) -> None:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(_CHUNK):
+        output += chunk
+        del output[:-OUTPUT_BYTES_MAX]

@@ -19,8 +19,8 @@ from corral.domain.backend import Build, Manifest, SourceKind
 from corral.domain.errors import InvalidRequest
 from corral.domain.operation import JobPhase
 from corral.policy.gallery import find_manifest_problem, parse_manifest
+from corral.runtime import processes
 from corral.transfer.faults import make_disk_full_error, translate_disk_full
-from corral.worker.backends import programs
 from corral.worker.backends.layout import InstallFailed
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.sources.local import LAUNCHER, BundledSource, DirectorySource, make_launcher
@@ -216,7 +216,7 @@ async def _run_check(job: StagingJob, staged: StagedBuild) -> None:
             environment[name] = fill_placeholders(text, names, job.build.name)
     limit_s = job.options.timeouts.check_s
     try:
-        result = await programs.run_program(command, folder=staged.folder, environment=environment, limit_s=limit_s)
+        result = await processes.run_program(command, folder=staged.folder, environment=environment, limit_s=limit_s)
     except OSError as error:
         raise InstallFailed(
             f"The check of {job.build.name} cannot be run: {command[0]}: {error.strerror}.", code="check_failed"

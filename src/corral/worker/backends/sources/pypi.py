@@ -25,13 +25,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from corral.domain.operation import JobPhase
+from corral.runtime import processes
 from corral.transfer.downloader import DownloadedFile, DownloadRequest
 from corral.transfer.faults import SourceFailed, TransferFailed, make_disk_full_error
 from corral.transfer.files import run_in_thread
 from corral.transfer.http_client import redact_url
 from corral.transfer.package_index import make_plain_environment, make_uv_environment
 from corral.transfer.reachability import explain_uv_output
-from corral.worker.backends import programs
 from corral.worker.backends.layout import InstallFailed, is_disk_full_message
 from corral.worker.backends.sources.staging_source import DownloadMeter, ResolvedSource, SourceDelivery, StagingJob
 
@@ -158,7 +158,7 @@ class PypiSource:
         environment["UV_CACHE_DIR"] = str(self._job.work / "uv-cache")
         for name, value in UV_FAST_FAILURE.items():
             environment.setdefault(name, value)
-        ended = await programs.run_program(
+        ended = await processes.run_program(
             [*command, str(requirements)],
             folder=self._job.work,
             environment=environment,
@@ -201,7 +201,7 @@ def link_wheels(work: Path, fetched: Sequence[DownloadedFile], names: Sequence[s
 
 
 def _make_resolve_error(
-    name: str, ended: programs.ProgramResult, environment: Mapping[str, str]
+    name: str, ended: processes.ProgramResult, environment: Mapping[str, str]
 ) -> TransferFailed | SourceFailed:
     what = f"The requirements of {name} could not be resolved"
     if is_disk_full_message(ended.output):
@@ -301,7 +301,7 @@ async def find_interpreter(job: StagingJob, specifier: str) -> PythonInterpreter
     if own is not None and versions.contains(own.version, prereleases=True):
         return own
     command = [find_uv(), "python", "find", "--no-python-downloads", "--no-project", specifier]
-    found = await programs.run_program(
+    found = await processes.run_program(
         command, folder=job.work, environment=make_uv_environment(job.options.environment), limit_s=_INSPECT_LIMIT_S
     )
     other = await _inspect_interpreter(job, Path(found.output.strip())) if found.is_success else None
@@ -331,7 +331,7 @@ async def make_environment(
 
 
 async def _run_uv(job: StagingJob, command: Sequence[str], environment: dict[str, str]) -> None:
-    ended = await programs.run_program(
+    ended = await processes.run_program(
         command, folder=job.work, environment=environment, limit_s=job.options.timeouts.unpack_s
     )
     if ended.is_success:
@@ -351,7 +351,7 @@ async def _inspect_interpreter(job: StagingJob, python: Path) -> PythonInterpret
     command = [str(python), "-I", "-c", _INSPECT_SCRIPT, str(library), str(answer)]
     environment = make_plain_environment(job.options.environment)
     try:
-        ended = await programs.run_program(command, folder=job.work, environment=environment, limit_s=_INSPECT_LIMIT_S)
+        ended = await processes.run_program(command, folder=job.work, environment=environment, limit_s=_INSPECT_LIMIT_S)
         document = json.loads(answer.read_text(encoding="utf-8")) if ended.is_success else None
     except (OSError, ValueError):
         return None

@@ -2,6 +2,9 @@
 
 A tick that fails is logged once per distinct sentence and tried again at the next interval; the loop goes on.
 `gate` closes the loop for a while (only the leader runs it, say): a tick behind a closed gate is skipped.
+
+`ValueSignal` lets a test wait for an event, such as the end of a tick, instead of sleeping. It costs nothing in
+production.
 """
 
 from __future__ import annotations
@@ -10,14 +13,36 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
-from corral.runtime.signals import ValueSignal
 from corral.runtime.tasks import TaskSet
+
+T = TypeVar("T")
+
+
+class ValueSignal(Generic[T]):
+    """Hands a value to everybody who waits for it at the moment when it is fired. Lets tests wait for an event instead
+    of sleeping."""
+
+    def __init__(self) -> None:
+        self._waiters: list[asyncio.Future[T]] = []
+
+    def fire(self, value: T) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(value)
+
+    async def wait(self, timeout_s: float = 30.0) -> T:
+        waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        async with asyncio.timeout(timeout_s):
+            return await waiter
+
 
 log = structlog.get_logger(__name__)
 

@@ -18,8 +18,7 @@ from corral.domain.backend import InstalledBackend
 from corral.domain.errors import NotFound
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
-from corral.runtime.loop import Loop, LoopOptions
-from corral.runtime.signals import ValueSignal
+from corral.runtime.loop import Loop, LoopOptions, ValueSignal
 from corral.wire.backends import BackendsReportIn, InstalledBackendIn
 from corral.wire.holdings import (
     BLOBS_MAX,

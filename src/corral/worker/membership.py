@@ -25,8 +25,7 @@ from corral.domain.errors import InvalidRequest, NotAuthenticated, Unavailable
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
-from corral.runtime.loop import Loop, LoopOptions
-from corral.runtime.signals import ValueSignal
+from corral.runtime.loop import Loop, LoopOptions, ValueSignal
 from corral.wire.nodes import SURVIVORS_MAX, HeartbeatIn, HeartbeatOut, RegisterIn, RegisterOut
 from corral.worker.address import AdvertisedAddresses
 from corral.worker.bus_link import RETRY_S, BusFactory, BusGrant, BusLink, CommandHandler, MessageHandlers

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
-from corral.runtime.signals import ValueSignal
+from corral.runtime.loop import ValueSignal
 
 
 async def test_a_result_and_an_ordinary_failure_come_back_as_values() -> None:

@@ -35,8 +35,7 @@ from corral.domain.operation import Fault, JobPhase, JobState
 from corral.ports.bus import Bus
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
-from corral.runtime.loop import Loop, LoopOptions
-from corral.runtime.signals import ValueSignal
+from corral.runtime.loop import Loop, LoopOptions, ValueSignal
 from corral.runtime.tasks import CANCEL_AGAIN_S, TaskSet
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
 from corral.worker.jobs.job import SILENCE_S, JobEventSink, WorkerJob

@@ -10,7 +10,7 @@ from corral.bus import subjects
 from corral.bus.messages import BackendCommand, GetJobs, StartBackend
 from corral.domain.errors import Conflict, InvalidRequest, Unavailable, Unprocessable
 from corral.domain.operation import JobPhase, JobState
-from corral.worker.jobs.job_table import MAX_ENDED
+from corral.worker.jobs.job import MAX_ENDED
 from corral.worker.jobs.journal import JobKind, JournalNotWritten
 from corral.worker.jobs.runner import MAX_LIVES
 from tests.worker.job_scene import CPU, CUDA, NODE, JobScene, play

@@ -1,8 +1,7 @@
 """The jobs of a worker: accepted fast, on disk before the reply, done in the background, reported by numbered events.
 
 journal              the records of jobs, which outlive the process, however it ends
-job                  one job: where it is, and how often that is sent
-job_table            the jobs that the runner knows, and which job may change a backend now
+job                  one job: where it is, and how often that is sent; the jobs that the runner knows
 runner               accepts, drives, cancels and resumes, and sends events to the bus
 job_dispatcher       what each kind of job does
 garbage_collector    removes unused files once a day

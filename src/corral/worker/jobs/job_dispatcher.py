@@ -22,8 +22,7 @@ from corral.domain.operation import Fault, JobPhase
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.runtime.tasks import TaskSet
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
-from corral.worker.jobs.job import ASSUMED_ENGINE_BYTES, WorkerJob, compute_load_windows
-from corral.worker.jobs.job_table import MAX_UNFINISHED, KeyedLocks
+from corral.worker.jobs.job import ASSUMED_ENGINE_BYTES, MAX_UNFINISHED, KeyedLocks, WorkerJob, compute_load_windows
 from corral.worker.jobs.journal import JobKind
 from corral.worker.processes.process_key import ProcessKey
 

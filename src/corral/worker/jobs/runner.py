@@ -38,9 +38,17 @@ from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
 from corral.runtime.loop import Loop, LoopOptions, ValueSignal
 from corral.runtime.tasks import CANCEL_AGAIN_S, TaskSet
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
-from corral.worker.jobs.job import SILENCE_S, JobEventSink, WorkerJob
+from corral.worker.jobs.job import (
+    MAX_UNFINISHED,
+    SILENCE_S,
+    JobEventSink,
+    JobTable,
+    KeyedLocks,
+    WorkerJob,
+    check_command,
+    parse_build,
+)
 from corral.worker.jobs.job_dispatcher import JobDispatcher, JobDispatcherDeps, make_fault
-from corral.worker.jobs.job_table import MAX_UNFINISHED, JobTable, KeyedLocks, check_command, parse_build
 from corral.worker.jobs.journal import JobCommand, JobJournal, JobKind, JobRecord, JobStopReason
 
 log = structlog.get_logger(__name__)

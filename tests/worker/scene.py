@@ -10,8 +10,7 @@ from corral.bus.subjects import BusRole
 from corral.worker.address import AdvertisedAddresses
 from corral.worker.bus_link import BusGrant, CommandHandler
 from corral.worker.identity import WorkerIdentity
-from corral.worker.membership import Membership, MembershipDeps, WorkerProfile
-from corral.worker.survivor_reader import SurvivorReader
+from corral.worker.membership import Membership, MembershipDeps, SurvivorReader, WorkerProfile
 from tests.simulation.bus import SimBus
 from tests.simulation.chance import chance
 from tests.simulation.clock import SimClock

@@ -12,8 +12,7 @@ from corral.bus.subjects import NODE_DESCRIBE, NODE_HELLO, NODE_STOP, NODE_WAKE
 from corral.domain.errors import CorralError, InvalidRequest, NameTaken, NotAuthenticated, Unavailable
 from corral.domain.node import NodeType
 from corral.ports.bus import Delivery
-from corral.worker.membership_policy import EAGER_ATTEMPTS
-from corral.worker.survivor_reader import WAIT_S, SurvivorReader
+from corral.worker.membership import EAGER_ATTEMPTS, WAIT_S, SurvivorReader
 from tests.worker.scene import Scene, play
 from tests.worker.standin import INTERVAL_S
 

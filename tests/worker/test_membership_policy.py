@@ -18,7 +18,7 @@ from corral.domain.errors import (
     Unavailable,
     Unprocessable,
 )
-from corral.worker.membership_policy import (
+from corral.worker.membership import (
     EAGER_ATTEMPTS,
     EAGER_PAUSE_S,
     MembershipDecision,

@@ -49,11 +49,10 @@ from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervi
 from corral.worker.jobs.garbage_collector import DailyGarbageCollector
 from corral.worker.jobs.journal import DiskJobJournal
 from corral.worker.jobs.runner import JobRunner, JobRunnerDeps
-from corral.worker.membership import Membership, MembershipDeps, WorkerProfile
+from corral.worker.membership import Membership, MembershipDeps, SurvivorReader, WorkerProfile
 from corral.worker.prefetch import PrefetchRequester
 from corral.worker.processes.options import EngineSupervisorOptions
 from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
-from corral.worker.survivor_reader import SurvivorReader
 
 log = structlog.get_logger(__name__)
 

@@ -4,8 +4,21 @@
           ^-------- 404 or 401 on a heartbeat --------'
 
 Guarantee: no failure of a frontend or of the bus, however long, ends this worker; it keeps trying and comes back by
-itself. It ends only on request, when a registration is refused for good, or when a newer process has its place
-(`membership_policy.py` has the table). Heartbeats go over HTTP and do not wait for the bus.
+itself. It ends only on request, when a registration is refused for good, or when a newer process has its place.
+Heartbeats go over HTTP and do not wait for the bus. After a refusal:
+
+    error                                        registration          heartbeat
+    no answer, 5xx, a proxy's page               again, later          again, soon
+    409 name taken, 400, 403, 413, 422           end                   again, soon
+    401                                          end, or again later   register
+    404 of a frontend                            again, later          register
+    409 a newer process has registered           end                   end
+
+A 401 ends a registration only if this machine was never accepted: a person is waiting for the message then. One that
+was accepted before has lost its place (removed, or a restored database) and waits for a valid token instead.
+
+A worker ends its engines and jobs only when a frontend says that the node was removed: `is_node_removed`. "Not known"
+alone may be an older database that was restored, and its engines go on.
 """
 
 from __future__ import annotations
@@ -14,6 +27,7 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 from typing import Any
 
@@ -21,7 +35,16 @@ import structlog
 from pydantic import ValidationError
 
 from corral.bus.messages import NodeDescription, RunningProcess
-from corral.domain.errors import InvalidRequest, NotAuthenticated, Unavailable
+from corral.domain.errors import (
+    BootSuperseded,
+    InvalidRequest,
+    NameTaken,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Unavailable,
+    Unprocessable,
+)
 from corral.domain.node import NodeType
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
@@ -32,16 +55,63 @@ from corral.worker.bus_link import RETRY_S, BusFactory, BusGrant, BusLink, Comma
 from corral.worker.control_plane import ControlPlane, FailureLog
 from corral.worker.hardware_reader import HardwareReader
 from corral.worker.identity import WorkerIdentity
-from corral.worker.membership_policy import (
-    FIRST_PAUSE_S,
-    HEARTBEAT_RETRY_S,
-    MembershipDecision,
-    NodeRegistration,
-    compute_registration_pause_s,
-    decide_after_failed_heartbeat,
-    decide_after_failed_registration,
-    is_node_removed,
-)
+
+# A frontend that is just starting is ready within seconds, and a person is waiting: retry often, a few times.
+EAGER_PAUSE_S = 0.1
+EAGER_ATTEMPTS = 30
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+# A missed heartbeat is repeated well before the lease ends.
+HEARTBEAT_RETRY_S = 2.0
+# How `corral.client` marks a response that no frontend wrote.
+_UNEXPECTED_ANSWER = "unexpected_answer"
+_FINAL_ERRORS = (NameTaken, InvalidRequest, NotAllowed, Unprocessable, BootSuperseded)
+
+
+class MembershipDecision(StrEnum):
+    """Says what a worker does after a refused registration or heartbeat: retry, register again, or end."""
+
+    AGAIN = "again"
+    REGISTER = "register"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistration:
+    """Holds the node id and approval that this worker was given with its latest registration."""
+
+    node_id: str
+    is_approved: bool
+
+
+def decide_after_failed_registration(error: Exception, *, was_accepted: bool) -> MembershipDecision:
+    if getattr(error, "slug", "") == _UNEXPECTED_ANSWER:
+        return MembershipDecision.AGAIN
+    if isinstance(error, NotAuthenticated):
+        return MembershipDecision.AGAIN if was_accepted else MembershipDecision.END
+    return MembershipDecision.END if isinstance(error, _FINAL_ERRORS) else MembershipDecision.AGAIN
+
+
+def decide_after_failed_heartbeat(error: Exception) -> MembershipDecision:
+    if getattr(error, "slug", "") == _UNEXPECTED_ANSWER:
+        return MembershipDecision.AGAIN
+    if isinstance(error, BootSuperseded):
+        return MembershipDecision.END
+    return MembershipDecision.REGISTER if isinstance(error, NotFound | NotAuthenticated) else MembershipDecision.AGAIN
+
+
+def is_node_removed(error: Exception) -> bool:
+    """Whether a frontend says that an admin has removed the node."""
+    return isinstance(error, NotFound) and error.slug == "node_not_found" and error.details.get("is_removed") is True
+
+
+def compute_registration_pause_s(failures: int) -> float:
+    """Return the pause: ten times a second for three seconds, then 1, 2, 4, … 30 seconds; the caller adds jitter."""
+    assert failures > 0, "there is no pause before the first attempt"
+    if failures <= EAGER_ATTEMPTS:
+        return EAGER_PAUSE_S
+    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures - EAGER_ATTEMPTS - 1, 10)))
+
 
 log = structlog.get_logger(__name__)
 # A frontend may be unreachable; the machine must not wait for it longer than this to shut down.
@@ -468,3 +538,32 @@ class CredentialRenewer:
     def _set_interval(self, seconds: float) -> None:
         pause_s = max(SHORTEST_PAUSE_S, min(seconds, RETRY_S))
         self.loop.options = LoopOptions(name=self.loop.name, interval_s=pause_s)
+
+
+# A little more than an engine has to answer when it is adopted.
+WAIT_S = 12.0
+
+
+class SurvivorReader:
+    """Lists the engines that run here, once those left by an earlier worker are adopted. A service."""
+
+    name = "survivors"
+
+    def __init__(self, list_processes: Callable[[], tuple[RunningProcess, ...]]) -> None:
+        self._list_processes = list_processes
+        self._adopted_event = asyncio.Event()
+
+    async def start(self) -> None:
+        self._adopted_event.set()
+
+    async def stop(self) -> None:
+        return
+
+    async def wait_for_processes(self) -> tuple[RunningProcess, ...] | None:
+        """Return the processes of this machine, or None if the worker has not finished looking within the limit."""
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._adopted_event.wait()
+        except TimeoutError:
+            return None
+        return self._list_processes()

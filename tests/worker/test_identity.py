@@ -12,8 +12,7 @@ import pytest
 from corral.adapters.system import SystemIdGenerator
 from corral.app.worker import BUS_KEYS
 from corral.domain.errors import InvalidRequest
-from corral.worker.home import WorkerAlreadyRunning, hold_home
-from corral.worker.identity import IdentityDamaged, WorkerIdentityFile
+from corral.worker.identity import IdentityDamaged, WorkerAlreadyRunning, WorkerIdentityFile, hold_home
 
 IDS = SystemIdGenerator()
 

@@ -41,10 +41,9 @@ from corral.worker.files.file_routes import TicketContext
 from corral.worker.files.node_files import NodeFilesDeps, compose_files
 from corral.worker.hardware import LocalHardware
 from corral.worker.hardware_reader import LocalHardwareReader
-from corral.worker.home import hold_home
 from corral.worker.http_control_plane import HttpControlPlane, parse_frontend_urls
 from corral.worker.http_server import HttpRoutes, WorkerHttpServer, open_listener
-from corral.worker.identity import BusKeyFactory, WorkerIdentityFile
+from corral.worker.identity import BusKeyFactory, WorkerIdentityFile, hold_home
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
 from corral.worker.jobs.garbage_collector import DailyGarbageCollector
 from corral.worker.jobs.journal import DiskJobJournal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from corral.worker.hardware.recording import HardwareRecording, RecordedHardware
+from corral.worker.hardware.hardware_source import HardwareRecording, RecordedHardware
 from corral.worker.hardware_reader import REDETECT_S, LocalHardwareReader
 from tests.simulation.clock import SimClock
 from tests.simulation.run import simulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from corral.worker.hardware.recording import RecordedHardware
+from corral.worker.hardware.hardware_source import RecordedHardware
 
 RECORDINGS = Path(__file__).parent / "recordings"
 GIB = 1 << 30

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from corral.worker.hardware import detect_hardware
-from corral.worker.hardware.capability import CapabilityFacts, decide_capability
+from corral.worker.hardware.detect import CapabilityFacts, decide_capability
 from tests.unit.worker.hardware.helpers import GIB, recorded
 
 CARD = CapabilityFacts(

@@ -16,9 +16,8 @@ import pynvml
 import pytest
 
 from corral.worker.hardware import LocalHardware, detect_hardware, refresh_hardware
-from corral.worker.hardware.hardware_source import HardwareUnreadable
+from corral.worker.hardware.hardware_source import HardwareUnreadable, RecordedHardware, RecordingHardware
 from corral.worker.hardware.local_hardware import CallTimeLimiter
-from corral.worker.hardware.recording import RecordedHardware, RecordingHardware
 
 # Far below the time that a test may take, far above what a thread needs to start.
 SHORT_S = 0.05

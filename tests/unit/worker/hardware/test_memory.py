@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.worker.hardware.detect import read_memory
-from corral.worker.hardware.recording import HardwareRecording, RecordedHardware
+from corral.worker.hardware.hardware_source import HardwareRecording, RecordedHardware
 from tests.unit.worker.hardware.helpers import GIB, recorded
 
 PHYSICAL = (64 * GIB - 1234567168, 50 * GIB)

@@ -545,7 +545,12 @@ WAIT_S = 12.0
 
 
 class SurvivorReader:
-    """Lists the engines that run here, once those left by an earlier worker are adopted. A service."""
+    """Lists the engines that run here, once those left by an earlier worker are adopted. A service.
+
+    A worker that registers before adoption would report that nothing runs, and its replicas would get no requests until
+    its first report. Guarantee: the wait is bounded; an engine that does not respond must not keep the node away for
+    long. A worker that is still adopting says so: its replicas stay, and the first report says which of them run.
+    """
 
     name = "survivors"
 

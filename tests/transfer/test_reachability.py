@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.transfer.reachability import find_proxy
+from corral.transfer.http_client import find_proxy
 from tests.support.ports import find_free_port
 from tests.support.proxies import refusing_proxy
 from tests.transfer.scene import scene_of

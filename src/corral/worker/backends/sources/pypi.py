@@ -29,9 +29,8 @@ from corral.runtime import processes
 from corral.transfer.downloader import DownloadedFile, DownloadRequest
 from corral.transfer.faults import SourceFailed, TransferFailed, make_disk_full_error
 from corral.transfer.files import run_in_thread
-from corral.transfer.http_client import redact_url
+from corral.transfer.http_client import explain_uv_output, redact_url
 from corral.transfer.package_index import make_plain_environment, make_uv_environment
-from corral.transfer.reachability import explain_uv_output
 from corral.worker.backends.layout import InstallFailed, is_disk_full_message
 from corral.worker.backends.sources.staging_source import DownloadMeter, ResolvedSource, SourceDelivery, StagingJob
 

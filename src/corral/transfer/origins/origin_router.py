@@ -16,10 +16,9 @@ from corral.ports.runtime import Clock
 from corral.transfer.faults import TransferFailed, translate_disk_full
 from corral.transfer.files import PRIVATE_FOLDER, run_in_thread
 from corral.transfer.http_client import TransferHttpClient, redact_url
-from corral.transfer.origins.file_origin import FileOrigin, OriginDeps, OriginOptions, UrlOrigin, is_inside
+from corral.transfer.origins.file_origin import FileOrigin, OriginDeps, OriginOptions, PathOrigin, UrlOrigin, is_inside
 from corral.transfer.origins.hub_origin import HubOrigin
 from corral.transfer.origins.oci_origin import OciOrigin, OllamaOrigin
-from corral.transfer.origins.path_origin import PathOrigin
 from corral.transfer.origins.wheel_origin import WheelOrigin
 
 _KINDS: Mapping[str, Callable[[OriginDeps], FileOrigin]] = {

@@ -21,6 +21,7 @@ from corral.store.database import Transaction
 from corral.wire.access import (
     AuditEntryOut,
     AuditOut,
+    CallerOut,
     CreatedKeyOut,
     CreatedTokenOut,
     KeyIn,
@@ -31,8 +32,10 @@ from corral.wire.access import (
     RotateIn,
     TokenIn,
     TokenOut,
+    UserIn,
+    UserOut,
+    UserPatch,
 )
-from corral.wire.users import CallerOut, UserIn, UserOut, UserPatch
 
 router = APIRouter(prefix="/api", tags=["access"])
 RevokeLastQuery = Annotated[bool, Query(description="Revoke the key even if it is the last working admin key.")]

@@ -17,7 +17,7 @@ from corral.access.sessions import SESSION_LIFE_S
 from corral.api.access import show_caller
 from corral.api.deps import SESSION_COOKIE, ApiDeps, DepsIn, authenticate_caller
 from corral.domain.errors import NotAuthenticated, NotFound
-from corral.wire.users import CallerOut, LoginIn, LoginMethodsOut
+from corral.wire.access import CallerOut, LoginIn, LoginMethodsOut
 
 router = APIRouter(prefix="/api", tags=["access"])
 _NO_SESSION = "There is no session."

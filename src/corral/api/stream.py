@@ -36,8 +36,7 @@ from corral.insight.history import STEP_S, HistorySeries
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
 from corral.runtime.tasks import TaskSet
-from corral.wire.events import EventOut
-from corral.wire.live import HistorySeriesOut
+from corral.wire.live import EventOut, HistorySeriesOut
 
 router = APIRouter()
 OPERATION_TOPICS = ("operation.", "operations.", "assignment.")

@@ -11,8 +11,7 @@ from corral.domain.replica import Replica, ReplicaState
 from corral.policy.budget import parse_stored_budget
 from corral.policy.node_identity import describe_address
 from corral.policy.status import compute_status, describe_status, is_schedulable, list_conditions
-from corral.wire.events import EventOut
-from corral.wire.live import LiveNodeOut
+from corral.wire.live import EventOut, LiveNodeOut
 from corral.wire.nodes import NodeConditionOut, NodeOut, ReplicaOut
 
 _LOADING_STATES = (ReplicaState.STAGING, ReplicaState.LOADING)

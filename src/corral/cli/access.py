@@ -15,8 +15,7 @@ from corral.domain.errors import Conflict, InvalidRequest, NotAuthenticated
 
 if TYPE_CHECKING:
     from corral.cli.key_files import KeyFile
-    from corral.wire.access import CreatedKeyOut
-    from corral.wire.users import UserPatch
+    from corral.wire.access import CreatedKeyOut, UserPatch
 
 keys_app = make_group("API keys: create, change, rotate and revoke them.")
 tokens_app = make_group("Join tokens, with which machines join the cluster: create, list and revoke them.")
@@ -392,7 +391,7 @@ async def create_user(
 ) -> None:
     """Create a user. Asks for the password on a terminal."""
     from corral.cli.access_views import make_checked
-    from corral.wire.users import UserIn
+    from corral.wire.access import UserIn
 
     fields = {"name": name, "scope": "admin" if admin else scope}
     # Check the name before asking for a password, so that nobody types one in vain.
@@ -423,7 +422,7 @@ async def list_users(session: CommandSession) -> None:
 @register_command(users_app, "disable")
 async def disable_user(session: CommandSession, user: UserArgument) -> None:
     """Disable a user. Their keys and sessions stop working at once, and work again when the user is enabled."""
-    from corral.wire.users import UserPatch
+    from corral.wire.access import UserPatch
 
     await _change_user(session, user, UserPatch(disabled=True), "is disabled, with all keys and sessions")
 
@@ -431,7 +430,7 @@ async def disable_user(session: CommandSession, user: UserArgument) -> None:
 @register_command(users_app, "enable")
 async def enable_user(session: CommandSession, user: UserArgument) -> None:
     """Enable a user again."""
-    from corral.wire.users import UserPatch
+    from corral.wire.access import UserPatch
 
     await _change_user(session, user, UserPatch(disabled=False), "is enabled")
 
@@ -444,7 +443,7 @@ async def set_scope(
 ) -> None:
     """Set the scope of a user. It also limits what their keys may do."""
     from corral.cli.access_views import make_checked
-    from corral.wire.users import UserPatch
+    from corral.wire.access import UserPatch
 
     await _change_user(session, user, make_checked(UserPatch, scope=scope), f"has scope {scope} now")
 
@@ -455,7 +454,7 @@ async def set_password(
 ) -> None:
     """Set the password of a user. Sessions that were opened with the old password end."""
     from corral.cli.access_views import make_checked
-    from corral.wire.users import UserPatch
+    from corral.wire.access import UserPatch
 
     change = make_checked(UserPatch, password=_read_password(is_piped=password_stdin))
     await _change_user(session, user, change, "has a new password; open sessions have ended")

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ValidationError
 from corral.cli import render
 from corral.domain.errors import InvalidRequest
 from corral.domain.state_words import SECRET_WORDS, find_word
-from corral.wire.access import JoinOut, KeyOut, LimitIn, LimitOut, TokenOut
-from corral.wire.users import UserOut
+from corral.wire.access import JoinOut, KeyOut, LimitIn, LimitOut, TokenOut, UserOut
 
 T = TypeVar("T", TokenOut, KeyOut)
 B = TypeVar("B", bound=BaseModel)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from corral.cli import render
 from corral.domain.state_words import NODE_WORDS, find_word
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 from corral.wire.nodes import GpuReport, NodeOut
 
 # Facts about engines. An agent node runs none, so these are left out for it.

@@ -16,7 +16,7 @@ from corral.cli.node_views import format_event_line, format_node_list
 from corral.client import StreamConnectedNotice, StreamInterruptedNotice, StreamItem, StreamResetNotice
 from corral.domain.errors import Unavailable
 from corral.runtime.attempt import AttemptFailure, attempt
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 from corral.wire.nodes import NodeOut
 
 TOPICS = ("node",)

@@ -24,7 +24,7 @@ from corral.client.operations import PROGRESS_KIND
 from corral.domain.state_words import OPERATION_WORDS, PHASE_WORDS, RETRYING, ROLLED_BACK, TARGET_WORDS, find_word
 from corral.policy.faults import ATTEMPTS_MAX, compute_pause_s
 from corral.runtime.attempt import AttemptFailure, attempt
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 from corral.wire.operations import OperationDetailOut, TargetDetailOut
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from corral.client.transport import ApiRequest, ApiTransport
 from corral.wire.access import (
+    CallerOut,
     CreatedKeyOut,
     CreatedTokenOut,
     JoinOut,
@@ -22,9 +23,11 @@ from corral.wire.access import (
     RotateIn,
     TokenIn,
     TokenOut,
+    UserIn,
+    UserOut,
+    UserPatch,
 )
 from corral.wire.usage import UsageOut
-from corral.wire.users import CallerOut, UserIn, UserOut, UserPatch
 
 
 class TokenCalls:

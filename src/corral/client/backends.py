@@ -35,7 +35,7 @@ from corral.wire.backends import (
     StoppedEnginesOut,
     TargetsIn,
 )
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 
 PAGE_ITEMS_MAX = 200
 _PLAN = {"plan": "true"}

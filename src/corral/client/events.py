@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from corral.client.transport import ApiTransport, make_error_from_response, make_unexpected_response_error
 from corral.domain.errors import CorralError, Unavailable
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 
 FIRST_PAUSE_S = 0.25
 PAUSE_MAX_S = 10.0

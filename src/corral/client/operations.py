@@ -17,7 +17,7 @@ from corral.client.events import EventStream, StreamInterruptedNotice, StreamIte
 from corral.client.transport import ApiRequest, ApiTransport
 from corral.domain.errors import CorralError, NotAllowed, NotAuthenticated, Unavailable
 from corral.domain.operation import ACTIVE
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 from corral.wire.operations import (
     AssignmentOut,
     ClearedHistoryOut,

@@ -127,7 +127,7 @@ def test_nodes_list_leaves_types_and_settings_of_others_unloaded(frontend, tmp_p
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     program = (
         "import sys; from corral.__main__ import main; sys.argv[1:] = ['nodes', 'list']; main(); "
-        "nouns = ('wire.backends', 'wire.models', 'wire.users', 'wire.access', 'app.settings.models', "
+        "nouns = ('wire.backends', 'wire.models', 'wire.access', 'app.settings.models', "
         "'domain.backend', 'domain.operation', 'rich.progress', 'rich.console'); "
         "print([name for name in nouns if name in sys.modules or f'corral.{name}' in sys.modules], file=sys.stderr)"
     )

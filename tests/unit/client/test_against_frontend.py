@@ -14,7 +14,7 @@ from corral.client import CorralClient, StreamConnectedNotice
 from corral.domain.access import Scope
 from corral.domain.errors import CorralError, InvalidRequest, NotAuthenticated, NotFound
 from corral.wire.access import KeyIn, TokenIn
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import PretendNode
 

@@ -15,7 +15,7 @@ from corral.adapters.system import SystemIdGenerator
 from corral.client import CorralClient, StreamConnectedNotice, StreamInterruptedNotice, StreamItem, StreamResetNotice
 from corral.client.events import LINE_LIMIT_CHARACTERS, FrameTooLarge, SseParser
 from corral.domain.errors import CorralError, NotAuthenticated, Unavailable
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 from tests.unit.client.standin import KEY, StandIn, an_event, hang_up, json_answer, refusal
 from tests.unit.client.test_client import NoWaiting, a_client
 

@@ -34,7 +34,7 @@ from corral.wire.backends import (
     LoadedReplicaOut,
     NodeEngineProcessOut,
 )
-from corral.wire.events import EventOut
+from corral.wire.live import EventOut
 
 router = APIRouter(prefix="/api/nodes/{node}/backend-logs", tags=["backends"])
 ProcessKeyPath = Annotated[str, Path(max_length=300, description="model#replica, with # as %23.", examples=["tiny#0"])]

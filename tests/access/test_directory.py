@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corral.access.directory import CredentialDirectory
-from corral.access.permissions import require_scope
+from corral.access.directory import CredentialDirectory, require_scope
 from corral.adapters.system import SystemClock
 from corral.domain.access import KeyLimit, Principal, Scope, can_use_model
 from corral.domain.errors import NotAllowed, StoreUnavailable

@@ -21,7 +21,7 @@ from typing import Any
 from corral.access.secrets import hash_secret, is_matching_secret
 from corral.domain.access import KeyLimit, Principal, Scope
 from corral.domain.cluster import OutboxEvent
-from corral.domain.errors import BootSuperseded, NotAuthenticated, NotFound, StoreUnavailable
+from corral.domain.errors import BootSuperseded, NotAllowed, NotAuthenticated, NotFound, StoreUnavailable
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.ports.runtime import Clock
 from corral.store import access as access_store
@@ -418,3 +418,18 @@ def _load_principal(row: Mapping[str, Any]) -> Principal:
         "limits": tuple(KeyLimit(**limit) for limit in row["limits"]),
     }
     return Principal(**{**row, **changes})
+
+
+_MAY_ONLY = {Scope.OPERATE: "operate the cluster", Scope.INFER: "ask models"}
+
+
+def require_scope(principal: Principal, scope: Scope) -> Principal:
+    """Return the caller if it has the scope; raise `NotAllowed` otherwise."""
+    if principal.may(scope):
+        return principal
+    limitation = "belongs to an agent node and may only" if principal.node_id else "may only"
+    raise NotAllowed(
+        f"{principal.name} {limitation} {_MAY_ONLY[principal.scope]}.",
+        hint=f"This requires the scope {scope}. An admin can make such a key with `corral keys create --scope "
+        f"{scope}`.",
+    )

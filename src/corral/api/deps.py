@@ -9,8 +9,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from corral.access.directory import CredentialDirectory
-from corral.access.permissions import require_scope
+from corral.access.directory import CredentialDirectory, require_scope
 from corral.access.sessions import SessionService
 from corral.api.join.address import JoinOptions
 from corral.api.live_views import LiveViews

@@ -23,7 +23,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from corral.access.permissions import require_scope
+from corral.access.directory import require_scope
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn, authenticate_caller
 from corral.api.operation_views import progress_to_wire
 from corral.api.views import event_to_wire

@@ -14,7 +14,7 @@ from functools import partial
 
 from starlette.routing import Route
 
-from corral.access.permissions import require_scope
+from corral.access.directory import require_scope
 from corral.api.dialects import ollama
 from corral.api.dialects.dialect_call import DialectCall
 from corral.api.dialects.error_envelopes import OLLAMA

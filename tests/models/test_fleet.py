@@ -11,7 +11,7 @@ from sqlalchemy import text
 from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotFound
 from corral.domain.node import LabelSource
 from corral.models import fleet
-from corral.nodes.settings import set_budget, set_slots
+from corral.nodes.lifecycle import set_budget, set_slots
 from corral.policy.models.fleet_file import FleetFile, from_mapping, to_mapping
 from corral.store import models as store
 from corral.store import nodes as node_store

@@ -12,7 +12,7 @@ from corral.api.insight import count_in_flight_by_node
 from corral.api.views import node_to_wire, replica_to_wire
 from corral.domain.errors import InvalidRequest
 from corral.domain.node import Node, NodeStatus
-from corral.nodes import commands, lifecycle, settings
+from corral.nodes import commands, lifecycle
 from corral.policy.labels import matches_labels, parse_selector
 from corral.policy.node_identity import describe_address
 from corral.policy.status import compute_status
@@ -157,51 +157,51 @@ async def show_labels(deps: DepsIn, _: OperatorIn, node: str) -> Labels:
 @router.put("/{node}/labels")
 async def replace_labels(deps: DepsIn, operator: OperatorIn, node: str, body: LabelsBody) -> Labels:
     """Replace the labels of admins with these; labels of the machine and the worker stay."""
-    return (await settings.put_labels(deps.database, node, body, operator.name)).label_map
+    return (await lifecycle.put_labels(deps.database, node, body, operator.name)).label_map
 
 
 @router.patch("/{node}/labels")
 async def merge_labels(deps: DepsIn, operator: OperatorIn, node: str, body: LabelsBody) -> Labels:
     """Set these labels and keep the others."""
-    return (await settings.patch_labels(deps.database, node, body, operator.name)).label_map
+    return (await lifecycle.patch_labels(deps.database, node, body, operator.name)).label_map
 
 
 @router.post("/{node}/approve-labels")
 async def approve_labels(deps: DepsIn, operator: OperatorIn, node: str, body: ApproveNodeBody = None) -> Labels:
     """Approve the labels that the worker of an approved node has proposed (`proposed_labels`)."""
     shown = body.labels if body else None
-    return (await settings.approve_labels(deps.database, node, operator.name, shown)).label_map
+    return (await lifecycle.approve_labels(deps.database, node, operator.name, shown)).label_map
 
 
 @router.delete("/{node}/labels/{key:path}", status_code=204)
 async def delete_label(deps: DepsIn, operator: OperatorIn, node: str, key: str) -> None:
     """Remove one label of an admin. Labels of the machine and the worker would come back and are refused."""
-    await settings.delete_label(deps.database, node, key, operator.name)
+    await lifecycle.delete_label(deps.database, node, key, operator.name)
 
 
 @router.put("/{node}/max-replicas-per-model")
 async def set_slots(deps: DepsIn, operator: OperatorIn, node: str, body: ReplicaSlotsIn) -> ReplicaSlotsOut:
     """Set how many replicas of one model the node may hold, overriding the setting of its worker."""
-    changed = await settings.set_slots(deps.database, node, body.value, operator.name)
+    changed = await lifecycle.set_slots(deps.database, node, body.value, operator.name)
     return ReplicaSlotsOut(max_replicas_per_model=changed.slots)
 
 
 @router.delete("/{node}/max-replicas-per-model")
 async def reset_slots(deps: DepsIn, operator: OperatorIn, node: str) -> ReplicaSlotsOut:
     """Reset to the setting of the worker."""
-    changed = await settings.set_slots(deps.database, node, None, operator.name)
+    changed = await lifecycle.set_slots(deps.database, node, None, operator.name)
     return ReplicaSlotsOut(max_replicas_per_model=changed.slots, reset=True)
 
 
 @router.put("/{node}/vram-budget")
 async def set_budget(deps: DepsIn, operator: OperatorIn, node: str, body: VramBudgetIn) -> VramBudgetOut:
     """Set how much VRAM models may use on a node: 80%, 0.8, 12GB, 12GiB, bytes, or empty for all of it."""
-    changed = node_to_wire(await settings.set_budget(deps.database, node, body.value, operator.name))
+    changed = node_to_wire(await lifecycle.set_budget(deps.database, node, body.value, operator.name))
     return VramBudgetOut(vram_budget=changed.vram_budget, vram_budget_bytes=changed.vram_budget_bytes)
 
 
 @router.delete("/{node}/vram-budget")
 async def reset_budget(deps: DepsIn, operator: OperatorIn, node: str) -> VramBudgetOut:
     """Reset to the setting of the worker."""
-    changed = node_to_wire(await settings.set_budget(deps.database, node, None, operator.name))
+    changed = node_to_wire(await lifecycle.set_budget(deps.database, node, None, operator.name))
     return VramBudgetOut(vram_budget=changed.vram_budget, vram_budget_bytes=changed.vram_budget_bytes, reset=True)

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from corral.domain.errors import NotFound
-from corral.library.content_store import INCOMING_LIFE_S
-from corral.library.file_reader import PIECE_BYTES, read_file
+from corral.library.content_store import INCOMING_LIFE_S, PIECE_BYTES, read_file
 from corral.store.database import Database
 from tests.library.origins import RecordingProgress, sha256_of
 from tests.library.scene import FRONTEND, Scene, one

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from corral.domain.model import Model, ModelFacts, StoredFile
-from corral.library.file_reader import read_at
+from corral.library.content_store import read_at
 from corral.policy.models.headers import Read, ReadableFile, read_facts
 from corral.ports.files import SharedStorage
 from corral.runtime.attempt import AttemptFailure, attempt

@@ -19,12 +19,10 @@ import structlog
 from corral.bus.messages import BlobSource
 from corral.domain.errors import Conflict, NotFound, Unavailable
 from corral.domain.model import CHUNK_BYTES, Blob, ModelFacts, ModelFile, StoredFile
-from corral.library.content_store import INCOMING_LIFE_S, ContentStore, measure_free_bytes
+from corral.library.content_store import INCOMING_LIFE_S, ContentStore, measure_free_bytes, read_file
 from corral.library.facts import ToolSupportReader, read_stored_facts
-from corral.library.file_reader import read_file
-from corral.library.importer import FetchProgress, LibraryImporter
+from corral.library.importer import FetchProgress, LibraryImporter, is_upload, measure, resolve_files
 from corral.library.inspector import CopyInspector, InspectorDeps
-from corral.library.resolved_files import is_upload, measure, resolve_files
 from corral.ports.files import ModelFileOrigins, ProgressCallback, SharedStorage
 from corral.ports.library import FetchProgressListener, NoPeerLibraries, PeerLibraries
 from corral.ports.runtime import Clock

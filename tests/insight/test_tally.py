@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from corral.domain.usage import ErrorOrigin
 from corral.insight import tally as tallying
-from corral.insight.histogram import REQUEST_BOUNDS, Histogram, compute_quantile
-from corral.insight.tally import OTHER, RequestTally
+from corral.insight.tally import OTHER, REQUEST_BOUNDS, Histogram, RequestTally, compute_quantile
 from tests.insight.records import record
 
 

@@ -11,8 +11,8 @@ from corral.bus.codec import encode
 from corral.bus.messages import FrontendTraffic, ReplicaTraffic
 from corral.bus.subjects import FRONTEND_NUMBERS
 from corral.domain.usage import ErrorOrigin
-from corral.insight.histogram import REQUEST_BOUNDS, compute_quantile
 from corral.insight.request_monitor import BreakerStatus, RequestMonitor, RequestMonitorOptions
+from corral.insight.tally import REQUEST_BOUNDS, compute_quantile
 from corral.insight.traffic_aggregator import PLACES_MAX, SILENT_S, WATCHED_S, TrafficAggregator
 from corral.ports.bus import Delivery
 from tests.insight.records import HandClock, Request, SmallFleet, record

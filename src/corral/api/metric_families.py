@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 
-from corral.insight.histogram import Histogram
 from corral.insight.request_monitor import RequestMonitor
-from corral.insight.tally import TallyRow
+from corral.insight.tally import Histogram, TallyRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -467,7 +467,7 @@ class ReplicaTraffic:
     """Holds what one frontend sends to a model at one replica; without a replica, what has reached none.
 
     `rates` are requests, errors, tokens of prompts and tokens, each in a second. Times are sent as buckets of
-    `insight/histogram.py`: number of the bucket, how many, number, how many; empty ones are left out.
+    `insight/tally.py`: number of the bucket, how many, number, how many; empty ones are left out.
     """
 
     model: str = ""

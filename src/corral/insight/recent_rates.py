@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 from operator import add, sub
 from typing import TypeVar
 
-from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, compute_quantile
-from corral.insight.tally import RequestTally, TallyKey, TallyRow
+from corral.insight.tally import (
+    QUEUE_BOUNDS,
+    REQUEST_BOUNDS,
+    TOKEN_BOUNDS,
+    RequestTally,
+    TallyKey,
+    TallyRow,
+    compute_quantile,
+)
 from corral.ports.runtime import Clock
 
 INTERVAL_S = 2.0

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 from corral.bus.messages import FrontendTraffic, ReplicaTraffic
 from corral.bus.subjects import FRONTEND_NUMBERS
 from corral.domain.errors import CorralError, TooLarge
-from corral.insight.histogram import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS
 from corral.insight.recent_rates import RequestFlow
 from corral.insight.request_monitor import RequestMonitor
-from corral.insight.tally import TallyKey
+from corral.insight.tally import QUEUE_BOUNDS, REQUEST_BOUNDS, TOKEN_BOUNDS, TallyKey
 from corral.ports.bus import Bus, Delivery
 from corral.ports.runtime import Clock
 

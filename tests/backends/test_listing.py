@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.backends.listing import (
+from corral.backends.catalog import (
     BackendListing,
     BackendListingQuery,
     InstalledByNode,

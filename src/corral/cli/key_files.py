@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.cli import render
-from corral.cli.credentials import StoredLogin, get_credentials_path, store_login
-from corral.cli.target import ClusterTarget, list_known_targets
+from corral.cli.target import ClusterTarget, StoredLogin, get_credentials_path, list_known_targets, store_login
 from corral.domain.errors import Conflict, CorralError, NotAuthenticated
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from corral.cli import render
-from corral.cli.credentials import StoredLogin, get_credentials_path, remove_login, store_login
+from corral.cli.target import StoredLogin, get_credentials_path, remove_login, store_login
 from corral.domain.errors import CorralError, InvalidRequest
 
 

@@ -125,7 +125,7 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "open": _make_entry(_NOUNS, "open", "open_page", "Open the web page, already signed in."),
     "run": _make_entry(_NOUNS, "run", "run", "Send one prompt to a model."),
-    "chat": _make_entry(_NOUNS, "chat", "chat", "Chat with a model."),
+    "chat": _make_entry(_NOUNS, "run", "chat", "Chat with a model."),
     "nodes": _make_entry(
         _NOUNS, "nodes", "app", "Nodes, the machines of the cluster: list, approve, drain, label and remove them."
     ),

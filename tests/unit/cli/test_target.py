@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from corral.cli.credentials import StoredLogin, get_credentials_path, read_login, store_login
-from corral.cli.target import find_target
+from corral.cli.target import StoredLogin, find_target, get_credentials_path, read_login, store_login
 from tests.unit.client.standin import KEY, StandIn, a_cluster, json_answer, served_in_a_thread
 
 OURS = "http://127.0.0.1:18080"

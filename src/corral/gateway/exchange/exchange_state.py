@@ -10,8 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from corral.domain.uninitialised import new_uninitialised
-from corral.domain.usage import ErrorOrigin, RequestRecord
+from corral.domain.usage import ErrorOrigin, RequestRecord, new_uninitialised
 from corral.gateway.exchange.gateway import Gateway, InferenceRequest, ResponseSink
 from corral.gateway.routing.in_flight_leases import ReplicaCheckout
 from corral.gateway.routing.router import ReplicaSelector

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from corral.backends.catalog import BackendCatalog
 from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import InvalidRequest
-from corral.domain.uninitialised import new_uninitialised
+from corral.domain.usage import new_uninitialised
 from corral.gateway.exchange.gateway import JSON, Gateway, InferenceRequest, ResponseReadOptions
 from corral.gateway.request import request_body as bodies
 from corral.gateway.request.request_body import find_model_name

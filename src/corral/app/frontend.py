@@ -34,7 +34,7 @@ from corral.app.logs import configure_access_log, configure_logging, set_log_lev
 from corral.app.port_providers import LazyModelFileOrigins, open_storage
 from corral.app.process_group import FOLDER_VARIABLE, PARENT_VARIABLE, MetricsPeers, listen
 from corral.app.settings import FrontendSettings, LoadedSettings, redact_settings
-from corral.app.settings.identity import parse_scopes
+from corral.app.settings.models import parse_scopes
 from corral.app.settings.values import parse_networks, parse_origins
 from corral.bus.subjects import BusRole
 from corral.domain.replica import Rule

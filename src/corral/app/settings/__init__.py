@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from corral.app.settings.base import ProcessSettings
-    from corral.app.settings.client import ClientSettings
+    from corral.app.settings.base import ClientSettings, ProcessSettings
     from corral.app.settings.display import DisplayedSetting, redact_settings
     from corral.app.settings.loader import LoadedSettings, SettingOrigin, SettingProblem, is_configured, load_settings
     from corral.app.settings.models import (
@@ -49,7 +48,7 @@ __all__ = [
 ]
 
 # The modules that import quickly come first: a name is looked up in each until one has it.
-_MODULES = ("client", "loader", "base", "names", "values", "models", "display")
+_MODULES = ("base", "loader", "names", "values", "models", "display")
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,5 @@
-"""Base of the settings of all processes: how they are read, and rules between settings.
+"""Base of the settings of all processes: how they are read, and rules between settings. Also the settings of the
+commands that talk to a cluster; such a command reads no other settings.
 
 Imports none of the other models, so that a client command does not import modules that only a frontend needs.
 """
@@ -7,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from corral.app.settings.values import Directory, FrontendUrl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +64,25 @@ class ProcessSettings(BaseModel):
                 sentence=f"{{0}} is set and {{1}} is not: {why}",
                 hint="Set both, or neither.",
             )
+
+
+class ClientSettings(ProcessSettings):
+    """Settings of the commands that talk to a cluster: its address and key."""
+
+    process: ClassVar[str] = "client"
+
+    url: FrontendUrl | None = Field(
+        default=None,
+        description="Address of a frontend: http://host:8080.",
+        json_schema_extra=make_shown_default("the one of `corral login`, else the cluster of `corral up`"),
+    )
+    key: SecretStr | None = Field(
+        default=None,
+        description="API key.",
+        json_schema_extra=make_shown_default("the one of `corral login`, else the one of `corral up`"),
+    )
+    home: Directory = Field(
+        default_factory=lambda: Path("~/.corral").expanduser(),
+        description="Directory of the local cluster of `corral up`.",
+        json_schema_extra=make_shown_default("~/.corral"),
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.embedded.frontend_probe import fetch_response
+from corral.embedded.home_status import fetch_response
 from tests.embedded.cluster import Cluster, eventually
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.embedded.child_environment import (
+from corral.embedded.child_process import (
     BusAddress,
     HttpEndpoint,
     make_frontend_environment,

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from corral.embedded.frontend_probe import fetch_response
+from corral.embedded.home_status import fetch_response
 from corral.embedded.nats import find_nats, read_server_name
 from corral.embedded.owned_processes import MARKER_HOME, MARKER_NAME
 from corral.embedded.postgres import find_bin_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from corral.embedded.child_environment import HttpEndpoint
+from corral.embedded.child_process import HttpEndpoint
 from corral.embedded.home import HomeLayout
 from corral.embedded.up_terminal import UpTerminal
 

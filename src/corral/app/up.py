@@ -18,15 +18,19 @@ from typing import Any
 
 from corral.domain.access import ADMIN_KEY_PREFIX, JOIN_TOKEN_PREFIX
 from corral.domain.errors import CorralError
-from corral.embedded.child_environment import (
+from corral.embedded.child_process import (
     BusAddress,
+    ChildDeps,
+    ChildEvent,
+    ChildLaunch,
+    ChildPlan,
+    ChildSupervisor,
     HttpEndpoint,
     make_frontend_environment,
     make_worker_environment,
 )
-from corral.embedded.child_process import ChildDeps, ChildEvent, ChildLaunch, ChildPlan, ChildSupervisor
-from corral.embedded.frontend_probe import NodeProbeResult, is_ready, probe_nodes
 from corral.embedded.home import HomeLayout, HomeLock, HomeLost, describe_lost_home, hold_lock, open_home
+from corral.embedded.home_status import NodeProbeResult, is_ready, probe_nodes
 from corral.embedded.nats import EmbeddedNats, find_nats
 from corral.embedded.owned_processes import end_leftovers
 from corral.embedded.postgres import EmbeddedPostgres, find_bin_folder

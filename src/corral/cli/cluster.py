@@ -186,8 +186,8 @@ def _describe_part(part: dict[str, Any]) -> str:
 
 
 def _run_down(path: Path) -> int:
-    from corral.embedded.down import stop_home
     from corral.embedded.home import locate_home
+    from corral.embedded.owned_processes import stop_home
 
     render.print_notice(stop_home(locate_home(path)))
     return 0

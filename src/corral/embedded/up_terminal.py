@@ -15,8 +15,7 @@ from typing import TextIO
 from urllib.parse import quote
 
 from corral.domain.errors import CorralError
-from corral.embedded.child_environment import HttpEndpoint
-from corral.embedded.child_process import ChildEvent, ChildEventKind, open_log
+from corral.embedded.child_process import ChildEvent, ChildEventKind, HttpEndpoint, open_log
 from corral.embedded.home import HomeLayout
 from corral.embedded.supervisor_state import SupervisorPhase, read_snapshot
 

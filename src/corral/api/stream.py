@@ -25,7 +25,7 @@ from fastapi.responses import StreamingResponse
 
 from corral.access.directory import require_scope
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn, authenticate_caller
-from corral.api.operation_views import progress_to_wire
+from corral.api.operations import progress_to_wire
 from corral.api.views import event_to_wire
 from corral.bus.messages import OperationDelta
 from corral.domain.access import Principal, Scope

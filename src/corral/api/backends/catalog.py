@@ -17,7 +17,7 @@ from fastapi import APIRouter, BackgroundTasks, Query
 from pydantic import Field, StringConstraints
 
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn
-from corral.api.operation_views import TASK_TYPES, get_display_name
+from corral.api.operations import TASK_TYPES, get_display_name
 from corral.backends import catalog as listings
 from corral.backends.catalog import BackendCatalog
 from corral.backends.index_cache import GalleryState

@@ -21,7 +21,7 @@ from corral.api.backends.operation_requests import (
 )
 from corral.api.deps import DepsIn, OperatorIn
 from corral.api.idempotency import run_once
-from corral.api.operation_views import get_display_name, to_json
+from corral.api.operations import get_display_name, to_json
 from corral.domain.errors import CorralError
 from corral.domain.operation import ACTIVE, Operation, OperationKind, OperationState
 from corral.operations.backend_plan import BackendOperationSpec

@@ -17,7 +17,7 @@ from fastapi import Depends, Query, Request, Response
 
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn
 from corral.api.idempotency import run_once
-from corral.api.operation_views import to_json
+from corral.api.operations import to_json
 from corral.backends.refresh import GalleryRefresher
 from corral.backends.sources import refuse_private
 from corral.domain.access import Principal

@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints
 from corral.api.backends.catalog import gallery_to_wire
 from corral.api.deps import AnyCallerIn, ApiDeps, DepsIn, OperatorIn
 from corral.api.models.request_bodies import EntryIn, list_served_calls
-from corral.api.operation_views import TASK_TYPES
+from corral.api.operations import TASK_TYPES
 from corral.domain.access import can_use_model
 from corral.domain.errors import CorralError, StoreUnavailable
 from corral.domain.model import Model, ModelConfig

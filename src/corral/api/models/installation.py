@@ -18,7 +18,7 @@ from corral.api.deps import ApiDeps, DepsIn, OperatorIn
 from corral.api.idempotency import run_once
 from corral.api.models.loads import admission_to_wire
 from corral.api.models.request_bodies import EntryIn, NameIn, check_sources, list_warnings, refresh_served_models
-from corral.api.operation_views import to_json
+from corral.api.operations import to_json
 from corral.domain.access import Principal
 from corral.domain.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from corral.domain.model import ModelConfig

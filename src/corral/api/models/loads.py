@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from corral.api.backends.operation_requests import OperationCaller, OperationCallerIn, wait_for_galleries
 from corral.api.deps import AnyCallerIn, ApiDeps, DepsIn, OperatorIn
 from corral.api.idempotency import run_once
-from corral.api.operation_views import to_json
+from corral.api.operations import to_json
 from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import NotFound, Unavailable, Unprocessable
 from corral.domain.model import Model

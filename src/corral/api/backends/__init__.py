@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.backends import catalog, engines, fleet, node_backends
+from corral.api.backends import catalog, engines, node_backends, operation_requests
 
-router = APIRouter(routes=[route for part in (catalog, fleet, node_backends, engines) for route in part.router.routes])
+router = APIRouter(
+    routes=[route for part in (catalog, operation_requests, node_backends, engines) for route in part.router.routes]
+)

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 
-from corral.api.backends.fleet import job_to_wire
-from corral.api.backends.operation_requests import wait_for_galleries
+from corral.api.backends.operation_requests import job_to_wire, wait_for_galleries
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn
 from corral.api.idempotency import run_once
 from corral.api.models.loads import admission_to_wire

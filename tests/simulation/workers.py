@@ -20,8 +20,8 @@ from corral.domain.node import NodeType
 from corral.runtime.services import Service, ServiceGroup
 from corral.worker.address import AdvertisedAddresses
 from corral.worker.bus_link import BusGrant, CommandHandler, WorkerBus
+from corral.worker.control_plane import CALL_TIMEOUT_S, HttpControlPlane, _FrontendTransports
 from corral.worker.hardware_reader import HardwareReader
-from corral.worker.http_control_plane import CALL_TIMEOUT_S, HttpControlPlane, _FrontendTransports
 from corral.worker.identity import WorkerIdentity
 from corral.worker.membership import Membership, MembershipDeps, WorkerProfile
 from tests.simulation.bus import SimBus

@@ -12,7 +12,7 @@ from aiohttp import web
 from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.errors import InvalidRequest, NameTaken, NotAuthenticated, NotFound, StoreUnavailable, Unavailable
 from corral.wire.nodes import HeartbeatIn, RegisterIn
-from corral.worker.http_control_plane import HttpControlPlane, parse_frontend_urls
+from corral.worker.control_plane import HttpControlPlane, parse_frontend_urls
 from tests.support.ports import find_free_port
 
 CREDENTIAL = "cn_" + "c" * 43

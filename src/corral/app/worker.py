@@ -34,6 +34,7 @@ from corral.worker.backends.installer import DiskInstaller
 from corral.worker.backends.options import InstallerOptions
 from corral.worker.bus_link import BusFactory, BusGrant, CommandHandler, WorkerBus
 from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
+from corral.worker.control_plane import HttpControlPlane, parse_frontend_urls
 from corral.worker.control_reporter import BackendReporter, HoldingsReporter
 from corral.worker.files.chunk_client import LibraryAccess
 from corral.worker.files.content_puller import PullOptions
@@ -41,7 +42,6 @@ from corral.worker.files.file_routes import TicketContext
 from corral.worker.files.node_files import NodeFilesDeps, compose_files
 from corral.worker.hardware import LocalHardware
 from corral.worker.hardware_reader import LocalHardwareReader
-from corral.worker.http_control_plane import HttpControlPlane, parse_frontend_urls
 from corral.worker.http_server import HttpRoutes, WorkerHttpServer, open_listener
 from corral.worker.identity import BusKeyFactory, WorkerIdentityFile, hold_home
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor

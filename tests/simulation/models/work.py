@@ -27,7 +27,7 @@ from corral.domain.errors import NotFound, Unavailable
 from corral.domain.operation import JobPhase
 from corral.runtime.services import Service, ServiceGroup
 from corral.worker.bus_link import CommandHandler
-from corral.worker.http_control_plane import HttpControlPlane
+from corral.worker.control_plane import HttpControlPlane
 from corral.worker.job_ports import HeldFiles, JobProgressListener, ModelFiles, ProcessSupervisor
 from corral.worker.processes.process_control import AddressMismatch, ProcessBeingStopped, ProcessStopFailed
 from tests.simulation.clock import SimClock

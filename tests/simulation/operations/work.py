@@ -19,8 +19,8 @@ from corral.domain.operation import JobPhase, JobState
 from corral.runtime.services import Service, ServiceGroup
 from corral.worker.bus_link import CommandHandler
 from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
+from corral.worker.control_plane import HttpControlPlane
 from corral.worker.control_reporter import BackendReporter, HoldingsReporter
-from corral.worker.http_control_plane import HttpControlPlane
 from corral.worker.job_ports import JobProgressListener, ModelFiles, ProcessSupervisor
 from corral.worker.jobs.journal import JobRecord, JournalNotWritten
 from corral.worker.jobs.runner import JobRunner, JobRunnerDeps

@@ -31,7 +31,7 @@ from corral.ports.runtime import Clock, IdGenerator
 from corral.runtime.services import Service, ServiceGroup
 from corral.worker.address import AdvertisedAddresses, choose_advertised_addresses
 from corral.worker.backends.installer import DiskInstaller
-from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.staging_source import InstallerOptions
 from corral.worker.bus_link import BusFactory, BusGrant, CommandHandler, WorkerBus
 from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
 from corral.worker.control_plane import HttpControlPlane, parse_frontend_urls

@@ -21,7 +21,7 @@ from corral.adapters.system import SystemIdGenerator
 from corral.domain.backend import BackendSource, Build, InstalledBackend, Manifest, SourceKind
 from corral.domain.operation import JobPhase
 from corral.worker.backends.installer import DiskInstaller
-from corral.worker.backends.options import InstallerOptions, InstallTimeouts
+from corral.worker.backends.sources.staging_source import InstallerOptions, InstallTimeouts
 
 # Nobody waits for minutes in a test; what is cut short here is only the waiting.
 PATIENCE = InstallTimeouts(stall_s=30.0, header_s=30.0)

@@ -12,7 +12,7 @@ import pytest
 from corral.domain.errors import CorralError
 from corral.transfer.faults import SourceFailed, TransferFailed
 from corral.worker.backends.layout import InstallFailed
-from corral.worker.backends.options import InstallTimeouts
+from corral.worker.backends.sources.staging_source import InstallTimeouts
 from tests.support.ports import find_free_port
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (

@@ -6,7 +6,7 @@ import asyncio
 import os
 from datetime import timedelta
 
-from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.staging_source import InstallerOptions
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     Recorder,

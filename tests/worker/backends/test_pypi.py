@@ -14,7 +14,7 @@ from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.domain.errors import CorralError
 from corral.transfer.faults import SourceFailed, TransferFailed
 from corral.transfer.package_index import make_uv_environment
-from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.staging_source import InstallerOptions
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     NAME,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from corral.transfer.files import StopFlag
 from corral.worker.backends.layout import InstallFailed
-from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.staging_source import InstallerOptions
 from corral.worker.backends.sources.unpacker import ArchiveUnpacker
 from tests.worker.backends.scene import files_below, link_to, tar_of, zip_of
 

@@ -22,11 +22,16 @@ from corral.policy.gallery import find_manifest_problem, parse_manifest
 from corral.runtime import processes
 from corral.transfer.faults import make_disk_full_error, translate_disk_full
 from corral.worker.backends.layout import InstallFailed
-from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.sources.local import LAUNCHER, BundledSource, DirectorySource, make_launcher
 from corral.worker.backends.sources.oci import OciSource
 from corral.worker.backends.sources.pypi import PYTHON, PypiSource, parse_hashes
-from corral.worker.backends.sources.staging_source import ResolvedSource, SourceDelivery, StagingJob, StagingSource
+from corral.worker.backends.sources.staging_source import (
+    InstallerOptions,
+    ResolvedSource,
+    SourceDelivery,
+    StagingJob,
+    StagingSource,
+)
 from corral.worker.backends.sources.url import UrlSource
 from corral.worker.processes.launch import clean_environment, fill_placeholders
 from corral.worker.processes.process_control import BadManifest

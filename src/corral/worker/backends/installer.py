@@ -44,9 +44,8 @@ from corral.worker.backends.layout import (
     read_stored_build,
     sync_tree,
 )
-from corral.worker.backends.options import InstallerOptions
 from corral.worker.backends.sources.local import make_launcher
-from corral.worker.backends.sources.staging_source import StagingJob, StagingSource
+from corral.worker.backends.sources.staging_source import InstallerOptions, StagingJob, StagingSource
 from corral.worker.job_ports import GarbagePath, GarbageReport, JobProgressListener, RunnableBackend
 
 log = structlog.get_logger(__name__)

@@ -24,7 +24,7 @@ from corral.runtime import disk
 from corral.worker.backends import installer as installing
 from corral.worker.backends import layout
 from corral.worker.backends.installer import DiskInstaller
-from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.staging_source import InstallerOptions
 
 
 def die(*_arguments: Any, **_keywords: Any) -> NoReturn:

@@ -23,7 +23,7 @@ from typing import IO
 from corral.transfer.faults import translate_disk_full
 from corral.transfer.files import PRIVATE_FOLDER, StopFlag
 from corral.worker.backends.layout import InstallFailed, delete_tree, iterate_tree
-from corral.worker.backends.options import InstallerOptions
+from corral.worker.backends.sources.staging_source import InstallerOptions
 
 _CHUNK = 1024 * 1024
 # The longest path that a system accepts; a link's target is read before its size is known to be honest.

@@ -19,8 +19,8 @@ from corral.api.stream import KEEPALIVE_S, RETRY_MS, STREAM_HEADERS
 from corral.bus.messages import LogLine, ReadLog
 from corral.domain.errors import NotFound, Unavailable
 from corral.domain.replica import ReplicaState
-from corral.nodes import processes
-from corral.nodes.processes import NodeProcessesReport
+from corral.nodes import commands
+from corral.nodes.commands import NodeProcessesReport
 from corral.store import assignments as assignment_store
 from corral.store import models as model_store
 from corral.store import nodes as node_store
@@ -71,7 +71,7 @@ class _LogPiece:
 @router.get("")
 async def list_logs(deps: DepsIn, _: OperatorIn, node: str) -> list[str]:
     """List the processes of a node that have a log."""
-    return sorted(await processes.list_log_keys(deps.database, deps.bus, node))
+    return sorted(await commands.list_log_keys(deps.database, deps.bus, node))
 
 
 @router.get("/{key:path}/stream", response_class=StreamingResponse)
@@ -101,25 +101,25 @@ async def read_log(
     _: OperatorIn,
     node: str,
     key: ProcessKeyPath,
-    lines: Annotated[int, Query(ge=1, le=processes.LINES_MAX)] = LINES,
+    lines: Annotated[int, Query(ge=1, le=commands.LINES_MAX)] = LINES,
 ) -> EngineLogOut:
     """Show the last lines of one process."""
-    log = await processes.read_last_lines(deps.database, deps.bus, node, key, lines)
+    log = await commands.read_last_lines(deps.database, deps.bus, node, key, lines)
     return EngineLogOut(
         key=key, lines=[EngineLogLineOut(**asdict(line)) for line in log.lines], first=log.first, next=log.next
     )
 
 
 async def _read_newest(deps: ApiDeps, log: _LogSource, *, is_new: bool = False) -> _LogPiece:
-    found = await processes.read_last_lines(deps.database, deps.bus, log.node, log.key, LINES)
+    found = await commands.read_last_lines(deps.database, deps.bus, log.node, log.key, LINES)
     return _LogPiece(lines=found.lines, next=found.next, is_new=is_new)
 
 
 async def _read_after(deps: ApiDeps, log: _LogSource, last_number: int, wait_s: float = 0.0) -> _LogPiece:
     """Return the lines after `last_number`. A log that is shorter than that is another one: its folder was lost or
     deleted to free space."""
-    query = ReadLog(key=log.key, after=last_number, limit=processes.LINES_MAX, wait_s=wait_s)
-    found = await processes.read_log(deps.database, deps.bus, log.node, query)
+    query = ReadLog(key=log.key, after=last_number, limit=commands.LINES_MAX, wait_s=wait_s)
+    found = await commands.read_log(deps.database, deps.bus, log.node, query)
     if found.next < last_number:
         return await _read_newest(deps, log, is_new=True)
     return _LogPiece(lines=found.lines, next=found.next)
@@ -193,7 +193,7 @@ async def monitor_engines(
         nodes = await node_store.list_nodes(tx, only=holders)
     if name and not replicas:
         raise NotFound(f"{name} is not loaded on any node.", code="model_not_loaded")
-    reports = await processes.measure_nodes(deps.database, deps.bus, nodes)
+    reports = await commands.measure_nodes(deps.database, deps.bus, nodes)
     return _monitor_to_wire(name, reports)
 
 

@@ -26,7 +26,7 @@ from corral.domain.access import Principal
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.operation import OperationKind
-from corral.nodes import processes
+from corral.nodes import commands
 from corral.operations.backend_plan import BackendOperationSpec
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
@@ -151,7 +151,7 @@ async def start_engine(
         threads=body.threads,
         options=body.options,
     )
-    accepted = await processes.start(deps.database, deps.bus, node, command)
+    accepted = await commands.start_engine(deps.database, deps.bus, node, command)
     key = f"{command.model}#{command.replica}"
     job = accepted.job
     message = job.error_text or f"{key} is starting."
@@ -172,10 +172,10 @@ async def stop_engine(deps: DepsIn, _: OperatorIn, node: str, body: StopEnginesI
     if sum((bool(body.backend), bool(body.key), body.all)) != 1:
         raise InvalidRequest("Give exactly one of backend, key and all.", hint='{"key": "tiny#0"}')
     if body.key:
-        ended = await processes.stop_process(deps.database, deps.bus, node, body.key, force=body.force)
+        ended = await commands.stop_process(deps.database, deps.bus, node, body.key, force=body.force)
     else:
         command = StopBackend(backend=body.backend, all=body.all, force=body.force)
-        ended = await processes.stop_backend(deps.database, deps.bus, node, command)
+        ended = await commands.stop_backend(deps.database, deps.bus, node, command)
     return StoppedEnginesOut(
         stopped=list(ended.stopped),
         survivors=list(ended.survivors),
@@ -193,7 +193,7 @@ def _describe_stop(stopped: int, survivors: int) -> str:
 async def collect_node_garbage(deps: DepsIn, _: OperatorIn, node: str, *, dry_run: bool = False) -> BackendGarbageOut:
     """Delete files on the node that no backend uses: leftovers, and downloads that were not continued for a week. With
     `dry_run` nothing is deleted. Workers do the same once a day."""
-    found = await processes.collect_garbage(deps.database, deps.bus, node, dry_run=dry_run)
+    found = await commands.collect_garbage(deps.database, deps.bus, node, dry_run=dry_run)
     return BackendGarbageOut(
         items=[BackendGarbageItemOut(name=item.name, size_bytes=item.size_bytes) for item in found.items],
         count=found.count,
@@ -213,5 +213,5 @@ def _describe_garbage(count: int, freed_bytes: int, *, dry_run: bool) -> str:
 @router.get("/processes")
 async def list_processes(deps: DepsIn, _: OperatorIn, node: str) -> list[EngineProcessOut]:
     """List the engine processes of a node, as its worker reports them now."""
-    found = await processes.list_running(deps.database, deps.bus, node)
+    found = await commands.list_running(deps.database, deps.bus, node)
     return [EngineProcessOut(**asdict(process)) for process in sorted(found, key=lambda process: process.key)]

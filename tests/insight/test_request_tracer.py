@@ -13,11 +13,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from corral.adapters.system import SystemIdGenerator
 from corral.adapters.traces import OtlpSpanExporter
 from corral.domain.errors import Unavailable
-from corral.domain.trace_context import is_kept, parse_traceparent
 from corral.domain.usage import ErrorOrigin
 from corral.insight import request_tracer as tracing
 from corral.insight.request_tracer import RequestTracer
-from corral.ports.requests import TraceSpan
+from corral.ports.requests import TraceSpan, is_kept, parse_traceparent
 from tests.insight.collector import Collector, attributes, collecting
 from tests.insight.records import BEGAN_AT, record
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from corral.domain.trace_context import TraceContext, is_kept, parse_traceparent
 from corral.domain.usage import RequestRecord
-from corral.ports.requests import SpanExporter, TraceSpan
+from corral.ports.requests import SpanExporter, TraceContext, TraceSpan, is_kept, parse_traceparent
 from corral.ports.runtime import IdGenerator
 
 INTERVAL_S = 2.0

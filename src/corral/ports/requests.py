@@ -4,10 +4,13 @@ The request body goes into the engine unchanged and the response comes back unch
 changed here. Errors differ by their time: before the engine can have received anything, before its first byte, or in
 the middle of its response. Calls are made of plain callbacks, because a coroutine for every piece of every stream is
 what makes proxies slow. Limits, listeners and tracers run at once and in memory.
+
+A W3C trace context (`traceparent`) is read, continued or begun; which traces are kept is decided by their ids.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -227,3 +230,45 @@ class SpanExporter(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+_HEADER = re.compile(
+    r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"
+)
+_SAMPLED = 1
+# Whether a new trace is kept depends on this many of its last bits, so that every process decides alike.
+_RATIO_BITS = 56
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceContext:
+    """Holds a W3C trace context: which trace, which span, and whether anybody keeps it."""
+
+    trace_id: str
+    span_id: str
+    is_sampled: bool
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id}-{self.span_id}-0{int(self.is_sampled)}"
+
+
+def parse_traceparent(header: str) -> TraceContext | None:
+    """Parse a header; None if it is not a trace context. Later versions may have more parts, which are ignored."""
+    found = _HEADER.fullmatch(header.strip())
+    if found is None or found["version"] == "ff" or (found["version"] == "00" and found["more"]):
+        return None
+    if not int(found["trace"], 16) or not int(found["span"], 16):
+        return None
+    is_sampled = bool(int(found["flags"], 16) & _SAMPLED)
+    return TraceContext(trace_id=found["trace"], span_id=found["span"], is_sampled=is_sampled)
+
+
+def sanitise_traceparent(header: str) -> str:
+    """Return a client's header if it is safe to send on, else an empty string."""
+    found = _HEADER.fullmatch(header)
+    return header if found is not None and found["more"] is None else ""
+
+
+def is_kept(trace_id: str, share: float) -> bool:
+    """Return whether a trace that begins here is among the share that is kept."""
+    return int(trace_id, 16) % (1 << _RATIO_BITS) < share * (1 << _RATIO_BITS)

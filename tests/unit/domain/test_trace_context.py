@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.domain.trace_context import sanitise_traceparent
+from corral.ports.requests import sanitise_traceparent
 
 VALID = f"00-{'a' * 32}-{'b' * 16}-01"
 

@@ -29,7 +29,6 @@ from corral.api.models.request_bodies import list_served_calls
 from corral.api.openai.asgi import receive_body
 from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import CorralError, InvalidRequest
-from corral.domain.trace_context import sanitise_traceparent
 from corral.gateway.errors import render_error_headers
 from corral.gateway.exchange.gateway import InferenceRequest
 from corral.gateway.request import request_body as bodies
@@ -40,6 +39,7 @@ from corral.gateway.request.request_builder import (
     refuse_tools,
 )
 from corral.policy.serving.long_strings import LongStrings
+from corral.ports.requests import sanitise_traceparent
 from corral.store.replica_use import ServedModel
 
 PATHS = {

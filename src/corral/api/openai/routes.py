@@ -21,7 +21,6 @@ from corral.api.deps import ApiDeps, authenticate_caller
 from corral.api.openai.asgi import ClientDisconnected, receive_body, run_until_disconnect, send_error
 from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import CorralError, TooLarge
-from corral.domain.trace_context import sanitise_traceparent
 from corral.gateway.errors import STREAM, render_error_event
 from corral.gateway.exchange.exchange_response import ExchangeResponse, ResponseInterrupted, open_exchange
 from corral.gateway.exchange.gateway import InferenceRequest
@@ -33,6 +32,7 @@ from corral.gateway.request.request_builder import (
     make_model_filter,
     parse_preferred_wait_s,
 )
+from corral.ports.requests import sanitise_traceparent
 from corral.store.replica_use import ServedModel
 
 OWNER = "corral"

@@ -18,10 +18,9 @@ from http import HTTPStatus
 import httptools
 
 from corral.domain.errors import CorralError
-from corral.domain.trace_context import sanitise_traceparent
 from corral.gateway.errors import render_error, render_error_headers
 from corral.gateway.request.request_builder import CALLS, RequestHead, parse_preferred_wait_s
-from corral.ports.requests import HeadLines
+from corral.ports.requests import HeadLines, sanitise_traceparent
 
 # The first bytes of the requests that the hot path answers.
 REQUEST_LINE_PREFIXES = tuple(f"POST {path} ".encode() for path in CALLS)

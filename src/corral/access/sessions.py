@@ -37,7 +37,7 @@ SESSIONS_OF_USER_MAX = 20
 # Per user name and address.
 WRONG_PASSWORDS_PER_MINUTE = 5
 # Per address, for all names together. Attempts are counted before they are checked, so this is also the maximum that
-# one address can have waiting for a check: far less than the queue of `passwords.py` holds.
+# one address can have waiting for a check: far less than the queue of `PasswordHasher` holds.
 WRONG_PASSWORDS_OF_ADDRESS_PER_MINUTE = 20
 WRONG_KEYS_PER_MINUTE = 5
 _USER_AGENT_MAX = 255

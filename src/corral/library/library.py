@@ -373,7 +373,7 @@ class FrontendLibrary:
     # --- entering ---
 
     async def measure(self, files: Sequence[ModelFile]) -> int | None:
-        """Ask the sources of these files whether they exist, and return their bytes. See `resolved_files.measure`."""
+        """Ask the sources of these files whether they exist, and return their bytes. See `importer.measure`."""
         return await measure(self._origins, files, self._find_held)
 
     async def ensure_files(

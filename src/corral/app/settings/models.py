@@ -1,6 +1,6 @@
 """Defines every setting of every process, with its type, default and description.
 
-The models are plain values: making one reads neither the environment nor a file (`loading.py` does that once), so a
+The models are plain values: making one reads neither the environment nor a file (`loader.py` does that once), so a
 test can build exactly the settings it means. Flags, variables, the reference page and `config show` are made from the
 fields, so they cannot drift apart.
 """

@@ -27,6 +27,7 @@ from corral.runtime.tasks import TaskSet
 from corral.store.replica_use import ServedModel
 
 if TYPE_CHECKING:
+    from corral.gateway.exchange.engine_caller import EngineCaller
     from corral.gateway.exchange.exchange import Exchange
 
 log = structlog.get_logger(__name__)
@@ -166,7 +167,7 @@ class Gateway:
     has_response_headers: bool = True
     # The tasks of requests that wait for a replica.
     tasks: TaskSet = field(default_factory=lambda: TaskSet("gateway"))
-    open_exchanges: set[Exchange] = field(default_factory=set)
+    open_exchanges: set[EngineCaller] = field(default_factory=set)
     is_closing: bool = False
     # More callbacks of a sweep; each gets the time and returns how many of its items were late.
     sweepers: list[Callable[[float], int]] = field(default_factory=list)

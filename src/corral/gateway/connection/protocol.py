@@ -1,4 +1,4 @@
-"""Serves a client connection: the plain form of the inference calls is answered here, every other request by uvicorn.
+"""Reads a client connection: plain inference calls go to `hot_request_handler.py`, every other request to uvicorn.
 
     IDLE ──POST /v1/chat/completions …──> HEAD ──> BODY ──> ANSWERING ──> IDLE
       └──anything else──> uvicorn's protocol, until its response is out ────┘
@@ -6,8 +6,8 @@
 Both kinds of requests mix on one connection, in order: a request is handled here only where a message begins and
 uvicorn has nothing under way. Guarantees: uvicorn sees all bytes of its own requests and none of the hot path's; each
 request gets one response, in order; the bytes that a client sends ahead or does not read are bounded, and the sender is
-paused. Limit: a request that is not plain (`http_head.py`), or that follows one of uvicorn's, goes to uvicorn, where
-the same routes answer it.
+paused. Limit: a request that is not plain (`http_messages.py`), or that follows one of uvicorn's, goes to uvicorn,
+where the same routes answer it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ from typing import Any, Protocol
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from corral.domain.errors import CorralError, TooLarge, Unavailable
+from corral.domain.errors import CorralError
 from corral.gateway.connection import http_messages
 from corral.gateway.connection.connection_limits import (
     DRAINED_BYTES_MAX,
-    INFERENCE_BODY_BYTES_MAX,
     BodyProgress,
     ConnectionCounter,
     ConnectionLimits,
+)
+from corral.gateway.connection.hot_request_handler import (
+    ANSWERING,
+    BODY,
+    DRAINING,
+    HEAD,
+    IDLE,
+    UNKNOWN_KEY_BYTES,
+    HotRequestHandler,
 )
 from corral.gateway.connection.http_messages import (
     HEAD_BYTES_MAX,
@@ -36,31 +44,15 @@ from corral.gateway.connection.http_messages import (
     match_hot_path,
     parse_http_head,
 )
-from corral.gateway.connection.server_protocol import HEAD_TIMEOUT_S, ServerProtocol
-from corral.gateway.errors import render_error_event
-from corral.gateway.exchange.exchange import Exchange
-from corral.gateway.exchange.gateway import STOPPING, InferenceRequest, to_corral_error
-from corral.gateway.request.request_builder import RequestDeps, build_request_later, build_request_now
+from corral.gateway.connection.server_protocol import HEAD_TIMEOUT_S
+from corral.gateway.request.request_builder import RequestDeps
 from corral.gateway.routing.health import Health
 from corral.policy.serving.cors import CorsPolicy
-from corral.ports.requests import HeadLines
 from corral.ports.runtime import Clock
-from corral.runtime.attempt import AttemptFailure, attempt
-from corral.runtime.byte_budget import ByteLease
 from corral.runtime.head_template import HEAD_END, HeadTemplate, HeadTemplateCache
 
 # How many bytes a client may send ahead of the response that it waits for.
 READ_AHEAD_BYTES_MAX = 64 * 1024
-# A body up to this size is read before its key is looked up.
-UNKNOWN_KEY_BYTES = 64 * 1024
-# Responses with one of these statuses have no body.
-BODILESS_STATUSES = frozenset({204, 304})
-_STREAM = b"text/event-stream"
-
-
-# The state of the hot-path request. Plain numbers, because members of an enum cost several times as much to compare.
-# Draining: a body that is too large is read to its end, so that its client reads the error response.
-_IDLE, _HEAD, _BODY, _DRAINING, _ANSWERING = range(5)
 
 
 class ConnectionDeps(RequestDeps, Protocol):
@@ -118,33 +110,21 @@ class ConnectionRegistry:
         return BoundGatewayProtocol
 
 
-class GatewayProtocol(ServerProtocol):
-    """Serves one client connection: answers the plain form of the inference calls itself and hands everything else to
-    uvicorn. Implements `runtime.read_batcher.DataReceiver` and `gateway.exchange.gateway.ResponseSink`."""
+class GatewayProtocol(HotRequestHandler):
+    """Reads the requests of one client connection: takes the plain form of the inference calls for the hot path and
+    hands everything else to uvicorn. Implements `runtime.read_batcher.DataReceiver`."""
 
-    # Slots for the fields that every request reads, including some of uvicorn's: kept together, outside of the instance
-    # dictionary, they stay in the processor's cache however many connections there are.
+    # Slots for the fields that every request reads: see `ServerProtocol`.
     __slots__ = (
-        "_closes_after_response",
-        "_exchange",
         "_has_paused_reading",
-        "_head",
         "_head_template",
-        "_is_chunked",
         "_is_hot_path_only",
-        "_is_stream",
         "_is_taking",
-        "_is_write_paused",
-        "_lease",
         "_left_bytes",
-        "_lookup_task",
         "_pieces",
         "_read_ahead",
         "_read_batcher",
         "_refusal",
-        "_request_id",
-        "_state",
-        "_unsent_head",
     )
 
     registry: ConnectionRegistry
@@ -158,16 +138,10 @@ class GatewayProtocol(ServerProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._read_batcher = self._deps.gateway.read_batcher
-        self._state = _IDLE
         # Received bytes that are not assigned to a request yet.
         self._read_ahead = b""
         self._is_taking = False
-        # The client does not read its response, so this frontend does not read from the client.
-        self._is_write_paused = False
         self._has_paused_reading = False
-        self._closes_after_response = False
-        # The current hot-path request.
-        self._head: HttpHead | None = None
         # The template of the last request's head, so that an equal head needs no parsing. Never set again after uvicorn
         # has handled a request on this connection.
         self._head_template: HeadTemplate[HttpHead] | None = None
@@ -176,20 +150,11 @@ class GatewayProtocol(ServerProtocol):
         self._left_bytes = 0
         # The error that is sent when a discarded body has come to its end.
         self._refusal: CorralError | None = None
-        # The bytes that a large body takes from the budget, until its response begins.
-        self._lease: ByteLease | None = None
-        self._request_id = ""
-        self._exchange: Exchange | None = None
-        self._lookup_task: asyncio.Task[Any] | None = None
-        # The current hot-path response.
-        self._unsent_head = b""
-        self._is_chunked = False
-        self._is_stream = False
 
     @property
     def is_busy(self) -> bool:
         """Return whether a request is being read or answered, by the hot path or by uvicorn."""
-        return self._state != _IDLE or not self._is_uvicorn_idle()
+        return self._state != IDLE or not self._is_uvicorn_idle()
 
     # Callbacks of the transport
 
@@ -221,7 +186,7 @@ class GatewayProtocol(ServerProtocol):
     def receive_data(self, data: bytes) -> None:
         self._has_moved = True
         template = self._head_template
-        if self._state == _IDLE and template is not None:
+        if self._state == IDLE and template is not None:
             body = template.match_body(data)
             if (
                 body is not None
@@ -231,9 +196,9 @@ class GatewayProtocol(ServerProtocol):
             ):
                 self._take_templated_request(template.parsed, data, body)
                 return
-        if self._state == _ANSWERING:
+        if self._state == ANSWERING:
             self._buffer_read_ahead(data)
-        elif _BODY <= self._state <= _DRAINING:
+        elif BODY <= self._state <= DRAINING:
             self._take_body(data)
         elif self._is_uvicorn_idle():
             self._parse_requests(self._read_ahead + data if self._read_ahead else data)
@@ -251,12 +216,12 @@ class GatewayProtocol(ServerProtocol):
         super().resume_writing()
         if self._exchange is not None:
             self._exchange.resume()
-        elif self._read_ahead and self._state == _IDLE:
+        elif self._read_ahead and self._state == IDLE:
             self._continue_reading(b"")
 
     def shutdown(self) -> None:
         """Let the current request finish and accept no more. Called by the server when it stops."""
-        if self._state >= _BODY:
+        if self._state >= BODY:
             self._closes_after_response = True
         else:
             super().shutdown()
@@ -270,11 +235,11 @@ class GatewayProtocol(ServerProtocol):
         self._is_taking = True
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
-        while data and self._state <= _HEAD and not self._is_write_paused and not self.transport.is_closing():
+        while data and self._state <= HEAD and not self._is_write_paused and not self.transport.is_closing():
             is_ours = match_hot_path(data)
             end = data.find(HEAD_END) if is_ours else -1
             if is_ours is False or (end < 0 and has_bare_line_feed(data)):
-                self._state = _IDLE
+                self._state = IDLE
                 self._pass_to_uvicorn(data)
                 data = b""
             elif is_ours and 0 <= end <= HEAD_BYTES_MAX:
@@ -298,12 +263,12 @@ class GatewayProtocol(ServerProtocol):
 
     def _wait_for_head(self, data: bytes) -> None:
         self._read_ahead = data
-        if self._state == _IDLE:
-            self._state = _HEAD
+        if self._state == IDLE:
+            self._state = HEAD
             self._since = self._deps.clock.monotonic()
 
     def _refuse_head(self) -> None:
-        self._state = _IDLE
+        self._state = IDLE
         super()._refuse_head()
 
     def on_message_begin(self) -> None:
@@ -327,7 +292,7 @@ class GatewayProtocol(ServerProtocol):
         # Cross-origin calls go to uvicorn, where the CORS headers are written.
         head = None if self.registry.checks_origin and has_origin(raw) else parse_http_head(raw)
         if head is None or self._deps.get_not_ready_reason() is not None or self._is_from_unknown_key(head):
-            self._state = _IDLE
+            self._state = IDLE
             self._pass_to_uvicorn(data)
             return b""
         self._head = head
@@ -338,43 +303,11 @@ class GatewayProtocol(ServerProtocol):
             body_end = end + head.size_bytes
             self._start_request(data[end:body_end])
             return data[body_end:]
-        self._state = _BODY if self._refusal is None else _DRAINING
+        self._state = BODY if self._refusal is None else DRAINING
         self._body_progress = BodyProgress(self._deps.clock.monotonic())
         self._left_bytes = head.size_bytes
         self._take_body(data[end:])
         return b""
-
-    def _reserve(self, head: HttpHead) -> CorralError | None:
-        """Take the bytes of a large body from the budget. Return the error to send instead of a response if that
-        fails."""
-        deps, secret = self._deps, head.request_head.secret
-        principal = deps.directory.find_known_principal(secret) if secret else None
-        if head.size_bytes > INFERENCE_BODY_BYTES_MAX:
-            error = TooLarge(
-                f"The body is larger than {INFERENCE_BODY_BYTES_MAX // 1024} KiB.",
-                hint="Split long documents into several requests.",
-            )
-            return deps.gateway.charge_refused(error, principal)
-        lease = ByteLease(deps.gateway.body_budget, principal.key_id if principal is not None else "")
-        try:
-            lease.take(head.size_bytes)
-        except CorralError as error:
-            return error
-        self._lease = lease
-        return None
-
-    def _release(self) -> None:
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            lease.release()
-
-    def _is_from_unknown_key(self, head: HttpHead) -> bool:
-        """Return whether a large body comes with a key that is not in memory. uvicorn reads no more of such a body than
-        it can push back on."""
-        if head.size_bytes <= UNKNOWN_KEY_BYTES:
-            return False
-        secret = head.request_head.secret
-        return secret is None or self._deps.directory.find_known_principal(secret) is None
 
     def _take_body(self, data: bytes) -> None:
         rest = b""
@@ -383,7 +316,7 @@ class GatewayProtocol(ServerProtocol):
         self._left_bytes -= len(data)
         if self._body_progress is not None:
             self._body_progress.add(len(data))
-        if self._state == _BODY:
+        if self._state == BODY:
             self._pieces.append(data)
         if self._left_bytes and not self._has_drained_too_much():
             return
@@ -400,129 +333,12 @@ class GatewayProtocol(ServerProtocol):
 
     def _has_drained_too_much(self) -> bool:
         assert self._head is not None
-        return self._state == _DRAINING and self._head.size_bytes - self._left_bytes > DRAINED_BYTES_MAX
-
-    def _start_request(self, body: bytes) -> None:
-        head, deps = self._head, self._deps
-        assert head is not None
-        self._state = _ANSWERING
-        self._request_id = request_id = head.request_id or deps.gateway.new_request_id()
-        try:
-            request = build_request_now(deps, head.request_head, body, request_id)
-        except CorralError as error:
-            self._reject_request(error)
-            return
-        if request is not None:
-            self._start_exchange(request)
-        elif deps.gateway.is_closing:
-            self._reject_request(Unavailable(STOPPING, hint="Retry on another frontend.", code="stopping"))
-        else:
-            self._lookup_task = deps.gateway.tasks.start(self._start_request_later(body), name="look up")
-
-    async def _start_request_later(self, body: bytes) -> None:
-        """Start the request in a task, because the key or the model is not in memory."""
-        head, deps = self._head, self._deps
-        assert head is not None
-        outcome = await attempt(lambda: build_request_later(deps, head.request_head, body, self._request_id))
-        self._lookup_task = None
-        if isinstance(outcome, AttemptFailure):
-            self._reject_request(to_corral_error(outcome.error))
-        else:
-            self._start_exchange(outcome.value)
-
-    def _start_exchange(self, request: InferenceRequest) -> None:
-        exchange = self._exchange = Exchange(self._deps.gateway, request, self)
-        if self._is_write_paused:
-            exchange.pause()
-        exchange.start()
-
-    def _reject_request(self, error: CorralError) -> None:
-        head = self._head
-        assert head is not None
-        self._state = _ANSWERING
-        if not self._request_id:
-            self._request_id = head.request_id or self._deps.gateway.new_request_id()
-        self._deps.gateway.record_rejection(error, call=head.request_head.call, request_id=self._request_id)
-        self.fail(error)
-
-    # Writing a hot-path response: the methods of `gateway.exchange.gateway.ResponseSink`
-
-    def begin(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
-        http_head = self._head
-        assert http_head is not None
-        self._release()
-        self._is_stream = False
-        for name, value in head:
-            if name == b"content-type":
-                self._is_stream = value.startswith(_STREAM)
-                break
-        if not http_head.is_kept_alive or self._deps.health.is_stopping:
-            self._closes_after_response = True
-        self._is_chunked = size_bytes is None and not http_head.is_http_1_0 and status not in BODILESS_STATUSES
-        framing = b"connection: close\r\n" if self._closes_after_response else b""
-        if size_bytes is not None and status not in BODILESS_STATUSES:
-            framing += b"content-length: %d\r\n" % size_bytes
-        elif self._is_chunked:
-            framing += b"transfer-encoding: chunked\r\n"
-        common = self.registry.render_common_headers(self.server_state.default_headers)
-        own = b"%bx-request-id: %b\r\n" % (common, self._request_id.encode())
-        self._unsent_head = http_messages.render_head(status, head, own, framing)
-
-    def send_whole(self, status: int, head: HeadLines, body: bytes) -> None:
-        http_head = self._head
-        assert http_head is not None
-        if self._closes_after_response or not http_head.is_kept_alive or self._deps.health.is_stopping:
-            self.begin(status, head, len(body))
-            self.send_piece(body)
-            self.end()
-            return
-        if self._lease is not None:
-            self._release()
-        common = self.registry.render_common_headers(self.server_state.default_headers)
-        self.transport.write(http_messages.render_whole(status, head, common, self._request_id.encode(), body))
-        self._finish_response()
-
-    def send_piece(self, data: bytes) -> None:
-        framed = http_messages.CHUNK_FORMAT % (len(data), data) if self._is_chunked else data
-        if self._unsent_head:
-            framed, self._unsent_head = self._unsent_head + framed, b""
-        self.transport.write(framed)
-
-    def end(self) -> None:
-        last = self._unsent_head + (http_messages.LAST_CHUNK if self._is_chunked else b"")
-        self._unsent_head = b""
-        if last:
-            self.transport.write(last)
-        self._finish_response()
-
-    def fail(self, error: CorralError) -> None:
-        head = self._head
-        assert head is not None
-        lines, body = http_messages.render_failure(head.request_head.path, error, self._request_id)
-        self.begin(error.status, lines, len(body))
-        self.send_piece(body)
-        self.end()
-
-    def cut(self, error: CorralError) -> None:
-        if self._is_write_paused:
-            # The client does not read: neither this response nor what is still buffered.
-            self._exchange = None
-            self.transport.abort()
-        elif self._is_stream:
-            self.send_piece(render_error_event(error))
-            self.end()
-        else:
-            # Closed without the final chunk, so that the client does not take the response for complete.
-            self._exchange = None
-            self.transport.close()
-
-    def on_writable(self, *, is_writable: bool) -> None:
-        raise AssertionError("hot-path bodies are complete before they are sent", is_writable)
+        return self._state == DRAINING and self._head.size_bytes - self._left_bytes > DRAINED_BYTES_MAX
 
     def _finish_response(self) -> None:
         self._exchange = None
         self._request_id = ""
-        self._state = _IDLE
+        self._state = IDLE
         self._has_moved = True
         if self._closes_after_response:
             self.transport.close()
@@ -532,7 +348,7 @@ class GatewayProtocol(ServerProtocol):
     def _continue_reading(self, rest: bytes) -> None:
         """Go on with the bytes that the client sent ahead."""
         data, self._read_ahead = self._read_ahead + rest if self._read_ahead else rest, b""
-        if self._state != _IDLE:
+        if self._state != IDLE:
             if data:
                 self._buffer_read_ahead(data)
             return
@@ -548,14 +364,14 @@ class GatewayProtocol(ServerProtocol):
         second."""
         if self.transport.is_closing():
             return self._abort_if_stuck(now)
-        if self._state == _HEAD or (self._is_uvicorn_head and not self._is_uvicorn_answering()):
+        if self._state == HEAD or (self._is_uvicorn_head and not self._is_uvicorn_answering()):
             return self._close_if(now - self._since > HEAD_TIMEOUT_S)
         progress = self._body_progress
-        if _BODY <= self._state <= _DRAINING:
+        if BODY <= self._state <= DRAINING:
             return self._close_if(progress is not None and progress.check_late(now, is_buffered=True))
         if progress is not None and self._is_uvicorn_message and not self._is_uvicorn_head:
             return self._close_late_uvicorn_body(progress, now)
-        if self._state == _IDLE and self._is_uvicorn_idle():
+        if self._state == IDLE and self._is_uvicorn_idle():
             if self._has_moved:
                 self._has_moved = False
                 self._since = now

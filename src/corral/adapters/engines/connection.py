@@ -187,44 +187,128 @@ class _InvalidResponse(Exception):
     """Raised when what the engine sent cannot be relayed; the message is the end of a sentence."""
 
 
-class EngineConnection(asyncio.Protocol):
-    """Carries engine calls over one HTTP/1.1 connection, one at a time, and parses the responses. Implements
-    `runtime.read_batcher.DataReceiver`."""
+class EngineResponseParser:
+    """Parses the responses on one engine connection: receives the callbacks of llhttp, keeps the headers to relay, and
+    refuses a response that does not say in one way where it ends. `EngineConnection` is the layer above, in one object
+    with it: llhttp calls back for every header."""
 
     __slots__ = (
         "_connection_headers",
-        "_feed",
         "_framing",
         "_handle",
-        "_head_template",
         "_headers",
         "_is_interim",
         "_is_last",
+        "_parser",
+        "_phase",
+        "_size_bytes",
+        "_status",
+        "_undelivered_bytes",
+    )
+
+    _parser: HttpResponseParser
+
+    def __init__(self) -> None:
+        self._handle: HttpCallHandle | None = None
+        self._phase = _HEAD
+        # Whether an interim response came before this one.
+        self._is_interim = False
+        # Whether the connection must be closed after this response.
+        self._is_last = False
+        # Bytes read since the handler was last called.
+        self._undelivered_bytes = 0
+
+    def on_message_begin(self) -> None:
+        if self._phase == _DONE:
+            raise _InvalidResponse("sent more data after its response")
+        self._headers: list[tuple[bytes, bytes]] = []
+        # Headers that the engine itself marks as hop-by-hop.
+        self._connection_headers: list[bytes] = []
+        # The header that says where the body ends, and the length if it is Content-Length.
+        self._framing = b""
+        self._size_bytes: int | None = None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._phase:
+            # Trailers after the last chunk are ignored.
+            return
+        name = name.lower()
+        if name not in _SPECIAL:
+            self._headers.append((name, value))
+        elif name == b"connection":
+            self._connection_headers += [word.strip() for word in value.lower().split(b",")]
+        elif name not in _HOP_BY_HOP:
+            self._set_framing(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._status = status = self._parser.get_status_code()
+        if status < 200:
+            self._skip_interim(status)
+            return
+        if self._undelivered_bytes > HEAD_BYTES_MAX and _count_bytes(self._headers) > HEAD_BYTES_MAX:
+            raise _InvalidResponse("sent a head of more than 64 KiB")
+        if self._connection_headers:
+            self._headers = [line for line in self._headers if line[0] not in self._connection_headers]
+        self._is_last = not self._parser.should_keep_alive()
+        self._phase = _BODY
+        line = self._handle
+        if line is not None:
+            line.body = b""
+            line.handler.on_head(status, tuple(self._headers), self._size_bytes)
+
+    def on_message_complete(self) -> None:
+        if self._status >= 200:
+            self._phase = _DONE
+
+    def _set_framing(self, name: bytes, value: bytes) -> None:
+        """Note how the body ends, and refuse a second statement: two of them are how one response is smuggled into
+        another."""
+        if self._framing:
+            raise _InvalidResponse("sent a response with two lengths")
+        self._framing = name
+        if name == _LENGTH:
+            self._size_bytes = int(value) if value.isdigit() else None
+        elif value.strip().lower() != b"chunked":
+            raise _InvalidResponse("used a transfer encoding that was not requested")
+
+    def _skip_interim(self, status: int) -> None:
+        """Skip an interim response (1xx)."""
+        if status < 100:
+            raise _InvalidResponse(f"returned an invalid status ({status})")
+        if status == 101:
+            raise _InvalidResponse("tried to switch to another protocol")
+        self._is_interim = True
+
+    def _describe_loss(self) -> str:
+        return "broke off its response" if self._phase else "closed the connection before it responded"
+
+
+class EngineConnection(EngineResponseParser, asyncio.Protocol):
+    """Carries engine calls over one HTTP/1.1 connection, one at a time, and delivers the responses. Implements
+    `runtime.read_batcher.DataReceiver`."""
+
+    __slots__ = (
+        "_feed",
+        "_head_template",
         "_is_paused",
         "_is_reused",
         "_on_body",
         "_owner",
-        "_parser",
-        "_phase",
         "_pieces",
         "_read_batcher",
-        "_size_bytes",
-        "_status",
         "_transport",
-        "_undelivered_bytes",
         "address",
         "idle_since_round",
         "on_body",
     )
 
     def __init__(self, owner: ConnectionOwner, address: str) -> None:
+        super().__init__()
         self.address = address
         self.idle_since_round = 0
         self._owner = owner
         self._read_batcher = owner.read_batcher
-        self._handle: HttpCallHandle | None = None
         self._on_body: Callable[[bytes], None] = NULL_HANDLER.on_body
-        self._phase = _HEAD
         # The pieces of the body in the current read. The parser calls the list's own method: one of ours would cost as
         # much as all that the parser does.
         self._pieces: list[bytes] = []
@@ -232,12 +316,6 @@ class EngineConnection(asyncio.Protocol):
         # Whether this connection has carried a whole call before.
         self._is_reused = False
         self._is_paused = False
-        # Whether an interim response came before this one.
-        self._is_interim = False
-        # Whether the connection must be closed after this response.
-        self._is_last = False
-        # Bytes read since the handler was last called.
-        self._undelivered_bytes = 0
         # The head of a response that came whole in one read.
         self._head_template: HeadTemplate[ParsedHead] | None = None
 
@@ -381,69 +459,6 @@ class EngineConnection(asyncio.Protocol):
         if self._handle is not None:
             self._handle.on_room()
 
-    # Callbacks of the parser
-
-    def on_message_begin(self) -> None:
-        if self._phase == _DONE:
-            raise _InvalidResponse("sent more data after its response")
-        self._headers: list[tuple[bytes, bytes]] = []
-        # Headers that the engine itself marks as hop-by-hop.
-        self._connection_headers: list[bytes] = []
-        # The header that says where the body ends, and the length if it is Content-Length.
-        self._framing = b""
-        self._size_bytes: int | None = None
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._phase:
-            # Trailers after the last chunk are ignored.
-            return
-        name = name.lower()
-        if name not in _SPECIAL:
-            self._headers.append((name, value))
-        elif name == b"connection":
-            self._connection_headers += [word.strip() for word in value.lower().split(b",")]
-        elif name not in _HOP_BY_HOP:
-            self._set_framing(name, value)
-
-    def on_headers_complete(self) -> None:
-        self._status = status = self._parser.get_status_code()
-        if status < 200:
-            self._skip_interim(status)
-            return
-        if self._undelivered_bytes > HEAD_BYTES_MAX and _count_bytes(self._headers) > HEAD_BYTES_MAX:
-            raise _InvalidResponse("sent a head of more than 64 KiB")
-        if self._connection_headers:
-            self._headers = [line for line in self._headers if line[0] not in self._connection_headers]
-        self._is_last = not self._parser.should_keep_alive()
-        self._phase = _BODY
-        line = self._handle
-        if line is not None:
-            line.body = b""
-            line.handler.on_head(status, tuple(self._headers), self._size_bytes)
-
-    def on_message_complete(self) -> None:
-        if self._status >= 200:
-            self._phase = _DONE
-
-    def _set_framing(self, name: bytes, value: bytes) -> None:
-        """Note how the body ends, and refuse a second statement: two of them are how one response is smuggled into
-        another."""
-        if self._framing:
-            raise _InvalidResponse("sent a response with two lengths")
-        self._framing = name
-        if name == _LENGTH:
-            self._size_bytes = int(value) if value.isdigit() else None
-        elif value.strip().lower() != b"chunked":
-            raise _InvalidResponse("used a transfer encoding that was not requested")
-
-    def _skip_interim(self, status: int) -> None:
-        """Skip an interim response (1xx)."""
-        if status < 100:
-            raise _InvalidResponse(f"returned an invalid status ({status})")
-        if status == 101:
-            raise _InvalidResponse("tried to switch to another protocol")
-        self._is_interim = True
-
     def _deliver_pieces(self) -> None:
         """Deliver all pieces of one read at once: when a stream runs ahead, its events then cost less."""
         pieces = self._pieces
@@ -512,9 +527,6 @@ class EngineConnection(asyncio.Protocol):
 
     def _make_lost_error(self, what: str) -> EngineLost:
         return EngineLost(f"The engine at {self.address} {what}.")
-
-    def _describe_loss(self) -> str:
-        return "broke off its response" if self._phase else "closed the connection before it responded"
 
 
 def _enable_keepalive(plugged: socket.socket) -> None:

@@ -18,7 +18,8 @@ import aiohttp
 from corral.bus.messages import RunningProcess
 from corral.ports.runtime import Clock
 from corral.runtime.processes import ProcessBirth
-from corral.worker.processes.engine import EngineDeps, SupervisedEngine
+from corral.worker.processes.engine import SupervisedEngine
+from corral.worker.processes.engine_process import EngineDeps
 from corral.worker.processes.process_control import ProbeTarget, ProcessControl
 
 # How long the processor time is observed, and how much of it counts as work.

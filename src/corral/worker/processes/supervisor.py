@@ -26,15 +26,9 @@ from corral.runtime.processes import ProcessBirth
 from corral.runtime.tasks import TaskSet
 from corral.worker.backends.layout import read_folder_identity
 from corral.worker.job_ports import JobProgressListener, RunnableBackend
-from corral.worker.processes.engine import (
-    READY_POLL_S,
-    EngineDeps,
-    EngineSpec,
-    EngineState,
-    SupervisedEngine,
-    make_probe_url,
-)
+from corral.worker.processes.engine import SupervisedEngine
 from corral.worker.processes.engine_health import HttpReadinessProbe, UsageMeter, is_bindable, is_busy, watch_engines
+from corral.worker.processes.engine_process import READY_POLL_S, EngineDeps, EngineSpec, EngineState, make_probe_url
 from corral.worker.processes.journal import ProcessJournal, ProcessRecord
 from corral.worker.processes.launch import LOOPBACK, hash_command
 from corral.worker.processes.options import EngineSupervisorOptions

@@ -133,7 +133,7 @@ async def test_after_the_machine_went_down_what_was_not_on_the_disk_is_hashed(
     os.utime(path, ns=(time.st_mtime_ns, time.st_mtime_ns))
     # Size and time are as noted, and the note says that the bytes were on the disk: that is the limit.
     assert await node.store.verify(item(ONE).sha256)
-    node.store._write_note(item(ONE).sha256, boot="the life before")
+    node.store._blobs._write_note(item(ONE).sha256, boot="the life before")
     sent = scene.library.sent
     folder = await node.have(item(ONE))
     assert (folder / "model.gguf").read_bytes() == ONE
@@ -285,7 +285,7 @@ async def test_a_content_that_is_removed_while_it_is_written_to_the_disk_leaves_
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await node.have(item(ONE))
-    monkeypatch.setattr(node.store, "_sync", lambda _sha256: True)
+    monkeypatch.setattr(node.store._blobs, "sync", lambda _sha256: True)
     await node.files.delete("m")
     await node.store.flush_to_disk(item(ONE).sha256)
     assert contents(node) == set()

@@ -60,14 +60,145 @@ class ReadableContent:
     partial: PartialContent | None = None
 
 
+class BlobFolder:
+    """Reads and writes the files of contents in one folder, and the notes beside them. Everything except the paths is
+    slow work for a thread; `BlobStore` knows which contents there are and who uses them."""
+
+    def __init__(self, folder: Path, shared_dir: Path | None) -> None:
+        self._folder = folder
+        self._shared_dir = shared_dir
+
+    def get_path(self, sha256: str) -> Path:
+        return self._folder / sha256
+
+    def get_part_path(self, sha256: str) -> Path:
+        return self._folder / f"{sha256}.part"
+
+    def scan(self, stop: StopFlag) -> dict[str, int]:
+        """Remove what a kill left half done, and return the size of each whole content."""
+        whole = {}
+        for path in list(self._folder.iterdir()):
+            stop.raise_if_set()
+            if _is_leftover(path):
+                path.unlink()
+            elif _is_sha256(path.name) and path.exists():
+                whole[path.name] = path.stat().st_size
+        return whole
+
+    def make(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+
+    def verify(self, sha256: str, stop: StopFlag) -> bool:
+        """Whether a content has the hash of its name. It is hashed only where its note does not vouch for it."""
+        path = self.get_path(sha256)
+        try:
+            found = path.stat()
+            note = _read_note(self._get_note_path(sha256))
+            is_on_disk = note.get("boot") in ("", read_machine_boot())
+            if is_on_disk and (note.get("size"), note.get("mtime_ns")) == (found.st_size, found.st_mtime_ns):
+                return True
+            is_same = compute_sha256(path, stop) == sha256
+        except OSError:
+            return False
+        if is_same:
+            self._write_note(sha256, boot=read_machine_boot())
+        return is_same
+
+    def publish(self, partial: PartialContent) -> bool:
+        """Give a part with all chunks the name of its content; False if another program has changed the file."""
+        if not partial.is_untouched():
+            return False
+        path = self.get_path(partial.sha256)
+        partial.path.chmod(_BLOB_MODE)
+        partial.path.replace(path)
+        self._write_note(partial.sha256, boot=read_machine_boot())
+        partial.note_path.unlink(missing_ok=True)
+        return True
+
+    def sync(self, sha256: str) -> bool:
+        """Flush a content to the disk; False if it is not here."""
+        try:
+            descriptor = os.open(self.get_path(sha256), os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def mark_on_disk(self, sha256: str) -> None:
+        """Note that a content survives a power cut."""
+        note = _read_note(self._get_note_path(sha256))
+        if note.get("boot") == read_machine_boot():
+            # Size and time stay as they were noted, so that a later change is noticed.
+            write_note(self._get_note_path(sha256), note | {"boot": ""})
+
+    def link_shared(self, sha256: str, size_bytes: int, stop: StopFlag) -> bool:
+        """Link a content of this size from the shared folder; return whether it was there."""
+        assert self._shared_dir is not None, "only called with a shared folder"
+        for layout in _SHARED_LAYOUTS:
+            source = self._shared_dir / layout.format(two=sha256[:2], sha256=sha256)
+            try:
+                if source.stat().st_size != size_bytes or not _is_as_library_noted(source, stop):
+                    continue
+                path = self.get_path(sha256)
+                path.unlink(missing_ok=True)
+                link_file(source, path)
+            except OSError:
+                continue
+            # The library hashed the content when it arrived, or it was hashed just now.
+            self._write_note(sha256, boot="")
+            return True
+        return False
+
+    def remove(self, sha256: str) -> int:
+        """Remove a content; return the bytes of disk space that this frees."""
+        freed = 0
+        for path in (self.get_path(sha256), self.get_part_path(sha256)):
+            try:
+                found = path.lstat()
+                path.unlink()
+            except FileNotFoundError:
+                continue
+            # Removing a file with other names frees nothing.
+            freed += found.st_size if found.st_nlink == 1 and path.name == sha256 else 0
+        self._get_note_path(sha256).unlink(missing_ok=True)
+        get_note_path(self.get_part_path(sha256)).unlink(missing_ok=True)
+        return freed
+
+    def list_garbage(self, kept: set[str], now_s: float) -> list[GarbagePath]:
+        """Return the files of old contents and parts, except those of `kept`."""
+        found = []
+        for path in self._folder.iterdir():
+            name = path.name.removesuffix(".part")
+            if not _is_sha256(name) or name in kept:
+                continue
+            status = path.lstat()
+            # A link leaves the modification time of the bytes, but sets this one.
+            if now_s - max(status.st_mtime, status.st_ctime) >= GARBAGE_AGE_S:
+                size = status.st_blocks * 512
+                found.append(GarbagePath(name=f"blobs/{path.name}", path=path, size_bytes=size))
+        return found
+
+    def _get_note_path(self, sha256: str) -> Path:
+        return self._folder / f"{sha256}.json"
+
+    def _write_note(self, sha256: str, *, boot: str) -> None:
+        """Note size and time of a content. `boot` names the boot of the machine that wrote it; empty once it is on the
+        disk."""
+        found = self.get_path(sha256).stat()
+        write_note(self._get_note_path(sha256), {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "boot": boot})
+
+
 class BlobStore:
     """Stores contents by sha256 on this node's disk, and the model folders made of them. Call `tidy` first."""
 
     def __init__(self, models_dir: Path, clock: Clock, *, shared_dir: Path | None = None) -> None:
         self._root = models_dir
-        self._blobs = models_dir / "blobs"
+        self._blobs = BlobFolder(models_dir / "blobs", shared_dir)
+        self._has_shared_folder = shared_dir is not None
         self._clock = clock
-        self._shared_dir = shared_dir
         self._whole: dict[str, int] = {}
         self._partials: dict[str, PartialContent] = {}
         # Records of parts that this process has paused: a part that nobody has touched since is not read again.
@@ -75,7 +206,7 @@ class BlobStore:
         self._held: Counter[str] = Counter()
         # Serialises changes of the models' folders.
         self._change_lock = asyncio.Lock()
-        self.folders = ModelFolders(models_dir / "models", self.get_path)
+        self.folders = ModelFolders(models_dir / "models", self._blobs.get_path)
         # Called when a report of the holdings would be different.
         self.on_change: Callable[[], None] = lambda: None
 
@@ -85,7 +216,10 @@ class BlobStore:
             self._whole = await run_in_thread(self._scan)
 
     def get_path(self, sha256: str) -> Path:
-        return self._blobs / sha256
+        return self._blobs.get_path(sha256)
+
+    def get_part_path(self, sha256: str) -> Path:
+        return self._blobs.get_part_path(sha256)
 
     def list_whole(self) -> tuple[HeldBlob, ...]:
         return tuple(HeldBlob(sha256=sha256, size_bytes=size) for sha256, size in sorted(self._whole.items()))
@@ -123,26 +257,24 @@ class BlobStore:
         if self._whole[sha256] == size_bytes and await self.verify(sha256):
             return True
         log.warning("a damaged file is fetched again", sha256=sha256)
-        self._forget(sha256)
+        self._remove(sha256)
+        self.on_change()
         return await self._link_shared_content(sha256, size_bytes)
 
     async def verify(self, sha256: str) -> bool:
         """Whether a whole content has the hash of its name. It is hashed only where its note does not vouch for it."""
-        return await run_in_thread(lambda stop: self._verify(sha256, stop))
+        return await run_in_thread(lambda stop: self._blobs.verify(sha256, stop))
 
     async def _link_shared_content(self, sha256: str, size_bytes: int) -> bool:
-        if self._shared_dir is None:
+        if not self._has_shared_folder:
             return False
-        taken = await run_in_thread(lambda stop: self._link_shared(sha256, size_bytes, stop))
+        taken = await run_in_thread(lambda stop: self._blobs.link_shared(sha256, size_bytes, stop))
         if taken:
             self._whole[sha256] = size_bytes
             self.on_change()
         return taken
 
     # --- contents that are being fetched ---
-
-    def get_part_path(self, sha256: str) -> Path:
-        return self._blobs / f"{sha256}.part"
 
     def measure_part_bytes(self, sha256: str) -> int:
         """Return the bytes that a part takes of the disk by now."""
@@ -181,7 +313,7 @@ class BlobStore:
         again.
         """
         assert not partial.list_missing(), "chunks are missing"
-        if not await run_in_thread(lambda _stop: self._publish(partial)):
+        if not await run_in_thread(lambda _stop: self._blobs.publish(partial)):
             log.warning("a file was changed by another program while it was fetched", sha256=partial.sha256)
             return False
         self._whole[partial.sha256] = partial.size_bytes
@@ -203,12 +335,12 @@ class BlobStore:
 
     async def flush_to_disk(self, sha256: str) -> None:
         """Flush a content to the disk, so that it survives a power cut; it may be used long before."""
-        if not await run_in_thread(lambda _stop: self._sync(sha256)):
+        if not await run_in_thread(lambda _stop: self._blobs.sync(sha256)):
             return
         # A content that was removed meanwhile gets no note any more.
         async with self._change_lock:
             if sha256 in self._whole:
-                await asyncio.to_thread(self._mark_on_disk, sha256)
+                await asyncio.to_thread(self._blobs.mark_on_disk, sha256)
 
     # --- models ---
 
@@ -246,7 +378,7 @@ class BlobStore:
         """Remove contents that no model uses and parts that nobody continues, once they are old."""
         async with self._change_lock:
             kept = self.folders.list_used_contents() | set(self._held) | set(self._partials)
-            found = await asyncio.to_thread(self._list_garbage, kept)
+            found = await asyncio.to_thread(self._blobs.list_garbage, kept, self._clock.wall().timestamp())
             if not dry_run:
                 for item in found:
                     await asyncio.to_thread(self._remove, item.path.name.partition(".")[0])
@@ -257,118 +389,15 @@ class BlobStore:
     # --- in threads ---
 
     def _scan(self, stop: StopFlag) -> dict[str, int]:
-        self._blobs.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+        self._blobs.make()
         self.folders.tidy()
-        whole = {}
-        for path in list(self._blobs.iterdir()):
-            stop.raise_if_set()
-            if _is_leftover(path):
-                path.unlink()
-            elif _is_sha256(path.name) and path.exists():
-                whole[path.name] = path.stat().st_size
-        return whole
-
-    def _verify(self, sha256: str, stop: StopFlag) -> bool:
-        path = self.get_path(sha256)
-        try:
-            found = path.stat()
-            note = _read_note(self._get_note_path(sha256))
-            is_on_disk = note.get("boot") in ("", read_machine_boot())
-            if is_on_disk and (note.get("size"), note.get("mtime_ns")) == (found.st_size, found.st_mtime_ns):
-                return True
-            is_same = compute_sha256(path, stop) == sha256
-        except OSError:
-            return False
-        if is_same:
-            self._write_note(sha256, boot=read_machine_boot())
-        return is_same
-
-    def _publish(self, partial: PartialContent) -> bool:
-        if not partial.is_untouched():
-            return False
-        path = self.get_path(partial.sha256)
-        partial.path.chmod(_BLOB_MODE)
-        partial.path.replace(path)
-        self._write_note(partial.sha256, boot=read_machine_boot())
-        partial.note_path.unlink(missing_ok=True)
-        return True
-
-    def _sync(self, sha256: str) -> bool:
-        try:
-            descriptor = os.open(self.get_path(sha256), os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        return True
-
-    def _mark_on_disk(self, sha256: str) -> None:
-        note = _read_note(self._get_note_path(sha256))
-        if note.get("boot") == read_machine_boot():
-            # Size and time stay as they were noted, so that a later change is noticed.
-            write_note(self._get_note_path(sha256), note | {"boot": ""})
-
-    def _link_shared(self, sha256: str, size_bytes: int, stop: StopFlag) -> bool:
-        assert self._shared_dir is not None, "only called with a shared folder"
-        for layout in _SHARED_LAYOUTS:
-            source = self._shared_dir / layout.format(two=sha256[:2], sha256=sha256)
-            try:
-                if source.stat().st_size != size_bytes or not _is_as_library_noted(source, stop):
-                    continue
-                path = self.get_path(sha256)
-                path.unlink(missing_ok=True)
-                link_file(source, path)
-            except OSError:
-                continue
-            # The library hashed the content when it arrived, or it was hashed just now.
-            self._write_note(sha256, boot="")
-            return True
-        return False
+        return self._blobs.scan(stop)
 
     def _remove(self, sha256: str) -> int:
         """Remove a content; return the bytes of disk space that this frees."""
         self._whole.pop(sha256, None)
         self._records.pop(sha256, None)
-        freed = 0
-        for path in (self.get_path(sha256), self.get_part_path(sha256)):
-            try:
-                found = path.lstat()
-                path.unlink()
-            except FileNotFoundError:
-                continue
-            # Removing a file with other names frees nothing.
-            freed += found.st_size if found.st_nlink == 1 and path.name == sha256 else 0
-        self._get_note_path(sha256).unlink(missing_ok=True)
-        get_note_path(self.get_part_path(sha256)).unlink(missing_ok=True)
-        return freed
-
-    def _list_garbage(self, kept: set[str]) -> list[GarbagePath]:
-        now, found = self._clock.wall().timestamp(), []
-        for path in self._blobs.iterdir():
-            name = path.name.removesuffix(".part")
-            if not _is_sha256(name) or name in kept:
-                continue
-            status = path.lstat()
-            # A link leaves the modification time of the bytes, but sets this one.
-            if now - max(status.st_mtime, status.st_ctime) >= GARBAGE_AGE_S:
-                size = status.st_blocks * 512
-                found.append(GarbagePath(name=f"blobs/{path.name}", path=path, size_bytes=size))
-        return found
-
-    def _forget(self, sha256: str) -> None:
-        self._remove(sha256)
-        self.on_change()
-
-    def _get_note_path(self, sha256: str) -> Path:
-        return self._blobs / f"{sha256}.json"
-
-    def _write_note(self, sha256: str, *, boot: str) -> None:
-        """Note size and time of a content. `boot` names the boot of the machine that wrote it; empty once it is on the
-        disk."""
-        found = self.get_path(sha256).stat()
-        write_note(self._get_note_path(sha256), {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "boot": boot})
+        return self._blobs.remove(sha256)
 
 
 def _is_leftover(path: Path) -> bool:

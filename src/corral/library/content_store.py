@@ -51,6 +51,60 @@ def measure_free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
+class ContentNotes:
+    """Keeps a note beside each content, with the size and time that the file had when it was last hashed, so that a
+    touched file is noticed without hashing all files."""
+
+    def __init__(self, get_path: Callable[[str], Path], file_mode: int) -> None:
+        self._get_path = get_path
+        self._file_mode = file_mode
+        self._noted: dict[str, tuple[int, int] | None] = {}
+
+    def matches(self, sha256: str, size_bytes: int) -> bool:
+        """Whether the content is stored with the size and time of its note."""
+        found = self._read_stamp(sha256)
+        if found is None or found[0] != size_bytes:
+            return False
+        if self._noted.get(sha256) != found:
+            # Another frontend may have written the note of a shared folder.
+            self._noted[sha256] = self._read(sha256)
+        return self._noted[sha256] == found
+
+    def exists(self, sha256: str) -> bool:
+        return self._get_note_path(sha256).exists()
+
+    def write(self, sha256: str) -> None:
+        """Write the note of a verified content: its size and time."""
+        found = self._read_stamp(sha256)
+        if found is not None:
+            self._noted[sha256] = found
+            path = self._get_note_path(sha256)
+            write_json(path, {"size": found[0], "mtime_ns": found[1]})
+            path.chmod(self._file_mode)
+
+    def remove(self, sha256: str) -> None:
+        self._noted.pop(sha256, None)
+        self._get_note_path(sha256).unlink(missing_ok=True)
+
+    def _read_stamp(self, sha256: str) -> tuple[int, int] | None:
+        try:
+            found = self._get_path(sha256).stat()
+        except OSError:
+            return None
+        return found.st_size, found.st_mtime_ns
+
+    def _read(self, sha256: str) -> tuple[int, int] | None:
+        try:
+            note = json.loads(self._get_note_path(sha256).read_text(encoding="utf-8"))
+            return int(note["size"]), int(note["mtime_ns"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _get_note_path(self, sha256: str) -> Path:
+        path = self._get_path(sha256)
+        return path.with_name(f"{path.name}.json")
+
+
 class ContentStore:
     """Keeps contents as files under their sha256 in one folder; a file appears there only after it was hashed."""
 
@@ -63,7 +117,7 @@ class ContentStore:
         self._free_bytes = free_bytes
         self._folder_mode = 0o755 if is_open_to_workers else PRIVATE_FOLDER
         self._file_mode = 0o644 if is_open_to_workers else PRIVATE_FILE
-        self._noted: dict[str, tuple[int, int] | None] = {}
+        self.notes = ContentNotes(self._get_path, self._file_mode)
 
     @property
     def folder(self) -> Path:
@@ -149,7 +203,7 @@ class ContentStore:
             return None
         blob = _copy_and_hash([path], None, stop, lambda _: None)
         if blob.sha256 == sha256:
-            self.write_note(sha256)
+            self.notes.write(sha256)
             return blob
         self.remove(sha256)
         return None
@@ -165,33 +219,10 @@ class ContentStore:
             self.remove(blob.sha256)
         return is_right
 
-    def matches_note(self, sha256: str, size_bytes: int) -> bool:
-        """Whether the content is stored with the size and time of its note."""
-        found = self._read_stamp(sha256)
-        if found is None or found[0] != size_bytes:
-            return False
-        if self._noted.get(sha256) != found:
-            # Another frontend may have written the note of a shared folder.
-            self._noted[sha256] = self._read_note(sha256)
-        return self._noted[sha256] == found
-
-    def has_note(self, sha256: str) -> bool:
-        return self._get_note_path(sha256).exists()
-
-    def write_note(self, sha256: str) -> None:
-        """Write the note of a verified content: its size and time."""
-        found = self._read_stamp(sha256)
-        if found is not None:
-            self._noted[sha256] = found
-            path = self._get_note_path(sha256)
-            write_json(path, {"size": found[0], "mtime_ns": found[1]})
-            path.chmod(self._file_mode)
-
     def remove(self, sha256: str) -> int:
         """Delete a content and return how many bytes that freed."""
         path = self._get_path(sha256)
-        self._noted.pop(sha256, None)
-        self._get_note_path(sha256).unlink(missing_ok=True)
+        self.notes.remove(sha256)
         try:
             size = path.stat().st_size
             path.unlink()
@@ -228,25 +259,7 @@ class ContentStore:
         sync(path)
         path.replace(target)
         sync(target.parent)
-        self.write_note(sha256)
-
-    def _read_stamp(self, sha256: str) -> tuple[int, int] | None:
-        try:
-            found = self._get_path(sha256).stat()
-        except OSError:
-            return None
-        return found.st_size, found.st_mtime_ns
-
-    def _read_note(self, sha256: str) -> tuple[int, int] | None:
-        try:
-            note = json.loads(self._get_note_path(sha256).read_text(encoding="utf-8"))
-            return int(note["size"]), int(note["mtime_ns"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def _get_note_path(self, sha256: str) -> Path:
-        path = self._get_path(sha256)
-        return path.with_name(f"{path.name}.json")
+        self.notes.write(sha256)
 
     def _get_path(self, sha256: str) -> Path:
         name = check_sha256(sha256)

@@ -78,7 +78,7 @@ class CopyInspector:
 
     def matches_note(self, blob: Blob) -> bool:
         """Whether the copy in the folder has the size and time that it had when it was hashed. Nothing is read."""
-        return self._content_store is not None and self._content_store.matches_note(blob.sha256, blob.size_bytes)
+        return self._content_store is not None and self._content_store.notes.matches(blob.sha256, blob.size_bytes)
 
     async def is_intact(self, blob: Blob) -> bool:
         """Whether a right copy is in the folder. It is hashed where its note does not vouch for it, and dropped if

@@ -222,10 +222,10 @@ class FrontendLibrary:
             changed = []
             for sha256, size_bytes in sizes.items():
                 stop.raise_if_set()
-                if store.has_note(sha256) and not store.matches_note(sha256, size_bytes):
+                if store.notes.exists(sha256) and not store.notes.matches(sha256, size_bytes):
                     changed.append(sha256)
-                elif not store.has_note(sha256):
-                    store.write_note(sha256)
+                elif not store.notes.exists(sha256):
+                    store.notes.write(sha256)
             return changed
 
         for sha256 in await run_in_thread(find_changed):

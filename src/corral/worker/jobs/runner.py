@@ -138,145 +138,61 @@ class BackendInventory:
     removed: Mapping[str, int] = field(default_factory=dict)
 
 
-class JobRunner:
-    """Accepts jobs, journals and runs them, cancels them, and resumes them after a restart. A service."""
+class JobJournalWriter:
+    """Writes jobs and the command fence to the journal, one at a time and each to its end: a write that has begun is
+    not cancelled with its caller."""
 
-    name = "jobs"
+    def __init__(self, journal: JobJournal, table: JobTable) -> None:
+        self._journal = journal
+        self._table = table
+        # Held during a write.
+        self.lock = asyncio.Lock()
 
-    def __init__(self, deps: JobRunnerDeps) -> None:
-        self._deps = deps
-        self._table = JobTable()
-        self._tasks = TaskSet(self.name, deps.on_crash)
-        self._accept_lock = asyncio.Lock()
-        self._write_lock = asyncio.Lock()
-        self._loaded = asyncio.Event()
-        self._tidy_done = asyncio.Event()
-        # Set when a frontend has said which node this machine is.
-        self._node_known = asyncio.Event()
-        self._is_stopping = False
-        self.events = JobEventOutbox(deps.clock, deps.rng)
-        self._event_sink = JobEventSink(clock=deps.clock, tasks=self._tasks, send=self.events.put)
-        self._locks = KeyedLocks(deps.max_parallel)
-        self._dispatcher = JobDispatcher(
-            JobDispatcherDeps(installer=deps.installer, files=deps.files, processes=deps.processes),
-            self._locks,
-            self._tasks,
-            self._checkpoint,
-        )
-        self._loop = Loop(LoopOptions(name="job upkeep", interval_s=SILENCE_S), self._keep_alive, deps.clock, deps.rng)
-        for loop in (self._loop, self.events.loop):
-            loop.on_crash = deps.on_crash
-        self.on_change: Callable[[], None] = lambda: None
-        self.job_ended: ValueSignal[JobEvent] = ValueSignal()
+    async def write(self, job: WorkerJob) -> None:
+        """Journal the job; raise if that is not possible."""
+        await asyncio.shield(self._write_in_turn(job))
 
-    async def start(self) -> None:
-        await self._load()
-        await self.events.loop.start()
-        await self._loop.start()
-        self._tasks.start(self._tidy(), name="tidy")
+    async def checkpoint(self, job: WorkerJob) -> None:
+        """Journal the job if possible: a full disk must not keep a job from its end."""
+        outcome = await attempt(lambda: self.write(job))
+        if isinstance(outcome, AttemptFailure):
+            log.warning("a job could not be written to the journal", job=job.id, problem=outcome.sentence)
 
-    async def stop(self) -> None:
-        """Accept no more jobs. Running ones are stopped where they are and go on with the next start."""
-        self._is_stopping = True
-        await self._loop.stop()
-        await self._tasks.close()
-        # A write that has begun is completed.
-        async with self._write_lock:
-            await self.events.loop.stop()
-        await self.events.flush()
+    async def save_fence(self) -> None:
+        """Journal the generations that were seen, if possible."""
 
-    # --- commands ---
+        async def write() -> None:
+            async with self.lock:
+                await self._journal.save_fence(self._table.make_fence())
 
-    async def accept(self, kind: JobKind, command: JobCommand) -> JobAcceptedReply:
-        """Accept a job, which is in the journal when this returns. The same id gives the same job."""
-        check_command(command)
-        await self.wait_loaded()
-        async with self._accept_lock:
-            event = self._table.find_event(command.job_id) or (await self._accept_new(kind, command)).event
-        return JobAcceptedReply(boot_id=self._deps.boot_id, job=event)
+        outcome = await attempt(lambda: asyncio.shield(write()))
+        if isinstance(outcome, AttemptFailure):
+            log.warning("the command fence could not be written to the journal", problem=outcome.sentence)
 
-    async def cancel(self, command: CancelJob) -> CancelJobReply:
-        """Ask a job to end; its last event says when it has. A job that arrives later under this id is not begun."""
-        await self.wait_loaded()
-        async with self._accept_lock:
-            job = self._table.jobs.get(command.job_id)
-            if job is None:
-                self._table.cancel_unknown(command.job_id, keeps_partial=command.keeps_partial)
-                await self._save_fence()
-            elif not job.is_ended:
-                job.request_stop(
-                    JobStopReason.PAUSE if command.keeps_partial else JobStopReason.CANCEL,
-                    keeps_partial=command.keeps_partial,
-                )
-                await self._checkpoint(job)
-            elif not command.keeps_partial:
-                await self._abandon(job)
-        return CancelJobReply(boot_id=self._deps.boot_id, job=job.event if job else None)
+    async def forget(self, job_id: str) -> None:
+        """Remove a job from the journal, if possible."""
+        async with self.lock:
+            outcome = await attempt(lambda: self._journal.forget(job_id))
+        if isinstance(outcome, AttemptFailure):
+            log.warning("an old job stays in the journal", job=job_id, problem=outcome.sentence)
 
-    async def serve_node(self, node_id: str) -> None:
-        """Work for this node. Jobs and generations of another node, of another cluster perhaps, no longer count."""
-        await self.wait_loaded()
-        if node_id != self._table.node_id:
-            await self._switch_node(node_id)
-        self._node_known.set()
+    async def _write_in_turn(self, job: WorkerJob) -> None:
+        async with self.lock:
+            record = job.make_record()
+            await self._journal.save(record)
+            job.mark_written(record)
 
-    async def _switch_node(self, node_id: str) -> None:
-        async with self._accept_lock:
-            if self._table.node_id is not None:
-                log.info("this machine is another node now; its unfinished jobs end", was=self._table.node_id)
-                await self._cancel_unfinished()
-                self._table.reset_for_node(node_id)
-            self._table.node_id = node_id
-            await self._save_fence()
 
-    async def abandon_jobs(self) -> None:
-        """Cancel every job that has not ended, because its node was removed; its downloads are deleted."""
-        await self.wait_loaded()
-        async with self._accept_lock:
-            await self._cancel_unfinished()
+class JobFactory:
+    """Makes jobs of commands and of records in the journal, and refuses a command that is older than one seen here."""
 
-    async def _cancel_unfinished(self) -> None:
-        for job in self._table.list_unfinished():
-            job.request_stop(JobStopReason.CANCEL, keeps_partial=False)
-            await self._checkpoint(job)
+    def __init__(self, table: JobTable, installer: BackendInstaller, event_sink: JobEventSink) -> None:
+        self._table = table
+        self._installer = installer
+        self._event_sink = event_sink
 
-    async def get_inventory(self, node_id: str) -> BackendInventory:
-        """Return installed and removed backends. A generation that belongs to another node is returned as 0."""
-        await self.serve_node(node_id)
-        installer, is_ours = self._deps.installer, self._table.is_ours
-        return BackendInventory(
-            installed=tuple(
-                each if is_ours(each.name, each.generation) else replace(each, generation=0)
-                for each in installer.list_installed()
-            ),
-            removed={name: number for name, number in installer.list_removed().items() if is_ours(name, number)},
-        )
-
-    async def list_jobs(self, query: GetJobs) -> GetJobsReply:
-        await self.wait_loaded()
-        ids = query.job_ids or tuple(self._table.jobs)
-        events = (self._table.find_event(job_id) for job_id in ids)
-        return GetJobsReply(boot_id=self._deps.boot_id, jobs=tuple(event for event in events if event is not None))
-
-    # --- accepting ---
-
-    async def _accept_new(self, kind: JobKind, command: JobCommand) -> WorkerJob:
-        if self._is_stopping:
-            raise Unavailable("This worker is stopping.", hint="Send it again when it is back.", code="worker_stopping")
-        if len(self._table.list_unfinished()) >= MAX_UNFINISHED:
-            raise Unavailable(f"{MAX_UNFINISHED} jobs are waiting here already.", code="worker_busy")
-        job = self._make_job(kind, command)
-        await self._write(job)
-        self._table.add(job)
-        if self._table.record_generation(job.backend, job.generation):
-            await self._save_fence()
-            for older in self._table.iterate_outdated():
-                await self._replace(older, job)
-        log.info("job accepted", job=job.id, kind=str(kind), backend=job.backend, generation=job.generation)
-        self._tasks.start(self._drive(job), name=f"drive {job.id}")
-        return job
-
-    def _make_job(self, kind: JobKind, command: JobCommand) -> WorkerJob:
+    def make(self, kind: JobKind, command: JobCommand) -> WorkerJob:
+        """Make the job of a new command. Raises Conflict (stale_generation) if a newer one was seen here."""
         build = parse_build(kind, command)
         if build is not None:
             backend = build.name
@@ -304,8 +220,24 @@ class JobRunner:
         )
         return WorkerJob(record, build, self._event_sink)
 
+    def restore(self, record: JobRecord) -> WorkerJob:
+        """Make the job of a record. One that has not ended is queued again, with numbers above those used before."""
+        if JobState(record.event.state).is_final:
+            return WorkerJob(record, parse_build(record.kind, record.command), self._event_sink)
+        event = replace(
+            record.event,
+            seq=record.reserved_seq,
+            state=str(JobState.QUEUED),
+            phase=str(JobPhase.QUEUED),
+            current_bytes=None,
+            total_bytes=None,
+            file_name="",
+        )
+        record = replace(record, event=event, lives=record.lives + 1)
+        return WorkerJob(record, parse_build(record.kind, record.command), self._event_sink)
+
     def _resolve_backend(self, name: str) -> str:
-        return self._deps.installer.resolve(name) or self._table.find_concrete_name(name) or name
+        return self._installer.resolve(name) or self._table.find_concrete_name(name) or name
 
     def _refuse_stale(self, backend: str, generation: int) -> None:
         newest = self._table.generations.get(backend, 0)
@@ -317,15 +249,155 @@ class JobRunner:
                 details={"generation": generation, "newest": newest},
             )
 
+
+class JobRunner:
+    """Accepts jobs, journals and runs them, cancels them, and resumes them after a restart. A service."""
+
+    name = "jobs"
+
+    def __init__(self, deps: JobRunnerDeps) -> None:
+        self._deps = deps
+        self._table = JobTable()
+        self._writer = JobJournalWriter(deps.journal, self._table)
+        self._tasks = TaskSet(self.name, deps.on_crash)
+        self._accept_lock = asyncio.Lock()
+        self._loaded = asyncio.Event()
+        self._tidy_done = asyncio.Event()
+        # Set when a frontend has said which node this machine is.
+        self._node_known = asyncio.Event()
+        self._is_stopping = False
+        self.events = JobEventOutbox(deps.clock, deps.rng)
+        self._event_sink = JobEventSink(clock=deps.clock, tasks=self._tasks, send=self.events.put)
+        self._factory = JobFactory(self._table, deps.installer, self._event_sink)
+        self._locks = KeyedLocks(deps.max_parallel)
+        self._dispatcher = JobDispatcher(
+            JobDispatcherDeps(installer=deps.installer, files=deps.files, processes=deps.processes),
+            self._locks,
+            self._tasks,
+            self._writer.checkpoint,
+        )
+        self._loop = Loop(LoopOptions(name="job upkeep", interval_s=SILENCE_S), self._keep_alive, deps.clock, deps.rng)
+        for loop in (self._loop, self.events.loop):
+            loop.on_crash = deps.on_crash
+        self.on_change: Callable[[], None] = lambda: None
+        self.job_ended: ValueSignal[JobEvent] = ValueSignal()
+
+    async def start(self) -> None:
+        await self._load()
+        await self.events.loop.start()
+        await self._loop.start()
+        self._tasks.start(self._tidy(), name="tidy")
+
+    async def stop(self) -> None:
+        """Accept no more jobs. Running ones are stopped where they are and go on with the next start."""
+        self._is_stopping = True
+        await self._loop.stop()
+        await self._tasks.close()
+        # A write that has begun is completed.
+        async with self._writer.lock:
+            await self.events.loop.stop()
+        await self.events.flush()
+
+    # --- commands ---
+
+    async def accept(self, kind: JobKind, command: JobCommand) -> JobAcceptedReply:
+        """Accept a job, which is in the journal when this returns. The same id gives the same job."""
+        check_command(command)
+        await self.wait_loaded()
+        async with self._accept_lock:
+            event = self._table.find_event(command.job_id) or (await self._accept_new(kind, command)).event
+        return JobAcceptedReply(boot_id=self._deps.boot_id, job=event)
+
+    async def cancel(self, command: CancelJob) -> CancelJobReply:
+        """Ask a job to end; its last event says when it has. A job that arrives later under this id is not begun."""
+        await self.wait_loaded()
+        async with self._accept_lock:
+            job = self._table.jobs.get(command.job_id)
+            if job is None:
+                self._table.cancel_unknown(command.job_id, keeps_partial=command.keeps_partial)
+                await self._writer.save_fence()
+            elif not job.is_ended:
+                job.request_stop(
+                    JobStopReason.PAUSE if command.keeps_partial else JobStopReason.CANCEL,
+                    keeps_partial=command.keeps_partial,
+                )
+                await self._writer.checkpoint(job)
+            elif not command.keeps_partial:
+                await self._abandon(job)
+        return CancelJobReply(boot_id=self._deps.boot_id, job=job.event if job else None)
+
+    async def serve_node(self, node_id: str) -> None:
+        """Work for this node. Jobs and generations of another node, of another cluster perhaps, no longer count."""
+        await self.wait_loaded()
+        if node_id != self._table.node_id:
+            await self._switch_node(node_id)
+        self._node_known.set()
+
+    async def _switch_node(self, node_id: str) -> None:
+        async with self._accept_lock:
+            if self._table.node_id is not None:
+                log.info("this machine is another node now; its unfinished jobs end", was=self._table.node_id)
+                await self._cancel_unfinished()
+                self._table.reset_for_node(node_id)
+            self._table.node_id = node_id
+            await self._writer.save_fence()
+
+    async def abandon_jobs(self) -> None:
+        """Cancel every job that has not ended, because its node was removed; its downloads are deleted."""
+        await self.wait_loaded()
+        async with self._accept_lock:
+            await self._cancel_unfinished()
+
+    async def _cancel_unfinished(self) -> None:
+        for job in self._table.list_unfinished():
+            job.request_stop(JobStopReason.CANCEL, keeps_partial=False)
+            await self._writer.checkpoint(job)
+
+    async def get_inventory(self, node_id: str) -> BackendInventory:
+        """Return installed and removed backends. A generation that belongs to another node is returned as 0."""
+        await self.serve_node(node_id)
+        installer, is_ours = self._deps.installer, self._table.is_ours
+        return BackendInventory(
+            installed=tuple(
+                each if is_ours(each.name, each.generation) else replace(each, generation=0)
+                for each in installer.list_installed()
+            ),
+            removed={name: number for name, number in installer.list_removed().items() if is_ours(name, number)},
+        )
+
+    async def list_jobs(self, query: GetJobs) -> GetJobsReply:
+        await self.wait_loaded()
+        ids = query.job_ids or tuple(self._table.jobs)
+        events = (self._table.find_event(job_id) for job_id in ids)
+        return GetJobsReply(boot_id=self._deps.boot_id, jobs=tuple(event for event in events if event is not None))
+
+    # --- accepting ---
+
+    async def _accept_new(self, kind: JobKind, command: JobCommand) -> WorkerJob:
+        if self._is_stopping:
+            raise Unavailable("This worker is stopping.", hint="Send it again when it is back.", code="worker_stopping")
+        if len(self._table.list_unfinished()) >= MAX_UNFINISHED:
+            raise Unavailable(f"{MAX_UNFINISHED} jobs are waiting here already.", code="worker_busy")
+        job = self._factory.make(kind, command)
+        await self._writer.write(job)
+        self._table.add(job)
+        if self._table.record_generation(job.backend, job.generation):
+            await self._writer.save_fence()
+            for older in self._table.iterate_outdated():
+                await self._replace(older, job)
+        log.info("job accepted", job=job.id, kind=str(kind), backend=job.backend, generation=job.generation)
+        self._tasks.start(self._drive(job), name=f"drive {job.id}")
+        return job
+
     async def _replace(self, older: WorkerJob, newer: WorkerJob) -> None:
         older.request_stop(JobStopReason.REPLACE, keeps_partial=_has_same_source(older, newer))
-        await self._checkpoint(older)
+        await self._writer.checkpoint(older)
 
     async def _abandon(self, job: WorkerJob) -> None:
         """Discard the downloads of a job that has ended without success and that nobody will continue."""
         if job.event.state == JobState.PAUSED:
             job.end(JobState.CANCELLED)
-            await self._checkpoint(job)
+            await self._writer.checkpoint(job)
             job.send_end()
         if job.event.state != JobState.DONE:
             self._discard_later(job)
@@ -386,14 +458,14 @@ class JobRunner:
             job.end(JobState.PAUSED if job.stop_reason is JobStopReason.PAUSE else JobState.CANCELLED)
 
     async def _finish(self, job: WorkerJob) -> None:
-        await self._checkpoint(job)
+        await self._writer.checkpoint(job)
         job.send_end()
         log.info("job ended", job=job.id, backend=job.backend, state=job.event.state)
         if job.kind.is_change or job.kind is JobKind.LOAD:
             self.on_change()
         self.job_ended.fire(job.event)
         for surplus in self._table.remove_surplus():
-            await self._forget(surplus)
+            await self._writer.forget(surplus)
 
     def _discard_later(self, job: WorkerJob) -> None:
         if job.build is not None and not job.has_discarded:
@@ -412,7 +484,7 @@ class JobRunner:
         self._table.load_fence(contents.fence)
         for record in contents.jobs:
             try:
-                job = self._restore_job(record)
+                job = self._factory.restore(record)
             except CorralError as error:
                 log.warning("a job of the journal is left out", job=record.job_id, problem=error.message)
                 continue
@@ -422,24 +494,9 @@ class JobRunner:
             job.request_stop(JobStopReason.REPLACE, keeps_partial=True)
         for job in self._table.list_unfinished():
             log.info("job resumed", job=job.id, backend=job.backend, times=job.lives)
-            await self._checkpoint(job)
+            await self._writer.checkpoint(job)
             self._tasks.start(self._resume(job), name=f"resume {job.id}")
         self._loaded.set()
-
-    def _restore_job(self, record: JobRecord) -> WorkerJob:
-        if JobState(record.event.state).is_final:
-            return WorkerJob(record, parse_build(record.kind, record.command), self._event_sink)
-        event = replace(
-            record.event,
-            seq=record.reserved_seq,
-            state=str(JobState.QUEUED),
-            phase=str(JobPhase.QUEUED),
-            current_bytes=None,
-            total_bytes=None,
-            file_name="",
-        )
-        record = replace(record, event=event, lives=record.lives + 1)
-        return WorkerJob(record, parse_build(record.kind, record.command), self._event_sink)
 
     async def _tidy(self) -> None:
         outcome = await attempt(self._deps.installer.tidy)
@@ -452,7 +509,7 @@ class JobRunner:
         for job in self._table.list_unfinished():
             job.keep_alive()
             if not job.is_saved:
-                await self._checkpoint(job)
+                await self._writer.checkpoint(job)
 
     async def wait_loaded(self) -> None:
         """Wait until the journal is loaded: the supervisor, which starts earlier, has adopted what runs."""
@@ -461,36 +518,6 @@ class JobRunner:
                 await self._loaded.wait()
         except TimeoutError as error:
             raise Unavailable("This worker is starting.", code="worker_starting") from error
-
-    async def _write(self, job: WorkerJob) -> None:
-        await asyncio.shield(self._write_in_turn(job))
-
-    async def _write_in_turn(self, job: WorkerJob) -> None:
-        async with self._write_lock:
-            record = job.make_record()
-            await self._deps.journal.save(record)
-            job.mark_written(record)
-
-    async def _checkpoint(self, job: WorkerJob) -> None:
-        """Journal the job if possible: a full disk must not keep a job from its end."""
-        outcome = await attempt(lambda: self._write(job))
-        if isinstance(outcome, AttemptFailure):
-            log.warning("a job could not be written to the journal", job=job.id, problem=outcome.sentence)
-
-    async def _save_fence(self) -> None:
-        async def write() -> None:
-            async with self._write_lock:
-                await self._deps.journal.save_fence(self._table.make_fence())
-
-        outcome = await attempt(lambda: asyncio.shield(write()))
-        if isinstance(outcome, AttemptFailure):
-            log.warning("the command fence could not be written to the journal", problem=outcome.sentence)
-
-    async def _forget(self, job_id: str) -> None:
-        async with self._write_lock:
-            outcome = await attempt(lambda: self._deps.journal.forget(job_id))
-        if isinstance(outcome, AttemptFailure):
-            log.warning("an old job stays in the journal", job=job_id, problem=outcome.sentence)
 
 
 def _has_same_source(older: WorkerJob, newer: WorkerJob) -> bool:

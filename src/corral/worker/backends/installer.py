@@ -53,6 +53,107 @@ BeforeSwapCallback = Callable[[], Awaitable[None]]
 FOLDERS_MAX = 500
 
 
+class FolderCleaner:
+    """Knows which folders and downloads the jobs of one installer use, and removes the others. A folder is moved away
+    in one step before it is deleted, so a kill leaves nothing that looks whole."""
+
+    def __init__(self, layout: BackendsLayout, records: BackendRecords, ids: IdGenerator) -> None:
+        self._layout = layout
+        self._records = records
+        self._ids = ids
+        # Folders of the store that a job is about to point to.
+        self._held: Counter[str] = Counter()
+        self._staging: set[Path] = set()
+        # Folders of the trash that are being deleted.
+        self._deleting: set[Path] = set()
+        self._busy: Counter[str] = Counter()
+
+    def is_held(self, key: str) -> bool:
+        return key in self._held
+
+    @contextlib.contextmanager
+    def mark_busy(self, name: str) -> Iterator[None]:
+        """Keep the downloads of a backend until the block ends."""
+        self._busy[name] += 1
+        try:
+            yield
+        finally:
+            self._busy[name] -= 1
+            self._busy += Counter()
+
+    @contextlib.contextmanager
+    def hold(self, key: str) -> Iterator[None]:
+        """Keep a folder of the store until the block ends."""
+        self._held[key] += 1
+        try:
+            yield
+        finally:
+            self._held[key] -= 1
+            self._held += Counter()
+
+    @contextlib.asynccontextmanager
+    async def keep_staging(self, folder: Path) -> AsyncIterator[None]:
+        """Keep a staging folder until the block ends, and delete it then."""
+        self._staging.add(folder)
+        try:
+            yield
+        finally:
+            await self._move_and_delete([folder])
+            self._staging.discard(folder)
+
+    def remove_leftovers(self) -> None:
+        """Delete staging and trash of an earlier process."""
+        for folder in (self._layout.staging, self._layout.trash):
+            for path in [found for found in folder.iterdir() if found not in self._staging | self._deleting]:
+                delete_tree(path)
+
+    async def prune(self) -> None:
+        """Remove every stored folder that nothing points to or is about to point to.
+
+        The folders are listed and moved without an await: a job holds its folder before it makes it, so no new one
+        slips in.
+        """
+        keep = self._records.keys | frozenset(self._held)
+        await self._move_and_delete([path for path in self._layout.store.iterdir() if path.name not in keep])
+
+    async def collect_garbage(self, oldest_s: float, *, dry_run: bool) -> GarbageReport:
+        """Remove files that nothing points to and that nobody has continued since `oldest_s`, or only list them."""
+        keep = self._records.keys | frozenset(self._held)
+        used, busy = frozenset(self._staging | self._deleting), frozenset(self._busy)
+        found = await run_in_thread(lambda _stop: find_garbage(self._layout, keep, used, busy, oldest_s))
+        if dry_run:
+            return found
+        # Measuring takes time, so a job may need one of these folders by now.
+        unused = GarbageReport(items=tuple(item for item in found.items if not self._is_used(item.path)))
+        await self._move_and_delete([item.path for item in unused.items])
+        return unused
+
+    def _is_used(self, path: Path) -> bool:
+        if path.parent == self._layout.downloads:
+            return read_owner(path.with_suffix(".json")) in self._busy
+        return path.name in self._records.keys or path.name in self._held or path in self._staging | self._deleting
+
+    async def _move_and_delete(self, paths: list[Path]) -> None:
+        """Move each path out of the way in one step, so that a kill leaves nothing that looks whole, and delete it
+        afterwards."""
+        moved = []
+        for path in paths:
+            # Another task may have removed the path first.
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_dir() and not path.is_symlink():
+                    aside = self._layout.trash / self._ids.new_id()
+                    path.rename(aside)
+                    moved.append(aside)
+                else:
+                    path.unlink()
+        if moved:
+            self._deleting.update(moved)
+            try:
+                await run_in_thread(lambda _stop: delete_trees(moved))
+            finally:
+                self._deleting.difference_update(moved)
+
+
 class DiskInstaller:
     """Installs, upgrades, rolls back and removes backends on this machine's disk. Implements `BackendInstaller`."""
 
@@ -64,12 +165,7 @@ class DiskInstaller:
         self._options = options
         self._records = BackendRecords(self._layout)
         self._system_backends = SystemBackends(options.system_root)
-        # Folders of the store that a job is about to point to.
-        self._held: Counter[str] = Counter()
-        self._staging: set[Path] = set()
-        # Folders of the trash that are being deleted.
-        self._deleting: set[Path] = set()
-        self._busy: Counter[str] = Counter()
+        self._cleaner = FolderCleaner(self._layout, self._records, ids)
         if self._layout.names.is_dir():
             self._records.load()
 
@@ -115,7 +211,7 @@ class DiskInstaller:
 
     async def tidy(self) -> None:
         await run_in_thread(lambda _stop: self._tidy())
-        await self._prune()
+        await self._cleaner.prune()
 
     async def install(
         self,
@@ -133,7 +229,7 @@ class DiskInstaller:
             return self._records.pointers[build.name].installed_backend
         if present is None and not replaces and (system := self._system_backends.find(build.name)) is not None:
             return system
-        with self._mark_busy(build.name):
+        with self._cleaner.mark_busy(build.name):
             progress.on_phase(JobPhase.RESOLVING)
             async with self._open_staging_job(build, progress) as job:
                 source = build_stager.open_source(job)
@@ -157,7 +253,7 @@ class DiskInstaller:
             raise InstallFailed(
                 f"There is nothing that {pointer.name} could be rolled back to.", code="nothing_to_roll_back"
             )
-        with self._mark_busy(pointer.name):
+        with self._cleaner.mark_busy(pointer.name):
             progress.on_phase(JobPhase.STOPPING)
             await before_swap()
             progress.on_phase(JobPhase.COMMITTING)
@@ -171,9 +267,9 @@ class DiskInstaller:
             raise _make_system_backend_error(concrete)
         self._layout.make_folders()
         progress.on_phase(JobPhase.REMOVING)
-        with self._mark_busy(concrete), translate_disk_full("the removal was written down"):
+        with self._cleaner.mark_busy(concrete), translate_disk_full("the removal was written down"):
             await run_in_thread(lambda _stop: self._records.remove(concrete, generation))
-            await self._prune()
+            await self._cleaner.prune()
             PartialDownloads(self._layout.downloads, concrete).delete_all()
 
     async def discard(self, build: Build) -> None:
@@ -183,21 +279,8 @@ class DiskInstaller:
     async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
         """Remove files that nothing points to and that nobody has continued, or only list them with `dry_run`."""
         self._layout.make_folders()
-        keep = self._records.keys | frozenset(self._held)
-        oldest = self._clock.wall().timestamp() - self._options.download_age_s
-        used, busy = frozenset(self._staging | self._deleting), frozenset(self._busy)
-        found = await run_in_thread(lambda _stop: find_garbage(self._layout, keep, used, busy, oldest))
-        if dry_run:
-            return found
-        # Measuring takes time, so a job may need one of these folders by now.
-        unused = GarbageReport(items=tuple(item for item in found.items if not self._is_used(item.path)))
-        await self._move_and_delete([item.path for item in unused.items])
-        return unused
-
-    def _is_used(self, path: Path) -> bool:
-        if path.parent == self._layout.downloads:
-            return read_owner(path.with_suffix(".json")) in self._busy
-        return path.name in self._records.keys or path.name in self._held or path in self._staging | self._deleting
+        oldest_s = self._clock.wall().timestamp() - self._options.download_age_s
+        return await self._cleaner.collect_garbage(oldest_s, dry_run=dry_run)
 
     # --- helpers ---
 
@@ -234,52 +317,31 @@ class DiskInstaller:
         python = self._layout.store / entry.key / entry.python
         return self._is_whole(entry) and (not entry.python or python.exists())
 
-    @contextlib.contextmanager
-    def _mark_busy(self, name: str) -> Iterator[None]:
-        self._busy[name] += 1
-        try:
-            yield
-        finally:
-            self._busy[name] -= 1
-            self._busy += Counter()
-
-    @contextlib.contextmanager
-    def _hold(self, key: str) -> Iterator[None]:
-        self._held[key] += 1
-        try:
-            yield
-        finally:
-            self._held[key] -= 1
-            self._held += Counter()
-
     @contextlib.asynccontextmanager
     async def _open_staging_job(self, build: Build, progress: JobProgressListener) -> AsyncIterator[StagingJob]:
         """Yield a staging job whose folder exists for as long as the block lasts."""
         folder = self._layout.staging / self._ids.new_id()
         work = folder / "work"
-        self._staging.add(folder)
-        try:
-            with translate_disk_full("the installation was prepared"):
-                work.mkdir(parents=True, mode=0o700)
-            async with TransferHttpClient(self._options.timeouts, self._options.environment) as http:
-                yield StagingJob(
-                    build=build,
-                    options=self._options,
-                    clock=self._clock,
-                    rng=self._rng,
-                    http=http,
-                    progress=progress,
-                    downloads=self._layout.downloads,
-                    work=work,
-                )
-        except TransferFailed as error:
-            if error.slug == "disk_full":
-                # A machine with a full disk needs the space more than the next attempt needs the downloaded bytes.
-                await self.discard(build)
-            raise
-        finally:
-            await self._move_and_delete([folder])
-            self._staging.discard(folder)
+        async with self._cleaner.keep_staging(folder):
+            try:
+                with translate_disk_full("the installation was prepared"):
+                    work.mkdir(parents=True, mode=0o700)
+                async with TransferHttpClient(self._options.timeouts, self._options.environment) as http:
+                    yield StagingJob(
+                        build=build,
+                        options=self._options,
+                        clock=self._clock,
+                        rng=self._rng,
+                        http=http,
+                        progress=progress,
+                        downloads=self._layout.downloads,
+                        work=work,
+                    )
+            except TransferFailed as error:
+                if error.slug == "disk_full":
+                    # A machine with a full disk needs the space more than the next attempt needs the downloaded bytes.
+                    await self.discard(build)
+                raise
 
     def _find_in_store(self, build: Build, digest: str | None) -> StoredBuild | None:
         """Return a stored build with the same content: the previous installation, or one under another name."""
@@ -300,7 +362,7 @@ class DiskInstaller:
         tree.mkdir(mode=0o700)
         staged = await build_stager.stage(job, source, tree)
         key = self._choose_key(_make_key(staged.delivery.digest, staged.build))
-        with self._hold(key):
+        with self._cleaner.hold(key):
             entry = StoredBuild(
                 key=key,
                 digest=staged.delivery.digest,
@@ -322,7 +384,7 @@ class DiskInstaller:
         progress: JobProgressListener,
         tree: Path | None = None,
     ) -> None:
-        with self._hold(entry.key):
+        with self._cleaner.hold(entry.key):
             progress.on_phase(JobPhase.STOPPING)
             await before_swap()
             progress.on_phase(JobPhase.COMMITTING)
@@ -343,54 +405,23 @@ class DiskInstaller:
 
     def _choose_key(self, key: str) -> str:
         """Return a free folder name for this content; content that is stored already gets a second folder beside it."""
-        if not (self._layout.store / key).exists() and key not in self._held:
+        if not (self._layout.store / key).exists() and not self._cleaner.is_held(key):
             return key
         return f"{key}.{self._ids.new_id().rpartition('-')[2]}"
 
     async def _clean_up_after(self, build: Build) -> None:
         """Clean up after an installation. Failures are only logged, because the backend is installed already."""
         try:
-            await self._prune()
+            await self._cleaner.prune()
             await self.discard(build)
         except OSError as error:
             log.warning("leftovers of an installation could not be removed", backend=build.name, error=str(error))
-
-    async def _prune(self) -> None:
-        """Remove every stored folder that nothing points to or is about to point to.
-
-        The folders are listed and moved without an await: a job holds its folder before it makes it, so no new one
-        slips in.
-        """
-        keep = self._records.keys | frozenset(self._held)
-        await self._move_and_delete([path for path in self._layout.store.iterdir() if path.name not in keep])
-
-    async def _move_and_delete(self, paths: list[Path]) -> None:
-        """Move each path out of the way in one step, so that a kill leaves nothing that looks whole, and delete it
-        afterwards."""
-        moved = []
-        for path in paths:
-            # Another task may have removed the path first.
-            with contextlib.suppress(FileNotFoundError):
-                if path.is_dir() and not path.is_symlink():
-                    aside = self._layout.trash / self._ids.new_id()
-                    path.rename(aside)
-                    moved.append(aside)
-                else:
-                    path.unlink()
-        if moved:
-            self._deleting.update(moved)
-            try:
-                await run_in_thread(lambda _stop: delete_trees(moved))
-            finally:
-                self._deleting.difference_update(moved)
 
     def _tidy(self) -> None:
         self._layout.make_folders()
         self._records.remove_half_written()
         self._records.load()
-        for folder in (self._layout.staging, self._layout.trash):
-            for path in [found for found in folder.iterdir() if found not in self._staging | self._deleting]:
-                delete_tree(path)
+        self._cleaner.remove_leftovers()
         for pointer in list(self._records.pointers.values()):
             self._repair(pointer)
 

@@ -156,6 +156,90 @@ class MembershipDeps:
     wait_for_processes: Callable[[], Awaitable[Sequence[RunningProcess] | None]] | None = None
 
 
+class MembershipMessenger:
+    """Makes and sends the messages of one worker to the control plane: registrations, heartbeats, and the goodbye. Each
+    has a fresh reading of the hardware."""
+
+    def __init__(self, profile: WorkerProfile, deps: MembershipDeps, is_on_bus: Callable[[], bool]) -> None:
+        self._profile = profile
+        self._deps = deps
+        self._is_on_bus = is_on_bus
+        self._started_at = deps.clock.monotonic()
+        # The last reading of the hardware.
+        self._report: Mapping[str, object] = {}
+
+    async def read_hardware(self) -> None:
+        self._report = await self._deps.hardware_reader.read()
+
+    def describe_node(self, node_id: str) -> NodeDescription:
+        """Return what this worker says of itself on the bus, with the last reading of the hardware."""
+        return NodeDescription(
+            node_id=node_id,
+            boot_id=self._profile.boot_id,
+            name=self._profile.name,
+            version=self._profile.version,
+            uptime_s=self._deps.clock.monotonic() - self._started_at,
+            hardware=dict(self._report),
+        )
+
+    async def send_registration(self, identity: WorkerIdentity) -> RegisterOut:
+        await self.read_hardware()
+        advertised = await self._deps.find_addresses()
+        running = await self._deps.wait_for_processes() if self._deps.wait_for_processes else ()
+        return await self._deps.control.register(self._make_registration_request(identity, advertised, running))
+
+    async def send_heartbeat(self, node_id: str) -> HeartbeatOut:
+        await self.read_hardware()
+        own = {"boot_id": self._profile.boot_id, "bus_ok": self._is_on_bus()}
+        beat = HeartbeatIn.model_validate({**self._report, **own})
+        return await self._deps.control.send_heartbeat(node_id, beat)
+
+    async def send_goodbye(self, node_id: str) -> None:
+        """Deregister the node, if a frontend answers in time."""
+        control, boot_id = self._deps.control, self._profile.boot_id
+
+        async def deregister() -> None:
+            try:
+                async with asyncio.timeout(GOODBYE_LIMIT_S):
+                    await attempt(lambda: control.drain(node_id, boot_id))
+                    await control.deregister(node_id, boot_id)
+            except TimeoutError as error:
+                raise Unavailable(f"No frontend responded within {GOODBYE_LIMIT_S:g} s.") from error
+
+        outcome = await attempt(deregister)
+        if isinstance(outcome, AttemptFailure):
+            log.warning("could not say goodbye; the node goes offline when its lease ends", problem=outcome.sentence)
+        else:
+            log.info("left the cluster", id=node_id)
+
+    def _make_registration_request(
+        self, identity: WorkerIdentity, advertised: AdvertisedAddresses, running: Sequence[RunningProcess] | None
+    ) -> RegisterIn:
+        profile = self._profile
+        values: dict[str, Any] = dict(self._report) | {
+            "name": profile.name,
+            "node_type": str(profile.node_type),
+            "credential": identity.credential,
+            "boot_id": profile.boot_id,
+            "bus_public_key": identity.bus_public_key,
+            "token": profile.token,
+            "address": advertised.address,
+            "http_address": advertised.http_address,
+            "labels": dict(profile.labels),
+            "max_replicas_per_model": profile.max_replicas_per_model,
+            "vram_budget": profile.vram_budget,
+            "version": profile.version,
+            "running": [_format_survivor(each) for each in running or () if each.state == "ready"][:SURVIVORS_MAX],
+            "is_running_known": running is not None,
+        }
+        try:
+            return RegisterIn.model_validate(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InvalidRequest(f"This worker cannot register: {where}: {first['msg']}.") from error
+
+
 class Membership:
     """Keeps this worker a member of its cluster: registers, sends heartbeats, joins the bus. A service."""
 
@@ -178,8 +262,7 @@ class Membership:
         # The node whose engines and jobs were ended because it was removed.
         self._removed_id: str | None = None
         self._refusals = 0
-        self._started_at = deps.clock.monotonic()
-        self._report: Mapping[str, object] = {}
+        self._messenger = MembershipMessenger(profile, deps, lambda: self.link.is_connected)
         self._registration_failures = FailureLog("registration")
         self._heartbeat_failures = FailureLog("heartbeat")
         self._bus_failures = FailureLog("joining the bus")
@@ -239,17 +322,10 @@ class Membership:
         self.loop.wake()
 
     def describe(self) -> NodeDescription:
-        return NodeDescription(
-            node_id=self.node_id or "",
-            boot_id=self._profile.boot_id,
-            name=self._profile.name,
-            version=self._profile.version,
-            uptime_s=self._deps.clock.monotonic() - self._started_at,
-            hardware=dict(self._report),
-        )
+        return self._messenger.describe_node(self.node_id or "")
 
     async def start(self) -> None:
-        self._report = await self._deps.hardware_reader.read()
+        await self._messenger.read_hardware()
         await self.loop.start()
         await self.renewer.loop.start()
 
@@ -259,7 +335,7 @@ class Membership:
         await self.renewer.loop.stop()
         await self.loop.stop()
         if self._registration is not None:
-            await self._deregister_in_time(self._registration.node_id)
+            await self._messenger.send_goodbye(self._registration.node_id)
         await self.link.leave()
 
     async def tick(self) -> None:
@@ -272,45 +348,12 @@ class Membership:
             await self._send_and_apply_heartbeat(self._registration)
 
     async def _register(self) -> None:
-        outcome = await attempt(self._send_registration)
+        outcome = await attempt(lambda: self._messenger.send_registration(self._identity))
         if isinstance(outcome, AttemptFailure):
             await self._handle_refused_registration(outcome.error)
             return
         self._registration_failures.record_recovery()
         await self._apply_registration(outcome.value)
-
-    async def _send_registration(self) -> RegisterOut:
-        self._report = await self._deps.hardware_reader.read()
-        advertised = await self._deps.find_addresses()
-        running = await self._deps.wait_for_processes() if self._deps.wait_for_processes else ()
-        return await self._deps.control.register(self._make_registration_request(advertised, running))
-
-    def _make_registration_request(
-        self, advertised: AdvertisedAddresses, running: Sequence[RunningProcess] | None
-    ) -> RegisterIn:
-        profile = self._profile
-        values: dict[str, Any] = dict(self._report) | {
-            "name": profile.name,
-            "node_type": str(profile.node_type),
-            "credential": self._identity.credential,
-            "boot_id": profile.boot_id,
-            "bus_public_key": self._identity.bus_public_key,
-            "token": profile.token,
-            "address": advertised.address,
-            "http_address": advertised.http_address,
-            "labels": dict(profile.labels),
-            "max_replicas_per_model": profile.max_replicas_per_model,
-            "vram_budget": profile.vram_budget,
-            "version": profile.version,
-            "running": [_format_survivor(each) for each in running or () if each.state == "ready"][:SURVIVORS_MAX],
-            "is_running_known": running is not None,
-        }
-        try:
-            return RegisterIn.model_validate(values)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InvalidRequest(f"This worker cannot register: {where}: {first['msg']}.") from error
 
     async def _handle_refused_registration(self, error: Exception) -> None:
         was_accepted = self._identity.is_accepted_as(self._profile.name, self._profile.frontend)
@@ -320,7 +363,7 @@ class Membership:
         if isinstance(error, NotAuthenticated) and self._identity.node_id is not None:
             # The node may have been removed while this worker was away. The response to a heartbeat says so.
             registration = NodeRegistration(node_id=self._identity.node_id, is_approved=False)
-            heartbeat = await attempt(lambda: self._send_heartbeat(registration))
+            heartbeat = await attempt(lambda: self._messenger.send_heartbeat(registration.node_id))
             if isinstance(heartbeat, AttemptFailure) and is_node_removed(heartbeat.error):
                 await self._end_work_of_removed(registration.node_id)
         self._registration_failures.record_failure(error)
@@ -377,7 +420,7 @@ class Membership:
             log.warning("the node's id could not be saved", problem=outcome.sentence)
 
     async def _send_and_apply_heartbeat(self, registration: NodeRegistration) -> None:
-        outcome = await attempt(lambda: self._send_heartbeat(registration))
+        outcome = await attempt(lambda: self._messenger.send_heartbeat(registration.node_id))
         if isinstance(outcome, AttemptFailure):
             await self._handle_failed_heartbeat(outcome.error)
             return
@@ -388,12 +431,6 @@ class Membership:
         if answer.approved and not registration.is_approved:
             await self._handle_approval(registration)
         self.heartbeat_answered.fire(answer)
-
-    async def _send_heartbeat(self, registration: NodeRegistration) -> HeartbeatOut:
-        self._report = await self._deps.hardware_reader.read()
-        own = {"boot_id": self._profile.boot_id, "bus_ok": self.link.is_connected}
-        beat = HeartbeatIn.model_validate({**self._report, **own})
-        return await self._deps.control.send_heartbeat(registration.node_id, beat)
 
     async def _handle_failed_heartbeat(self, error: Exception) -> None:
         match decide_after_failed_heartbeat(error):
@@ -438,23 +475,6 @@ class Membership:
     def _notify_command_handler(self) -> None:
         if self._deps.command_handler is not None:
             self._deps.command_handler.on_registered()
-
-    async def _deregister_in_time(self, node_id: str) -> None:
-        control, boot_id = self._deps.control, self._profile.boot_id
-
-        async def deregister() -> None:
-            try:
-                async with asyncio.timeout(GOODBYE_LIMIT_S):
-                    await attempt(lambda: control.drain(node_id, boot_id))
-                    await control.deregister(node_id, boot_id)
-            except TimeoutError as error:
-                raise Unavailable(f"No frontend responded within {GOODBYE_LIMIT_S:g} s.") from error
-
-        outcome = await attempt(deregister)
-        if isinstance(outcome, AttemptFailure):
-            log.warning("could not say goodbye; the node goes offline when its lease ends", problem=outcome.sentence)
-        else:
-            log.info("left the cluster", id=node_id)
 
     def _on_stop_request(self) -> None:
         self._on_end(None)

@@ -16,7 +16,7 @@ later.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 from types import MappingProxyType
@@ -240,6 +240,59 @@ class _HeldOperation:
     watches_replicas: bool = False
 
 
+class HeldOperations:
+    """Keeps in memory the operations whose leases this dispatcher holds, and when to look at each next."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._operations: dict[OperationId, _HeldOperation] = {}
+
+    def __iter__(self) -> Iterator[_HeldOperation]:
+        return iter(self._operations.values())
+
+    def __contains__(self, operation_id: str) -> bool:
+        return operation_id in self._operations
+
+    def find(self, operation_id: OperationId) -> _HeldOperation | None:
+        return self._operations.get(operation_id)
+
+    def add(self, lease: OperationLease, pool: str, *, queries_all: bool) -> None:
+        """Hold an operation and look at it at once; it takes the place of an older lease."""
+        self._operations[lease.id] = _HeldOperation(
+            lease=lease, pool=pool, look_at=self._clock.monotonic(), queries_all=queries_all
+        )
+
+    def drop(self, held: _HeldOperation) -> None:
+        """Hold an operation no longer. No-op if it was dropped, or is held under a newer lease."""
+        if self._operations.get(held.lease.id) is held:
+            del self._operations[held.lease.id]
+
+    def clear(self) -> None:
+        self._operations.clear()
+
+    def look_now(self, held: _HeldOperation) -> None:
+        held.look_at = self._clock.monotonic()
+
+    def schedule_look(self, held: _HeldOperation, seconds: float) -> None:
+        """Schedule the next look at an operation, unless it was woken for an earlier one meanwhile."""
+        at = self._clock.monotonic() + seconds
+        held.look_at = at if held.look_at is None else min(held.look_at, at)
+
+    def list_due(self, pool: str) -> list[_HeldOperation]:
+        """Return the operations of a pool that are to be looked at now, the one that waits longest first."""
+        now = self._clock.monotonic()
+        due = [
+            held
+            for held in self
+            if held.pool == pool and not held.is_stepping and held.look_at is not None and held.look_at <= now
+        ]
+        return sorted(due, key=lambda held: held.look_at or 0.0)
+
+    def count_steps(self, pool: str) -> int:
+        """Return how many operations of a pool are in the middle of a step."""
+        return sum(held.is_stepping for held in self if held.pool == pool)
+
+
 class OperationDispatcher:
     """Claims due operations, drives each in bounded steps, and hands its leases over when it stops."""
 
@@ -249,7 +302,7 @@ class OperationDispatcher:
         self._deps = deps
         self._options = options
         self._deltas = deltas
-        self._held_operations: dict[OperationId, _HeldOperation] = {}
+        self._held_operations = HeldOperations(deps.clock)
         # Since when operations that need workers have been left to peers.
         self._off_bus_since: float | None = None
         self._tasks = TaskSet("dispatcher", deps.on_crash)
@@ -282,7 +335,7 @@ class OperationDispatcher:
 
     @property
     def held(self) -> frozenset[OperationId]:
-        return frozenset(self._held_operations)
+        return frozenset(held.lease.id for held in self._held_operations)
 
     def wake(self) -> None:
         """Wake the dispatcher to look at due operations at once."""
@@ -291,24 +344,25 @@ class OperationDispatcher:
     async def follow(self, events: Sequence[OutboxEvent]) -> None:
         """Wake the dispatcher for events that may mean work."""
         if any(event.kind.startswith("replica.") for event in events):
-            for held in self._held_operations.values():
+            for held in self._held_operations:
                 if held.watches_replicas:
-                    held.look_at = self._read_time()
+                    self._held_operations.look_now(held)
                     self.wake()
         if any(event.kind.startswith(_CALLS) for event in events):
             self.wake()
 
     def wake_operation(self, operation_id: OperationId) -> None:
         """Wake one operation: work that this frontend does for it has progressed."""
-        held = self._held_operations.get(operation_id)
+        held = self._held_operations.find(operation_id)
         if held is not None:
-            held.look_at = self._read_time()
+            self._held_operations.look_now(held)
             self.wake()
 
     async def on_reconnect(self) -> None:
         """Query every held operation's jobs after a reconnect: messages sent meanwhile are lost."""
-        for held in self._held_operations.values():
-            held.queries_all, held.look_at = True, self._read_time()
+        for held in self._held_operations:
+            held.queries_all = True
+            self._held_operations.look_now(held)
         self.wake()
 
     async def on_job_event(self, delivery: Delivery[JobEvent]) -> None:
@@ -329,7 +383,7 @@ class OperationDispatcher:
         for pool, size in self._options.pools.items():
             if pool not in self._drivers:
                 continue
-            free = size - sum(held.is_stepping for held in self._held_operations.values() if held.pool == pool)
+            free = size - self._held_operations.count_steps(pool)
             if free > 0:
                 if not leaves:
                     await self._claim(pool, free)
@@ -340,19 +394,18 @@ class OperationDispatcher:
         """Hand the held operations over once the frontend has been off the bus for long enough; an operation in the
         middle of a step follows with the next pass."""
         if self._off_bus_since is None:
-            self._off_bus_since = self._read_time()
-        if self._read_time() - self._off_bus_since < OFF_BUS_S:
+            self._off_bus_since = self._deps.clock.monotonic()
+        if self._deps.clock.monotonic() - self._off_bus_since < OFF_BUS_S:
             return
-        left = [
-            key for key, held in self._held_operations.items() if not held.is_stepping and not self._is_busy_with(held)
-        ]
+        left = [held for held in self._held_operations if not held.is_stepping and not self._is_busy_with(held)]
         if not left:
             return
-        log.warning("this frontend is off the bus: its operations are handed over", operations=left)
+        keys = [held.lease.id for held in left]
+        log.warning("this frontend is off the bus: its operations are handed over", operations=keys)
         async with self._deps.database.transaction() as tx:
-            await store.hand_over(tx, self._options.frontend_id, left)
-        for key in left:
-            del self._held_operations[key]
+            await store.hand_over(tx, self._options.frontend_id, keys)
+        for held in left:
+            self._held_operations.drop(held)
 
     def _is_busy_with(self, held: _HeldOperation) -> bool:
         return self._deps.pools[held.pool].is_busy_with(held.lease.id)
@@ -364,15 +417,15 @@ class OperationDispatcher:
     async def renew_leases(self) -> None:
         """Renew the leases of all held operations in one statement, and drop those that another frontend has taken
         over."""
-        holds = [held.lease for held in self._held_operations.values()]
+        holds = [held.lease for held in self._held_operations]
         if not holds:
             return
         async with self._deps.database.transaction() as tx:
             kept = await store.renew_leases(tx, self._options.frontend_id, holds, self._options.lease_s)
         for hold in holds:
-            held = self._held_operations.get(hold.id)
+            held = self._held_operations.find(hold.id)
             if held is not None and held.lease == hold and hold.id not in kept and not held.is_stepping:
-                del self._held_operations[hold.id]
+                self._held_operations.drop(held)
 
     async def flush(self) -> None:
         """Write the buffered job events of workers."""
@@ -380,9 +433,9 @@ class OperationDispatcher:
         for delta in flushed.deltas:
             self._deltas.publish(delta)
         for key in flushed.changed_operations:
-            held = self._held_operations.get(key)
+            held = self._held_operations.find(key)
             if held is not None:
-                held.look_at = self._read_time()
+                self._held_operations.look_now(held)
         if flushed.changed_operations:
             self.wake()
 
@@ -400,7 +453,7 @@ class OperationDispatcher:
         kinds = [kind for kind in OperationKind if kind.pool == pool]
         if not kinds:
             return
-        busy = [key for key, held in self._held_operations.items() if held.is_stepping]
+        busy = [held.lease.id for held in self._held_operations if held.is_stepping]
         async with self._deps.database.transaction() as tx:
             request = store.ClaimRequest(owner=self._options.frontend_id, kinds=kinds, limit=limit, busy=busy)
             claimed = await store.claim_operations(tx, request, self._options.lease_s)
@@ -412,18 +465,18 @@ class OperationDispatcher:
             self._hold_claimed(item, pool)
 
     def _hold_claimed(self, claimed: ClaimedOperation, pool: str) -> None:
-        key, held = claimed.lease.id, self._held_operations.get(claimed.lease.id)
+        held = self._held_operations.find(claimed.lease.id)
         if held is not None and held.lease == claimed.lease:
-            held.look_at = self._read_time()
+            self._held_operations.look_now(held)
             return
-        # A new owner has missed earlier events, so it queries the workers. A new operation has no worker to query yet.
-        self._held_operations[key] = _HeldOperation(
-            lease=claimed.lease, pool=pool, look_at=self._read_time(), queries_all=not claimed.is_new, is_stepping=False
-        )
         is_lost = claimed.lost_by is not None and claimed.attempt > OWNERS_MAX + 1
         if is_lost and claimed.state in OPEN:
-            del self._held_operations[key]
-            self._tasks.start(self._reap(claimed.lease, self._drivers[pool]), name=f"reap {key}")
+            if held is not None:
+                self._held_operations.drop(held)
+            self._tasks.start(self._reap(claimed.lease, self._drivers[pool]), name=f"reap {claimed.lease.id}")
+        else:
+            # A new owner has missed earlier events, so it queries the workers. A new operation has none to query yet.
+            self._held_operations.add(claimed.lease, pool, queries_all=not claimed.is_new)
 
     async def _reap(self, lease: OperationLease, driver: OperationDriver) -> None:
         outcome = await attempt(lambda: driver.reap(lease))
@@ -431,24 +484,18 @@ class OperationDispatcher:
             log.warning("could not give an operation up", operation=lease.id, error=outcome.sentence)
 
     def _start_steps(self, pool: str, free: int) -> int:
-        now = self._read_time()
-        due = [
-            held
-            for held in self._held_operations.values()
-            if held.pool == pool and not held.is_stepping and held.look_at is not None and held.look_at <= now
-        ]
-        due.sort(key=lambda held: held.look_at or 0.0)
-        for held in due[:free]:
+        due = self._held_operations.list_due(pool)[:free]
+        for held in due:
             held.is_stepping = True
             asks_all, held.queries_all, held.look_at = held.queries_all, False, None
             self._tasks.start(self._step(held, queries_all=asks_all), name=f"step {held.lease.id}")
-        return len(due[:free])
+        return len(due)
 
     async def _step(self, held: _HeldOperation, *, queries_all: bool) -> None:
-        began = self._read_time()
+        began = self._deps.clock.monotonic()
         try:
             outcome = await attempt(lambda: self._drivers[held.pool].step(held.lease, queries_all=queries_all))
-            self._deps.metrics.count_step(_classify_outcome(outcome), self._read_time() - began)
+            self._deps.metrics.count_step(_classify_outcome(outcome), self._deps.clock.monotonic() - began)
             if isinstance(outcome, AttemptFailure):
                 await self._handle_step_failure(held, outcome, queries_all=queries_all)
             else:
@@ -463,42 +510,30 @@ class OperationDispatcher:
         if result.delta is not None:
             self._deltas.publish(result.delta)
         if not result.is_held:
-            self._drop(held)
+            self._held_operations.drop(held)
             if held.look_at is not None:
                 # A worker has reported after the step had read the rows: the next owner is to know.
                 async with self._deps.database.transaction() as tx:
                     await assignment_store.wake_operations(tx, [held.lease.id])
         elif result.next_s is not None:
             soonest = 0.0 if result.has_moved else TRY_AGAIN_S
-            self._schedule_look(held, max(result.next_s, soonest))
+            self._held_operations.schedule_look(held, max(result.next_s, soonest))
 
     async def _handle_step_failure(self, held: _HeldOperation, failed: AttemptFailure, *, queries_all: bool) -> None:
         error, key = failed.error, held.lease.id
         if isinstance(error, LeaseLost):
-            self._drop(held)
+            self._held_operations.drop(held)
         elif _is_retryable(error):
             held.queries_all = held.queries_all or queries_all
-            self._schedule_look(held, TRY_AGAIN_S)
+            self._held_operations.schedule_look(held, TRY_AGAIN_S)
         else:
             log.error("a step failed", operation=key, error=repr(error), exc_info=error)
             text = f"Internal error of Corral: {failed.sentence}"
             ended = await attempt(lambda: self._drivers[held.pool].fail(held.lease, text))
             if isinstance(ended, AttemptFailure) and not isinstance(ended.error, LeaseLost):
-                self._schedule_look(held, TRY_AGAIN_S * 5)
+                self._held_operations.schedule_look(held, TRY_AGAIN_S * 5)
             else:
-                self._drop(held)
-
-    def _schedule_look(self, held: _HeldOperation, seconds: float) -> None:
-        """Schedule the next look at an operation, unless it was woken for an earlier one meanwhile."""
-        at = self._read_time() + seconds
-        held.look_at = at if held.look_at is None else min(held.look_at, at)
-
-    def _drop(self, held: _HeldOperation) -> None:
-        if self._held_operations.get(held.lease.id) is held:
-            del self._held_operations[held.lease.id]
-
-    def _read_time(self) -> float:
-        return self._deps.clock.monotonic()
+                self._held_operations.drop(held)
 
     def _make_loop(self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]]) -> Loop:
         options = LoopOptions(name=name, interval_s=interval_s)

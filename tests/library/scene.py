@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from corral.adapters.system import SystemClock
 from corral.domain.model import FilePart, Model, ModelConfig, ModelFile, StoredFile
-from corral.library.library import FrontendLibrary, LibraryOptions
+from corral.library.library import FrontendLibrary
+from corral.library.library_reader import LibraryOptions
 from corral.store import models as model_store
 from corral.store.database import Database
 from tests.library.origins import PretendOrigins, RecordingProgress

@@ -10,7 +10,8 @@ from aiohttp import web
 from corral.adapters.system import SystemClock
 from corral.bus.messages import ModelFileItem
 from corral.domain.model import FilePart, ModelFile
-from corral.library.library import FrontendLibrary, LibraryOptions
+from corral.library.library import FrontendLibrary
+from corral.library.library_reader import LibraryOptions
 from corral.store.database import Database
 from corral.transfer.origins.file_origin import OriginOptions
 from corral.transfer.origins.origin_router import OriginRouter

@@ -16,7 +16,8 @@ import structlog
 from corral.app.core_options import CoreDeps, CoreOptions
 from corral.domain.errors import CorralError
 from corral.domain.model import Blob
-from corral.library.library import FrontendLibrary, LibraryOptions
+from corral.library.library import FrontendLibrary
+from corral.library.library_reader import LibraryOptions
 from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE, BusCredentialIssuer
 from corral.ports.files import ProgressCallback
 from corral.ports.runtime import Clock

@@ -12,7 +12,8 @@ from typing_extensions import override
 from corral.app.core import CoreDeps, CoreOptions, FrontendCore
 from corral.domain.errors import Unavailable
 from corral.domain.model import Blob, ModelFile, StoredFile
-from corral.library.library import FrontendLibrary, LibraryOptions
+from corral.library.library import FrontendLibrary
+from corral.library.library_reader import LibraryOptions
 from corral.policy.loads import LoadTimeouts
 from corral.ports.library import FetchProgressListener
 from corral.ports.requests import EngineEndpoint as Called
@@ -74,12 +75,12 @@ class SimLibrary(FrontendLibrary):
     async def start(self) -> None:
         async with self._database.transaction() as tx:
             known = await file_store.list_sizes(tx, sorted(self._pretended.blobs))
-            await file_store.put_holder(tx, sorted(known), self._own_holder)
+            await file_store.put_holder(tx, sorted(known), self._holders.own)
 
     @override
     async def stop(self) -> None:
         async with self._database.transaction() as tx:
-            await file_store.drop_holder(tx, self._own_holder)
+            await file_store.drop_holder(tx, self._holders.own)
 
     @override
     async def tick(self) -> int:

@@ -77,7 +77,7 @@ async def test_keys_and_sessions_work_while_postgresql_is_away(
     cookie = secret_of((await log_in(frontend))[2])
     made = await make_key(frontend, scope="infer")
     await frontend.core.directory.load()
-    for loop in frontend.core._loops:
+    for loop in frontend.core.loops.after_boot:
         await loop.stop()
 
     def away() -> None:

@@ -35,7 +35,7 @@ async def pair(database_url: str, nats: NatsServer) -> AsyncIterator[Pair]:
         running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as other,
     ):
         for frontend in (one, other):
-            for loop in (frontend.core.replica_loop, frontend.core.scaling_loop, frontend.core.stop_loop):
+            for loop in (frontend.core.loops["replicas"], frontend.core.loops["scaling"], frontend.core.loops["stops"]):
                 await loop.stop()
         await put_model(one.database)
         node = await join_node(one, "gpu-a")

@@ -35,7 +35,7 @@ async def numbers(frontend: RunningFrontend) -> dict[str, float]:
 
 async def has(frontend: RunningFrontend, **expected: float) -> bool:
     """`state__running` stands for `{state="running"}`."""
-    frontend.core.metrics_loop.wake()
+    frontend.core.loops["numbers"].wake()
     found = await numbers(frontend)
     return all(found.get(_series(name)) == value for name, value in expected.items())
 
@@ -107,8 +107,8 @@ async def test_metrics_keep_their_last_values_while_postgresql_is_away(
             outage.setattr(frontend.database, "transaction", away)
 
             async def is_noticed() -> bool:
-                frontend.core.metrics_loop.wake()
-                return frontend.core.metrics_loop.counts.failures > 0
+                frontend.core.loops["numbers"].wake()
+                return frontend.core.loops["numbers"].counts.failures > 0
 
             await eventually(is_noticed)
             frontend.core.metrics.set_counts({"running": 3}, {})

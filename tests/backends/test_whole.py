@@ -34,7 +34,7 @@ async def test_the_leader_fetches_a_gallery_by_itself_and_every_frontend_shows_i
 
 
 async def _shows(running: RunningFrontend) -> bool:
-    running.core.gallery_loop.wake()
+    running.core.loops["galleries"].wake()
     status, page = await running.call("GET", "/api/backends?tag=fresh")
     assert status == 200, page
     return [entry["id"] for entry in page["backends"]] == ["mine@one"]
@@ -61,7 +61,7 @@ async def test_any_frontend_refreshes_galleries_on_request_and_reports_the_resul
 
 
 async def _says(running: RunningFrontend, problem: str) -> bool:
-    running.core.gallery_loop.wake()
+    running.core.loops["galleries"].wake()
     for path in ("/api/backends/galleries", "/backends/galleries"):
         status, found = await running.call("GET", path)
         assert status == 200, found

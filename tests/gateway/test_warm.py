@@ -22,7 +22,7 @@ async def test_a_warm_request_is_no_statement_no_bus_message_and_no_task(
         for body in (CHAT, STREAMED):
             opened.send(body)
             assert (await opened.answer()).status == 200
-        for loop in frontend.core._loops:
+        for loop in frontend.core.loops.after_boot:
             await loop.stop()
         await idle(frontend)
         statements: list[str] = []

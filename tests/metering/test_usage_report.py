@@ -242,7 +242,7 @@ async def test_while_postgresql_is_away_usage_is_503(
 
 
 async def test_metrics_show_the_usage_that_waits_for_postgresql(frontend: RunningFrontend) -> None:
-    await frontend.core.usage_loop.stop()
+    await frontend.core.loops["usage"].stop()
     for _ in range(3):
         await _used(frontend)
     assert await _waiting(frontend) == 3

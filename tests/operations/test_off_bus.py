@@ -140,7 +140,11 @@ async def test_frontend_off_the_bus_does_not_acquire_the_lead_within_the_grace(d
 async def test_frontend_off_the_bus_looks_at_its_peers_with_every_pass_of_the_dispatcher(database_url: str) -> None:
     """Else what it knows of them would be older than the three seconds after which it hands over."""
     async with running_frontend(database_url) as cut_off:
-        presence, leader, dispatcher = cut_off.core.presence_loop, cut_off.core.leader_loop, cut_off.core.dispatcher
+        presence, leader, dispatcher = (
+            cut_off.core.loops["presence"],
+            cut_off.core.loops["leader"],
+            cut_off.core.dispatcher,
+        )
         for loop in (presence, leader, *dispatcher.loops):
             await loop.stop()
         presence._wake.clear()

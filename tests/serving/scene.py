@@ -91,8 +91,8 @@ async def list_rows(database: Database) -> list[Replica]:
 
 async def keep_only_the_feed(frontend: RunningFrontend) -> None:
     """Nobody else has an opinion about rows that were put there by hand."""
-    for loop in frontend.core._loops:
-        if loop is not frontend.core.feed_loop:
+    for loop in frontend.core.loops.after_boot:
+        if loop is not frontend.core.loops["feed"]:
             await loop.stop()
 
 

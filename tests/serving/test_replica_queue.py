@@ -328,7 +328,7 @@ async def test_a_model_says_how_many_at_a_time_and_those_who_wait_count_as_deman
 async def test_room_that_appears_by_itself_is_for_those_who_wait_and_not_for_newcomers(database_url: str) -> None:
     async with crowded(database_url) as (frontend, router):
         # An event that came late would have the bench read anew, with the room that its model says.
-        await frontend.core.feed_loop.stop()
+        await frontend.core.loops["feed"].stop()
         model = await router.resolve("chat")
         assert router.make_selector(model, 60.0).try_check_out() is not None
         waiting = asyncio.create_task(router.make_selector(model, 60.0).wait_for_replica())

@@ -114,7 +114,7 @@ async def test_a_model_whose_event_is_on_its_way_is_found_in_the_registry(
     frontend: RunningFrontend, database: Database
 ) -> None:
     router = frontend.core.router
-    await frontend.core.feed_loop.stop()
+    await frontend.core.loops["feed"].stop()
     await put_model(database, "new", aliases=("newer",))
     assert (await router.resolve("newer")).name == "new"
 

@@ -109,9 +109,9 @@ class SimFrontend:
 
     def tune(self, core: FrontendCore) -> None:
         """Longer pauses than in production: hints have to do their part, and a virtual minute costs less."""
-        core.feed_loop.options = LoopOptions(name="feed", interval_s=self._around.feed_interval_s)
-        core.presence_loop.options = LoopOptions(name="presence", interval_s=PRESENCE_INTERVAL_S)
-        core.prune_loop.options = LoopOptions(name="pruner", interval_s=PRUNE_INTERVAL_S)
+        core.loops["feed"].options = LoopOptions(name="feed", interval_s=self._around.feed_interval_s)
+        core.loops["presence"].options = LoopOptions(name="presence", interval_s=PRESENCE_INTERVAL_S)
+        core.loops["pruner"].options = LoopOptions(name="pruner", interval_s=PRUNE_INTERVAL_S)
         for loop in core.dispatcher.loops:
             loop.options = replace(
                 loop.options, interval_s=self.dispatch_intervals_s.get(loop.options.name, loop.options.interval_s)

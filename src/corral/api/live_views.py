@@ -13,18 +13,13 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from corral.api.views import live_node_to_wire
 from corral.domain.errors import StoreUnavailable, Unavailable
 from corral.domain.node import NodeId
-from corral.insight import history
-from corral.insight import history as past
-from corral.insight import traffic_aggregator as adding
 from corral.insight.history import HistoryKeeper, MetricsHistory, MomentValues
 from corral.insight.traffic_aggregator import TrafficAggregator
 from corral.ports.runtime import Clock
-from corral.runtime.loop import Loop
 from corral.store import nodes as node_store
 from corral.store.database import Database, Transaction
 from corral.store.nodes import NodeReading
@@ -41,14 +36,6 @@ NODES_FRESH_S = 3.0
 FRAMES_KEPT_MAX = 8
 # The requests in flight at each node; None: use the leases.
 CountInFlight = Callable[[Transaction], Awaitable[Mapping[NodeId, int] | None]]
-
-
-class LoopFactory(Protocol):
-    """Makes a loop of a name, an interval in seconds and a pass; `leader_only` runs it where the leader is."""
-
-    def __call__(
-        self, name: str, interval_s: float, tick: Callable[[], Awaitable[object]], *, leader_only: bool = False
-    ) -> Loop: ...
 
 
 class _FrameSource(ABC):
@@ -199,14 +186,6 @@ class LiveViews:
         # The watchers of all streams, and of those with numbers.
         self.watchers = 0
         self._viewers = 0
-
-    def make_loops(self, make: LoopFactory) -> tuple[Loop, ...]:
-        return (
-            make("live numbers", adding.INTERVAL_S, self.tick),
-            make("node numbers", NODES_INTERVAL_S, self.tick_nodes),
-            make("history", past.STEP_S, self.record_history),
-            make("history keeper", history.SAVE_INTERVAL_S, self.history_keeper.tick, leader_only=True),
-        )
 
     def check_room(self) -> None:
         if self.watchers >= WATCHERS_MAX:

@@ -11,7 +11,7 @@ CHAT = {"backend": "fake", "options": {"slots": 2}, "aliases": ["c"]}
 
 async def test_frontend_serves_a_changed_model_before_it_responds(frontend: RunningFrontend):
     # No event reaches this frontend: what it knows comes from the calls themselves.
-    await frontend.core.feed_loop.stop()
+    await frontend.core.loops["feed"].stop()
     snapshot = frontend.core.gateway.router.snapshot
 
     def served(name: str = "chat") -> str | None:

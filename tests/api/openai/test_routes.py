@@ -76,7 +76,7 @@ async def test_loaded_models_answer_while_postgresql_and_nats_are_away(
     frontend: RunningFrontend, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await serve(frontend, engine)
-    for loop in frontend.core._loops:
+    for loop in frontend.core.loops.after_boot:
         await loop.stop()
     statements: list[str] = []
     count_statements(frontend.database, statements.append)

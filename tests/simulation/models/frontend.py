@@ -255,7 +255,7 @@ class ModelsFrontend(SimFrontend):
     @override
     def tune(self, core: FrontendCore) -> None:
         super().tune(core)
-        loops: tuple[Loop, ...] = core._loops
+        loops: tuple[Loop, ...] = core.loops.after_boot
         for loop in loops:
             loop.options = replace(
                 loop.options, interval_s=self.seldom_s.get(loop.options.name, loop.options.interval_s)

@@ -26,8 +26,8 @@ class OperationsFrontend(SimFrontend):
     @override
     def tune(self, core: FrontendCore) -> None:
         super().tune(core)
-        core.presence_loop.options = replace(core.presence_loop.options, interval_s=60.0)
-        core.prune_loop.options = replace(core.prune_loop.options, interval_s=600.0)
+        core.loops["presence"].options = replace(core.loops["presence"].options, interval_s=60.0)
+        core.loops["pruner"].options = replace(core.loops["pruner"].options, interval_s=600.0)
         core.catalog.set_built_in(INDEX)
 
     @override

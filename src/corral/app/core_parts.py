@@ -1,0 +1,338 @@
+"""Makes the parts of a frontend, system by system: peers, catalogs, operations, serving, insight, reconcilers.
+
+A function here makes one part of the options, the process's dependencies and the parts that it needs; `FrontendCore`
+calls each once and starts what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from corral.access.directory import FOLLOWED_PREFIXES, CredentialDirectory
+from corral.api.metric_families import RequestMetrics
+from corral.api.metrics import FrontendMetrics
+from corral.app.core_options import CoreDeps, CoreOptions
+from corral.app.insight import GatewayFleetView
+from corral.backends.catalog import BackendCatalog
+from corral.backends.refresh import GalleryKind, GalleryRefresher, RefreshOptions
+from corral.backends.upgrades import UpgradeChecker
+from corral.domain.cluster import OutboxEvent
+from corral.domain.operation import OperationId, OperationKind
+from corral.events.feed import Feed, LookAheadFollower
+from corral.gateway.exchange.gateway import Gateway
+from corral.gateway.routing.health import Health
+from corral.gateway.routing.in_flight_leases import InFlightLeases
+from corral.gateway.routing.key_limiter import KeyLimiter
+from corral.gateway.routing.load_waiter import LoadWaiter, LoadWaiterDeps
+from corral.gateway.routing.replica_pool import ReplicaPools
+from corral.gateway.routing.router import Router
+from corral.gateway.routing.routing_snapshot import RoutingSnapshot
+from corral.gateway.routing.saved_state import StateOwner, StateSaver
+from corral.insight.request_monitor import RequestMonitor
+from corral.library.library import FrontendLibrary
+from corral.loading.admission import ModelOperationSpec
+from corral.loading.placer import PlacerOptions
+from corral.loading.service import ModelOperationDeps, ModelOperationOptions, ModelOperationService
+from corral.metering.usage_shipper import UsageShipper
+from corral.models.gallery import ModelGallery, read_models
+from corral.nodes.heartbeats import HeartbeatBuffer
+from corral.operations.admission import AdmissionResult
+from corral.operations.backend_plan import BackendOperationSpec
+from corral.operations.backend_pool import BackendAdmissionController, make_backend_pool
+from corral.operations.command_sender import CommandSender
+from corral.operations.deltas import OperationDeltaFeed
+from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, OperationDispatcher
+from corral.operations.driver import OperationPool
+from corral.ports.requests import LoadRequester
+from corral.reconcile.leader import LeaderElector
+from corral.reconcile.maintenance import FrontendPresence, LivenessChecker, Pruner, ReplicaChecker
+from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
+from corral.runtime.byte_budget import ByteBudget
+from corral.runtime.tasks import TaskSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartContext:
+    """Holds what every part of a frontend may need: options, dependencies, health, metrics, and the crash callback."""
+
+    options: CoreOptions
+    deps: CoreDeps
+    health: Health
+    metrics: FrontendMetrics
+    on_crash: Callable[[BaseException], None] | None
+
+
+# Peers: which frontends there are, which one leads, and what has changed.
+
+
+def make_presence(context: PartContext) -> FrontendPresence:
+    deps = context.deps
+    return FrontendPresence(deps.database, context.options.make_frontend_row(), lambda: deps.bus.is_connected)
+
+
+def make_leader(context: PartContext, presence: FrontendPresence) -> LeaderElector:
+    options, deps = context.options, context.deps
+    lease_s, leaves_to_peers = options.leader_lease_s, presence.leaves_to_peers
+    return LeaderElector(deps.database, deps.clock, options.frontend_id, lease_s, leaves_to_peers)
+
+
+def make_directory(context: PartContext) -> CredentialDirectory:
+    return CredentialDirectory(context.deps.database, context.deps.clock)
+
+
+def make_feed(
+    context: PartContext,
+    directory: CredentialDirectory,
+    follow: Callable[[Sequence[OutboxEvent]], Awaitable[None]],
+    reload: Callable[[], Awaitable[None]],
+) -> Feed:
+    """Make the feed of events. The directory sees changes of credentials before their turn."""
+    return Feed(context.deps.database, follow, reload, LookAheadFollower(FOLLOWED_PREFIXES, directory.follow))
+
+
+def make_state_saver(
+    context: PartContext, directory: CredentialDirectory, router: Router, catalog: BackendCatalog
+) -> StateSaver | None:
+    """Make what saves the state for a start without PostgreSQL, or return None if no file is set."""
+    deps = context.deps
+    if deps.saved_state_file is None:
+        return None
+    owners: dict[str, StateOwner] = {"directory": directory, "snapshot": router.snapshot, "catalog": catalog}
+    saver = StateSaver(deps.saved_state_file, owners, deps.clock, context.options.saved_state_max_age_s)
+    context.health.add_source(saver.describe_problem)
+    return saver
+
+
+# Catalogs of backends and models.
+
+
+def make_catalog(context: PartContext) -> BackendCatalog:
+    options = context.options
+    return BackendCatalog(context.deps.database, options.galleries, prefers_development=options.prefers_development)
+
+
+def make_refresher(context: PartContext) -> GalleryRefresher:
+    options, deps = context.options, context.deps
+    refresh = RefreshOptions(interval_s=options.gallery_interval_s)
+    return GalleryRefresher(deps.database, deps.fetcher, deps.clock, options.galleries, options=refresh)
+
+
+def make_model_gallery(context: PartContext) -> ModelGallery:
+    return ModelGallery(context.deps.database, context.options.model_galleries)
+
+
+def make_model_refresher(context: PartContext) -> GalleryRefresher:
+    options, deps = context.options, context.deps
+    refresh, kind = RefreshOptions(interval_s=options.gallery_interval_s), GalleryKind(name="models", read=read_models)
+    galleries = options.model_galleries
+    return GalleryRefresher(deps.database, deps.fetcher, deps.clock, galleries, options=refresh, kind=kind)
+
+
+def make_upgrade_checker(
+    context: PartContext, catalog: BackendCatalog, admission: BackendAdmissionController
+) -> UpgradeChecker:
+    """Make what looks for upgrades of backends, and requests them if the options say so."""
+
+    async def request_upgrade(backend: str) -> AdmissionResult:
+        spec = BackendOperationSpec(kind=OperationKind.BACKEND_UPGRADE, backend=backend)
+        return await admission.admit(spec, "automatic upgrades")
+
+    deps, is_automatic = context.deps, context.options.upgrades_automatically
+    request = request_upgrade if is_automatic else None
+    return UpgradeChecker(deps.database, catalog, deps.fetcher, deps.clock, request_upgrade=request)
+
+
+# Operations on backends and models.
+
+
+def make_backend_admission(context: PartContext, catalog: BackendCatalog) -> BackendAdmissionController:
+    return BackendAdmissionController(context.deps.database, catalog, context.deps.ids)
+
+
+def make_model_operations(
+    context: PartContext,
+    catalog: BackendCatalog,
+    library: FrontendLibrary,
+    presence: FrontendPresence,
+    is_disk_enforced: Callable[[], bool],
+) -> ModelOperationService:
+    """Make the service of operations on models. `is_disk_enforced` is called at each placement."""
+    options, deps = context.options, context.deps
+    return ModelOperationService(
+        ModelOperationDeps(
+            database=deps.database,
+            bus=deps.bus,
+            clock=deps.clock,
+            ids=deps.ids,
+            catalog=catalog,
+            library=library,
+            credentials=deps.credentials,
+            metrics=context.metrics,
+            leaves_to_peers=presence.leaves_to_peers,
+            on_crash=context.on_crash,
+        ),
+        ModelOperationOptions(
+            fan_out=options.fan_out,
+            timeouts=options.load_timeouts,
+            placer_options=PlacerOptions(
+                is_disk_enforced=is_disk_enforced,
+                has_shared_models=options.has_shared_models,
+                grace_s=options.unload_grace_s,
+            ),
+        ),
+    )
+
+
+def make_pools(
+    context: PartContext,
+    catalog: BackendCatalog,
+    admission: BackendAdmissionController,
+    model_operations: ModelOperationService,
+) -> dict[str, OperationPool]:
+    """Make the pools of operations, by name."""
+    deps = context.deps
+    sender = CommandSender(deps.bus, limit=context.options.fan_out, metrics=context.metrics)
+    return {
+        "backend": make_backend_pool(admission, sender, catalog, deps.ids),
+        "model": model_operations.pool,
+    }
+
+
+def make_deltas(context: PartContext) -> OperationDeltaFeed:
+    return OperationDeltaFeed(context.deps.bus, context.options.frontend_id)
+
+
+def make_dispatcher(
+    context: PartContext,
+    pools: dict[str, OperationPool],
+    deltas: OperationDeltaFeed,
+    leader: LeaderElector,
+    leaves_to_peers: Callable[[], bool],
+) -> OperationDispatcher:
+    """Make what drives the operations of all pools."""
+    options, deps = context.options, context.deps
+    return OperationDispatcher(
+        DispatcherDeps(
+            database=deps.database,
+            bus=deps.bus,
+            clock=deps.clock,
+            ids=deps.ids,
+            rng=deps.rng,
+            pools=pools,
+            is_leader=leader.is_leader,
+            leaves_to_peers=leaves_to_peers,
+            metrics=context.metrics,
+            on_crash=context.on_crash,
+        ),
+        DispatcherOptions(frontend_id=options.frontend_id, lease_s=options.operation_lease_s, fan_out=options.fan_out),
+        deltas,
+    )
+
+
+# Serving.
+
+
+def make_router(context: PartContext, load_requester: LoadRequester) -> Router:
+    """Make the router, with its snapshot of routable replicas, its leases and its waiters for loads."""
+    options, deps = context.options, context.deps
+    replica_pools = ReplicaPools(deps.clock, deps.rng.random, options.replica_pool)
+    snapshot = RoutingSnapshot(deps.database, replica_pools)
+    in_flight_leases = InFlightLeases(deps.database, deps.clock, options.frontend_id, replica_pools)
+    load_waiter = LoadWaiter(
+        LoadWaiterDeps(
+            database=deps.database,
+            loads=load_requester,
+            snapshot=snapshot,
+            leases=in_flight_leases,
+            clock=deps.clock,
+            on_crash=context.on_crash,
+        )
+    )
+    return Router(deps.database, deps.clock, snapshot, in_flight_leases, load_waiter)
+
+
+def make_key_limiter(context: PartContext) -> KeyLimiter:
+    return KeyLimiter(context.deps.database, context.deps.clock)
+
+
+def make_gateway(context: PartContext, router: Router, key_limiter: KeyLimiter) -> Gateway:
+    options, deps = context.options, context.deps
+    return Gateway(
+        router=router,
+        engines=deps.engines,
+        clock=deps.clock,
+        ids=deps.ids,
+        wait_s=options.request_wait_s,
+        limiter=key_limiter,
+        listeners=[key_limiter],
+        timeouts=options.exchange_timeouts,
+        read_batcher=deps.read_batcher,
+        has_response_headers=options.has_response_headers,
+        body_budget=ByteBudget(options.body_limits, "of request bodies"),
+        upload_budget=ByteBudget(options.upload_limits, "of uploads"),
+        tasks=TaskSet("gateway", context.on_crash),
+    )
+
+
+# Insight: what is counted, traced and recorded of each request.
+
+
+def make_request_monitor(context: PartContext, gateway: Gateway, leader: LeaderElector) -> RequestMonitor:
+    """Make the request monitor, and let it hear of every request of the gateway."""
+    deps, fleet_view = context.deps, GatewayFleetView(gateway, leader.is_leader)
+    monitor = RequestMonitor(context.options.request_monitor, fleet_view, deps.clock, deps.ids, deps.span_exporter)
+    gateway.listeners += monitor.listeners
+    gateway.tracer = monitor.traces
+    return monitor
+
+
+def make_usage_shipper(context: PartContext, gateway: Gateway, request_monitor: RequestMonitor) -> UsageShipper:
+    """Make what writes usage records to PostgreSQL, let it hear of every request, and show both in the metrics."""
+    deps = context.deps
+    shipper = UsageShipper(deps.database, deps.clock, deps.ids, context.options.usage_dir)
+    gateway.listeners.append(shipper.spool)
+    context.health.add_source(shipper.describe_problem)
+    context.metrics.request_metrics = RequestMetrics(request_monitor, lambda: shipper.spool.requests)
+    return shipper
+
+
+# Reconcilers: they correct the registry while nobody acts.
+
+
+def make_heartbeats(context: PartContext) -> HeartbeatBuffer:
+    return HeartbeatBuffer(context.deps.database, context.options.node_lease_s)
+
+
+def make_liveness_checker(context: PartContext, leader: LeaderElector) -> LivenessChecker:
+    return LivenessChecker(context.deps.database, leader, context.options.node_lease_s)
+
+
+def make_pruner(context: PartContext, leader: LeaderElector) -> Pruner:
+    options = context.options
+    return Pruner(context.deps.database, leader, options.outbox_retention_s, options.usage_retention_s)
+
+
+def make_replica_checker(
+    context: PartContext, leader: LeaderElector, model_operations: ModelOperationService
+) -> ReplicaChecker:
+    return ReplicaChecker(context.deps.database, leader, model_operations.query_running)
+
+
+def make_scaling(
+    context: PartContext, leader: LeaderElector, model_operations: ModelOperationService
+) -> ScalingReconciler:
+    """Make what keeps the number of replicas that rules and demand want; it requests loads in the name of rules."""
+
+    async def admit(request: ScaleRequest) -> OperationId:
+        spec = ModelOperationSpec(
+            kind=OperationKind.MODEL_LOAD,
+            model=request.model,
+            count=request.count,
+            nodes=request.node_ids,
+            reason=request.reason,
+            enough=request.enough,
+        )
+        return (await model_operations.admission.admit(spec, "rules")).operation.id
+
+    return ScalingReconciler(context.deps.database, leader, admit, idle_s=context.options.model_idle_s)

@@ -17,7 +17,8 @@ from pathlib import Path
 from corral.__main__ import main as corral_main
 from corral.app import frontend
 from corral.app.up import UpOptions, run_up
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
+from tests.support.statements import count_statements
 
 COUNTS = "BENCH_COUNTS"
 PROFILE = "BENCH_PROFILE"

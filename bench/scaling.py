@@ -18,9 +18,10 @@ from corral.adapters.system import SystemClock
 from corral.domain.operation import OperationId
 from corral.reconcile.leader import LeaderElector
 from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.simulation.postgres import postgres_server
 from tests.support.databases import fresh_database, make_template
+from tests.support.statements import count_statements
 
 SIZES = (1_000, 100, 10)
 REPLICAS_PER_MODEL = 10

@@ -20,8 +20,7 @@ from aiohttp import web
 from corral.adapters.system import SystemClock
 from corral.bus.messages import BlobSource, ModelFileItem
 from corral.domain.operation import JobPhase
-from corral.transfer.chunks import hash_file
-from corral.transfer.files import run_in_thread
+from corral.transfer.chunks import ChunkHasher
 from corral.worker.files.chunk_client import LibraryAccess
 from corral.worker.files.content_puller import PullOptions
 from corral.worker.files.file_routes import TicketContext
@@ -87,7 +86,9 @@ async def run_node(
 
 async def serve(folder: Path, public_key: str) -> None:
     (path,) = [path for path in (folder / "blobs").iterdir() if len(path.name) == 64]
-    blob = await run_in_thread(lambda stop: hash_file(path, stop))
+    hasher = ChunkHasher()
+    hasher.update(await asyncio.to_thread(path.read_bytes))
+    blob = hasher.finish()
     async with run_node(folder, "", public_key, lists={blob.sha256: blob.chunks}) as running:
         print(running.url, flush=True)
         await asyncio.to_thread(sys.stdin.read)

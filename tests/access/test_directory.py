@@ -12,12 +12,13 @@ from corral.access.directory import CredentialDirectory, require_scope
 from corral.adapters.system import SystemClock
 from corral.domain.access import KeyLimit, Principal, Scope, can_use_model
 from corral.domain.errors import NotAllowed, StoreUnavailable
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.api.test_authentication import make_key
 from tests.api.test_sessions import as_browser, log_in, secret_of
 from tests.api.test_users import make_user
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
 from tests.support.nodes import join_node
+from tests.support.statements import count_statements
 
 
 class ShiftedClock(SystemClock):

@@ -14,13 +14,14 @@ from sqlalchemy import text
 from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.client import CorralClient
 from corral.domain.errors import Conflict, StoreUnavailable
-from corral.store.database import Transaction, count_statements
+from corral.store.database import Transaction
 from corral.wire.backends import InstallBackendIn
 from tests.api.backends import BACKEND, ask, has_it_now, held, install, live, report, shown, until_state
 from tests.api.operations import SOME_ID, assert_envelope
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import join_node
 from tests.support.polling import eventually
+from tests.support.statements import count_statements
 
 ACTIONS = ("cancel", "pause", "resume", "retry", "dismiss", "undismiss")
 

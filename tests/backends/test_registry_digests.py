@@ -148,9 +148,8 @@ class RegistryScene:
 
     async def report(self, digest: str) -> None:
         async with self.database.transaction() as tx:
-            await assignment_store.replace_installed(
-                tx, self.node_id, [InstalledBackend(name="cpu-brain", gallery="corral", digest=digest)]
-            )
+            installed = InstalledBackend(name="cpu-brain", gallery="corral", digest=digest)
+            await assignment_store.replace_installed_many(tx, {self.node_id: [installed]})
 
     async def age(self, seconds: float) -> None:
         async with self.database.transaction() as tx:

@@ -136,10 +136,14 @@ async def test_a_credential_is_replaced_by_itself_before_it_runs_out(server: Nat
     subscription = await worker.subscribe(NODE_DESCRIBE, describe, node="n1")
     await eventually(lambda: rereads == ["again"], "the first connect")
     frontend = await open_bus(BusRole.FRONTEND, "f1")
-    expiry = worker.credential_expires_at
-    assert expiry is not None
+    first = worker._current
+    assert first is not None
+    assert first.credential.expires_at is not None
     clock.ahead = timedelta(minutes=46)  # three quarters of the hour are over
-    await eventually(lambda: worker.credential_expires_at > expiry, "the longer one is in use")  # type: ignore[operator]
+    await eventually(lambda: worker._current is not first, "the longer one is in use")
+    assert worker._current is not None
+    assert worker._current.credential.expires_at is not None
+    assert worker._current.credential.expires_at > first.credential.expires_at
     assert subscription.is_confirmed
     assert await frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1") == DESCRIPTION
     assert rereads == ["again"]
@@ -185,7 +189,7 @@ async def test_a_rotation_leaves_one_connection_open(server: NatsServer, open_bu
     with capture_logs() as logs:
         await worker.refresh_credential()
     frontend = await open_bus(BusRole.FRONTEND, "f1")
-    await eventually(lambda: worker.open_connections == 1, "the old connection is closed")
+    await eventually(lambda: worker.is_connected and not worker._retiring_connections, "the old connection is closed")
     await frontend.publish(NODE_WAKE, WakeNode(), node="n1")
     await received.get()
     assert [entry["log_level"] for entry in logs] == ["info"]

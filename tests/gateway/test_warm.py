@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from corral.store.database import count_statements
 from tests.gateway.scene import CHAT, STREAMED, Records, idle, wire
 from tests.support.engines import MisbehavingEngine
 from tests.support.frontends import RunningFrontend
+from tests.support.statements import count_statements
 
 
 @pytest.mark.behaviour("GW-39")

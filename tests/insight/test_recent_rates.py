@@ -25,7 +25,8 @@ class Scene:
             await self.insight.tick()
 
     def paces(self, group: Callable[[TallyKey], str] = lambda place: place.model) -> dict[str, RequestPace]:
-        return self.insight.recent.open_window(self.insight.count_open().events).compute_paces(group)
+        flows = self.insight.recent.open_window(self.insight.count_open().events).compute_flows(group)
+        return {name: flow.compute_pace() for name, flow in flows.items()}
 
     def pace(self, model: str = "chat") -> RequestPace:
         return self.paces().get(model, RequestPace())

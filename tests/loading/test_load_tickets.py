@@ -10,12 +10,12 @@ import pytest
 from corral.bus.messages import LoadModel
 from corral.domain.operation import OperationState
 from corral.loading.holdings import HoldingsReport, HoldingsResult
-from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.loading.machines import TICKETS, LoadFrontend, ModelWorker, machines, node_of
 from tests.loading.scene import ask, put_loaded, put_model, rows
 from tests.operations.fake_bus import Hub
 from tests.operations.scene import BOOT, read, sql
+from tests.support.rules import put_rule
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_process_on_a_node_that_the_rule_excludes_is_not_adopted(
     (one,) = await machines(database, hub, "a")
     model = await put_model(database)
     async with database.transaction() as tx:
-        await rule_store.put_rule(tx, "chat", {"trust": "high"})
+        await put_rule(tx, "chat", {"trust": "high"})
     one.run("chat", 0, model.run_hash)
     assert (await report(frontend, one)).adopted == ()
     (row,) = await rows(database)
@@ -171,7 +171,7 @@ async def test_load_fails_when_a_new_rule_excludes_its_node_before_the_engine_is
     operation = await ask(frontend)
     await frontend.run()
     async with database.transaction() as tx:
-        await rule_store.put_rule(tx, "chat", {"trust": "high"})
+        await put_rule(tx, "chat", {"trust": "high"})
     await one.load_done()
     await frontend.run()
     assert (await read(database, operation)).state is OperationState.FAILED

@@ -28,6 +28,7 @@ from tests.models.scene import (
     staged_on,
     states,
 )
+from tests.support.rules import put_rule
 
 
 async def patch(database: Database, name: str, change: dict[str, Any], **more: Any) -> catalog.ModelSaveResult:
@@ -178,7 +179,7 @@ async def test_a_rename_takes_everything_along_and_ends_what_ran_under_the_old_n
     async with database.transaction() as tx:
         stored = (StoredFile(path="m", sha256=SHA, size_bytes=7),)
         old = await store.put_contents(tx, "a", stored, ModelFacts(format="gguf"))
-        await rule_store.put_rule(tx, "a", {"zone": "b"}, least=1)
+        await put_rule(tx, "a", {"zone": "b"}, least=1)
     node = await a_node(database)
     await a_replica(database, node, old)
     await staged_on(database, node, "a")

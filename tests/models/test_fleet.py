@@ -18,6 +18,7 @@ from corral.store import nodes as node_store
 from corral.store import rules as rule_store
 from corral.store.database import Database
 from tests.models.scene import a_node, a_replica, list_event_data, list_pending_removals, made, read, staged_on, states
+from tests.support.rules import put_rule
 
 FILE = """
 galleries:
@@ -98,7 +99,7 @@ async def test_pruning_takes_away_what_a_file_had_brought_and_nothing_that_was_m
     node = await a_node(database)
     by_hand = await made(database, "by hand")
     async with database.transaction() as tx:
-        await rule_store.put_rule(tx, "by hand", {}, least=1)
+        await put_rule(tx, "by hand", {}, least=1)
     await fleet.apply(database, file(), "test")
     chat = await read(database)
     assert chat is not None

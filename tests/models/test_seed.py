@@ -12,6 +12,7 @@ from corral.store import rules as store
 from corral.store.database import Database
 from tests.models.scene import list_event_data, made
 from tests.support.replicas import insert_rule_backoff
+from tests.support.rules import put_rule
 
 
 @pytest.mark.behaviour("NODE-56")
@@ -45,8 +46,8 @@ async def test_a_seed_is_made_so_at_every_start_and_leaves_others_alone(database
         ("b", False, 0, 2),
     ]
     async with database.transaction() as tx:
-        await store.put_rule(tx, "unlisted", {}, least=1)
-        await store.put_rule(tx, "b", {"zone": "b"}, least=9)
+        await put_rule(tx, "unlisted", {}, least=1)
+        await put_rule(tx, "b", {"zone": "b"}, least=9)
         assert await flow.seed(tx, seeds) == 2
     async with database.transaction() as tx:
         assert await flow.seed(tx, seeds) == 0

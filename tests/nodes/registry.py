@@ -21,6 +21,7 @@ from tests.support.frontends import RunningFrontend
 from tests.support.nodes import PretendNode
 from tests.support.polling import eventually
 from tests.support.replicas import insert_replica, insert_rule_backoff
+from tests.support.rules import put_rule
 
 ids = SystemIdGenerator()
 
@@ -89,7 +90,7 @@ async def find_lost(frontend: RunningFrontend) -> None:
 async def put_aside(database: Database, model: str = "big") -> Callable[[], Awaitable[bool]]:
     """A rule that was found impossible; answers with a look at whether it still counts as that."""
     async with database.transaction() as tx:
-        await rule_store.put_rule(tx, model, {"zone": "nowhere"}, least=1)
+        await put_rule(tx, model, {"zone": "nowhere"}, least=1)
         await insert_rule_backoff(tx, model, 3600)
 
     async def is_aside() -> bool:

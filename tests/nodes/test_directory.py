@@ -5,10 +5,11 @@ from __future__ import annotations
 from corral.access.directory import CredentialDirectory
 from corral.adapters.system import SystemClock
 from corral.domain.cluster import OutboxEvent, OutboxPosition
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import join_node
 from tests.support.polling import eventually
+from tests.support.statements import count_statements
 
 
 def _event(number: int, key: str) -> OutboxEvent:

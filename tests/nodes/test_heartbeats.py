@@ -15,12 +15,13 @@ from corral.domain.node import Hardware, NodeId
 from corral.nodes.heartbeats import HeartbeatBuffer
 from corral.store import nodes as node_store
 from corral.store import outbox
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from corral.store.schema import reservations
 from tests.nodes.registry import condition, events, ids, put_aside, somebody_waits_for_a_lock, stored
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import GIB, join_node
 from tests.support.replicas import insert_replica, insert_reservation
+from tests.support.statements import count_statements
 from tests.unit.policy.builders import a_replica
 
 LEASE_S = 45.0

@@ -16,6 +16,7 @@ from corral.store.database import Database
 from tests.nodes.registry import put_aside
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import GIB, PretendNode, join_node
+from tests.support.rules import put_rule
 
 
 @pytest.mark.behaviour("NODE-38")
@@ -90,10 +91,10 @@ async def test_every_change_of_labels_or_capacity_gives_rules_another_look(
 @pytest.mark.parametrize("selector", ["{bad json", '{"zone": "b"', ["zone"], {"zone": 1}, {"": "b"}, None])
 async def test_a_rule_with_a_broken_selector_is_not_saved(database: Database, selector: object) -> None:
     async with database.transaction() as tx:
-        await rule_store.put_rule(tx, "m", {"zone": "b"})
+        await put_rule(tx, "m", {"zone": "b"})
     with pytest.raises(InvalidRequest):
         async with database.transaction() as tx:
-            await rule_store.put_rule(tx, "m", selector)
+            await put_rule(tx, "m", selector)
     async with database.transaction() as tx:
         (rule,) = await rule_store.list_rules(tx)
     assert rule.selector == {"zone": "b"}, "the one before it still counts"

@@ -9,7 +9,7 @@ import pytest
 from corral.domain.model import Need
 from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica, ReplicaState
-from corral.policy.placing.fleet import PlacementDemand, PlacementFleet, compute_free_vram
+from corral.policy.placing.fleet import PlacementDemand, PlacementFleet, compute_vram_left
 from corral.policy.placing.placement import place_replicas
 from corral.store import nodes as node_store
 from corral.store import replicas as replica_store
@@ -62,7 +62,7 @@ async def test_placement_sees_what_is_reserved(database: Database) -> None:
     async with database.transaction() as tx:
         await insert_reservation(tx, node_id, "load", 6 * GIB)
     node = await _read(database, node_id)
-    assert compute_free_vram(node) == 4 * GIB
+    assert compute_vram_left(node) == 4 * GIB
     fleet = PlacementFleet.build([replace(node, approved_at=node.created_at)])
     assert place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=5 * GIB))).choices == ()
     assert place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=4 * GIB))).choices

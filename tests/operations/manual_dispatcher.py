@@ -19,6 +19,7 @@ from corral.store import assignments as assignment_store
 from corral.store.database import Database
 from tests.operations.fake_bus import FakeBus, FakeWorker, Hub
 from tests.operations.scene import ENTRIES, admit, catalog, make_pool, put_nodes, read, sql
+from tests.support.catalogs import replace_built_in
 
 TURNS_MAX = 50
 
@@ -129,7 +130,7 @@ async def set_node(database: Database, node: str, **columns: str) -> None:
 
 async def use_small_catalog(core: FrontendCore) -> None:
     """Give a whole frontend the catalog of these tests."""
-    core.catalog.set_built_in(BackendIndex(entries=ENTRIES, warnings=()))
+    replace_built_in(core.catalog, BackendIndex(entries=ENTRIES, warnings=()))
 
 
 async def notes(database: Database, operation: Operation) -> list[str]:

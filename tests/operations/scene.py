@@ -113,7 +113,7 @@ async def put_nodes(database: Database, *names: str, **columns: Any) -> list[Nod
 
 async def put_installed(database: Database, node: NodeId, *items: InstalledBackend) -> None:
     async with database.transaction() as tx:
-        await assignment_store.replace_installed(tx, node, items)
+        await assignment_store.replace_installed_many(tx, {node: items})
 
 
 def there(name: str = "cpu-engine", version: str = "1.0", **more: Any) -> InstalledBackend:

@@ -18,7 +18,7 @@ from corral.operations import backend_plan, backend_reports
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.nodes.registry import events, find_lost, somebody_waits_for_a_lock
 from tests.operations.scene import (
     BOOT,
@@ -43,6 +43,7 @@ from tests.operations.scene import (
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import age_heartbeat, join_node
 from tests.support.polling import eventually
+from tests.support.statements import count_statements
 
 
 @pytest.fixture
@@ -340,8 +341,8 @@ async def test_holder_of_an_operation_can_write_to_its_node_while_the_node_repor
     operation = await begun(database, make_spec())
     await forget_schedule(database)
     speak = {
-        "report": lambda: backend_reports.apply_report(
-            database, NodeId(node.id), node.boot_id, [there("cpu-engine", "2.0")], {}
+        "report": lambda: backend_reports.BackendReportWriter(database).submit_report(
+            backend_reports.make_report(NodeId(node.id), node.boot_id, [there("cpu-engine", "2.0")], {})
         ),
         "heartbeat": lambda: node.heartbeat(bus_ok=True),
         "registration": node.register,

@@ -12,12 +12,12 @@ from corral.domain.backend import Assignment, DesiredState, InstalledBackend
 from corral.domain.errors import BootSuperseded, InvalidRequest, NotFound
 from corral.domain.node import NodeId
 from corral.operations import backend_reports
-from corral.operations.backend_reports import BackendReport, BackendReportResult
+from corral.operations.backend_reports import BackendReport, BackendReportResult, BackendReportWriter
 from corral.policy.operation_plan import is_satisfied
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.nodes.registry import events, somebody_waits_for_a_lock
 from tests.operations.scene import (
     BOOT,
@@ -33,12 +33,14 @@ from tests.operations.scene import (
     states,
     there,
 )
+from tests.support.statements import count_statements
 
 
 async def take(
     database: Database, node: NodeId, *items: InstalledBackend, removed: dict[str, int] | None = None
 ) -> BackendReportResult:
-    return await backend_reports.apply_report(database, node, BOOT, items, removed or {})
+    made = backend_reports.make_report(node, BOOT, items, removed or {})
+    return await BackendReportWriter(database).submit_report(made)
 
 
 def report(node: NodeId, *items: InstalledBackend, boot_id: str = BOOT) -> BackendReport:
@@ -94,7 +96,7 @@ async def test_a_time_without_a_zone_is_taken_as_utc(database: Database) -> None
 async def test_backend_report_of_an_older_boot_is_refused(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     with pytest.raises(BootSuperseded):
-        await backend_reports.apply_report(database, node, "boot-zero", [there()], {})
+        await BackendReportWriter(database).submit_report(report(node, there(), boot_id="boot-zero"))
     assert await has(database, node) == ()
 
 

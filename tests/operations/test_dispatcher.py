@@ -16,7 +16,7 @@ from corral.domain.operation import Operation
 from corral.domain.replica import Replica, ReplicaState
 from corral.ports.bus import Delivery
 from corral.store import dispatch as dispatch_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.bus.nats_server import NatsServer
 from tests.nodes.registry import events, ids
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, FakeWorker, Hub
@@ -46,6 +46,7 @@ from tests.operations.scene import (
 from tests.support.frontends import running_frontend
 from tests.support.polling import eventually
 from tests.support.replicas import insert_replica
+from tests.support.statements import count_statements
 
 GONE = {"liveness": "'lost'"}
 BACK = {"liveness": "'alive'", "bus_ok": "true"}

@@ -13,7 +13,7 @@ from corral.operations import actions
 from corral.reconcile.leader import LeaderElector
 from corral.reconcile.maintenance import Pruner
 from corral.store import operations as operation_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from corral.store.operations import HistoryFilter
 from tests.nodes.registry import events
 from tests.operations.scene import (
@@ -29,6 +29,7 @@ from tests.operations.scene import (
     set_targets,
     sql,
 )
+from tests.support.statements import count_statements
 
 
 @pytest.fixture

@@ -17,12 +17,13 @@ from corral.operations.dispatcher import WAITING_MAX
 from corral.ports.bus import Delivery
 from corral.runtime.attempt import AttemptSuccess, attempt
 from corral.store import operations as operation_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.nodes.registry import ids
 from tests.operations.fake_bus import FakeBus, FakeWorker, Hub
 from tests.operations.manual_dispatcher import Driver, driver, submit, target, workers
 from tests.operations.scene import make_spec, read, sql, states
 from tests.support.polling import eventually
+from tests.support.statements import count_statements
 
 DELTA = "frontends.operation"
 OPERATIONS = 40
@@ -56,8 +57,8 @@ class DeltaWatcher:
         self._watcher = DeltaSubscription()
         deltas.watchers.add(self._watcher)
 
-    def look(self) -> list[OperationDelta]:
-        return self._watcher.take_all()
+    async def look(self) -> list[OperationDelta]:
+        return [await self._watcher.next() for _ in range(len(self._watcher._waiting))]
 
 
 # --- in the rows ---
@@ -260,7 +261,7 @@ async def test_operation_delta_is_sent_at_most_four_times_a_second_and_the_last_
         deltas.publish(delta(float(number), number, f"n{number % 3}"))
     assert await deltas.tick() == 1
     assert await deltas.tick() == 0
-    (sent,) = watcher.look()
+    (sent,) = await watcher.look()
     assert (sent.percent, sent.rev) == (50.0, 50)
     assert {item.node: item.percent for item in sent.targets} == {"n0": 48.0, "n1": 49.0, "n2": 50.0}
     assert hub.names(DELTA) == [""]
@@ -279,12 +280,12 @@ async def test_frontend_ignores_its_own_deltas(database: Database, hub: Hub) -> 
     count_statements(database, statements.append)
     await frontend.deltas.tick()
     assert hub.names(DELTA) == [""], "sent once, and not forwarded"
-    (received,) = here.look()
+    (received,) = await here.look()
     assert (received.operation_id, received.percent) == (operation.id, 30.0)
-    assert [item.percent for item in there.look()] == [30.0]
+    assert [item.percent for item in await there.look()] == [30.0]
     assert await frontend.deltas.tick() + await peer.deltas.tick() == 0
     await frontend.deltas.on_delta(Delivery(message=received, subject="", node=None))
-    assert here.look() == [], "a late echo of itself is nothing new"
+    assert await here.look() == [], "a late echo of itself is nothing new"
     assert statements == []
 
 
@@ -294,7 +295,7 @@ async def test_older_delta_is_not_shown(hub: Hub) -> None:
     for rev in (5, 6, 3):
         peer = delta(float(rev), rev, origin="frontend-2")
         await deltas.on_delta(Delivery(message=peer, subject="", node=None))
-    assert [item.rev for item in watcher.look()] == [6]
+    assert [item.rev for item in await watcher.look()] == [6]
 
 
 async def test_a_slow_watcher_misses_steps_between_and_never_the_newest(hub: Hub) -> None:
@@ -303,7 +304,7 @@ async def test_a_slow_watcher_misses_steps_between_and_never_the_newest(hub: Hub
     for number in range(1, 21):
         deltas.publish(delta(float(number), number, f"n{number}"))
         await deltas.tick()
-    received = watcher.look()
+    received = await watcher.look()
     assert received[-1].percent == 20.0
     assert {item.node for one in received for item in one.targets} == {f"n{number}" for number in range(1, 21)}
 
@@ -331,6 +332,6 @@ async def test_watchers_see_the_end_of_an_operation(database: Database, hub: Hub
     await worker.finish()
     await frontend.run()
     await frontend.deltas.tick()
-    last = (watcher.look())[-1]
+    last = (await watcher.look())[-1]
     assert (last.operation_id, last.state, last.percent) == (operation.id, "completed", 100.0)
     assert last.rev == (await read(database, operation)).rev

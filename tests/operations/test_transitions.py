@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from corral.domain.errors import Conflict
-from corral.domain.operation import SETTLED, Fault, Operation, OperationState, can_become
+from corral.domain.operation import SETTLED, Fault, Operation, OperationState
 from corral.store.database import Database
 from tests.operations.scene import admit, begun, fail, make_spec, put_nodes, read, set_state, set_targets, sql
+from tests.support.transitions import can_become
 
 ALL_PAIRS = list(itertools.product(OperationState, OperationState))
 

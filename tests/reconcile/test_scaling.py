@@ -14,12 +14,13 @@ from corral.domain.replica import Rule
 from corral.reconcile.leader import LeaderElector
 from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
 from corral.store import rules as rule_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from corral.store.operations import NewOperation, insert
 from tests.loading.scene import put_loaded, put_model, rows, states, use
 from tests.nodes.registry import events
 from tests.operations.scene import put_nodes as put_any_nodes
 from tests.operations.scene import sql
+from tests.support.statements import count_statements
 
 ids = SystemIdGenerator()
 

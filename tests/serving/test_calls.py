@@ -14,12 +14,12 @@ from corral.gateway.routing.replica_pool import ReplicaPoolOptions
 from corral.policy.serving.circuit_breaker import IN_A_ROW_MAX, BreakerState, EngineVerdict, judge_response
 from corral.ports.requests import EngineRefused
 from corral.store import rules as rule_store
-from corral.store.database import count_statements
 from tests.serving.scene import keep_only_the_feed, list_rows, put_model, put_replica, settled
 from tests.support.engines import EngineBehaviour, MisbehavingEngine, make_json_script, run_misbehaving_engine
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import join_node
 from tests.support.polling import eventually
+from tests.support.statements import count_statements
 
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hello"}]}
 AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}"}

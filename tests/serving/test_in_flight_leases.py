@@ -12,10 +12,11 @@ from corral.domain.replica import Replica
 from corral.gateway.routing.in_flight_leases import LEASE_S, InFlightLeases
 from corral.gateway.routing.replica_pool import ReplicaCheckout, ReplicaPools
 from corral.store import replica_use as use_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.serving.scene import list_rows, no_replicas, put_model, put_replica, seats_with, settled
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import join_node
+from tests.support.statements import count_statements
 
 
 async def _three(frontend: RunningFrontend) -> list[Replica]:
@@ -79,11 +80,11 @@ async def test_a_replica_that_is_let_go_twice_is_let_go_once(frontend: RunningFr
     assert second is not None
     first.release()
     first.release()
-    assert router.leases.count_own(first.replica.id) == 0
-    assert router.leases.count_own(second.replica.id) == 1
+    assert router.leases.count_own_by_replica().get(first.replica.id, 0) == 0
+    assert router.leases.count_own_by_replica().get(second.replica.id, 0) == 1
     with pytest.raises(ZeroDivisionError), second:
         _ = 1 / 0
-    assert router.leases.count_own(second.replica.id) == 0
+    assert router.leases.count_own_by_replica().get(second.replica.id, 0) == 0
 
 
 async def test_replica_use_lease_is_one_statement_that_also_reads_the_use_of_other_frontends(
@@ -101,7 +102,7 @@ async def test_replica_use_lease_is_one_statement_that_also_reads_the_use_of_oth
         await mine.tick()
     assert len([statement for statement in statements if "replica_use" in statement]) == 1
     assert mine.count_in_flight(replicas[0].id) == 5
-    assert mine.count_own(replicas[0].id) == 0
+    assert mine.count_own_by_replica().get(replicas[0].id, 0) == 0
     assert mine.count_in_flight(replicas[1].id) == 1
     rows = {replica.id: replica for replica in await list_rows(frontend.database)}
     assert [rows[replica.id].in_flight for replica in replicas] == [5, 1, 0]

@@ -14,14 +14,15 @@ from corral.gateway.errors import ModelNotFound
 from corral.gateway.routing.replica_pool import ReplicaPools
 from corral.gateway.routing.routing_snapshot import RoutingSnapshot
 from corral.store import outbox
-from corral.store import rules as rule_store
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from corral.store.model_schema import models
 from corral.store.schema import replicas
 from tests.engines.engine_processes import KEY
 from tests.serving.scene import put_model, put_replica, settled
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import join_node
+from tests.support.rules import put_rule
+from tests.support.statements import count_statements
 
 
 def _open(frontend: RunningFrontend, name: str = "chat") -> list[str]:
@@ -101,7 +102,7 @@ async def test_replicas_outside_the_selector_are_invisible_whatever_changes(fron
     await settled(frontend)
     assert _open(frontend) == ["127.0.0.1:1", "127.0.0.1:2"]
     async with frontend.database.transaction() as tx:
-        await rule_store.put_rule(tx, "chat", {"zone": "a"})
+        await put_rule(tx, "chat", {"zone": "a"})
     await settled(frontend)
     assert _open(frontend) == ["127.0.0.1:1"]
     status, _ = await outside.call_as_admin("PUT", "/labels", {"zone": "a"})
@@ -168,7 +169,7 @@ async def test_saved_snapshot_serves_another_process_without_the_registry(fronte
     )
     await put_replica(frontend.database, node.id, "127.0.0.1:1")
     async with frontend.database.transaction() as tx:
-        await rule_store.put_rule(tx, "chat", {"zone": "a"})
+        await put_rule(tx, "chat", {"zone": "a"})
     await settled(frontend)
     snapshot = frontend.core.router.snapshot
     kept = json.loads(json.dumps(snapshot.to_saved_state()))

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from corral.adapters.system import SystemClock
 from corral.domain.errors import Conflict
 from corral.store import migrate as migrate_module
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from corral.store.migrate import HEAD, migrate
 from corral.store.model_schema import model_names  # noqa: F401 - its tables belong to the same metadata
 from corral.store.schema import (
@@ -27,6 +27,7 @@ from corral.store.schema import (
     users,  # noqa: F401 - likewise
 )
 from tests.support.databases import fresh_database
+from tests.support.statements import count_statements
 
 PROCESS = """
 import asyncio, sys

@@ -1,6 +1,6 @@
 """Renders `operations.md`: the states of operations, targets and jobs, and every allowed transition.
 
-The transitions come from `TRANSITIONS`, which the code uses and the database's trigger repeats. The comment beside a
+The transitions come from `TRANSITIONS`, which the database's trigger repeats. The comment beside a
 state says what it means.
 """
 

@@ -18,7 +18,6 @@ from corral.adapters.storage import parse_address, parse_key
 from corral.app.settings import FrontendSettings, parse_folders, parse_registry_credentials
 from corral.domain.errors import INSTALL_HINT, InvalidRequest, Unavailable
 from corral.domain.model import FilePart
-from corral.domain.operation import OperationId
 from corral.ports.files import FetchRequest, FetchResponse, OriginFile, ProgressCallback, SharedStorage
 from corral.ports.requests import EngineEndpoint, EngineLost, EngineRequest, ResponseHandler
 from corral.ports.runtime import Clock
@@ -53,13 +52,6 @@ class _NullCallHandle:
     def abort(self) -> None:
         if self.lost_callback is not None:
             self.lost_callback.cancel()
-
-
-class NullLoadRequester:
-    """A `LoadRequester` that refuses every load."""
-
-    async def request_load(self, model: str) -> OperationId:
-        raise Unavailable(f"Model {model} is not loaded, and this frontend loads none.", code="loads_nothing")
 
 
 class NullFetcher:

@@ -96,11 +96,6 @@ class BackendCatalog:
         """Return all entries, whatever hardware this frontend or any node has."""
         return self._entries
 
-    def set_built_in(self, built_in: BackendIndex) -> None:
-        """Replace the built-in gallery of the program."""
-        self._indexes.built_in = built_in
-        self._rebuild_entries()
-
     async def load(self) -> None:
         """Read the stored copies of all galleries again."""
         await self._indexes.load(self._database)

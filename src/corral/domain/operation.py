@@ -5,8 +5,8 @@
       │  │   lease lost   │ └────only silent nodes are left─────> waiting_on_nodes ──confirmed──> completed | failed
       └──┴────────────────┘            any error ──────────────> failed      an admin ──> cancelled, paused
 
-`TRANSITIONS` is the whole truth: code asks it, a trigger in the database refuses everything else, the reference page
-is made from it. *Active*: something is being done, and a second one of the same scope is a duplicate. *Open*: not at
+`TRANSITIONS` is the whole truth: a trigger in the database refuses everything else, and the reference page is made
+from it. *Active*: something is being done, and a second one of the same scope is a duplicate. *Open*: not at
 its end yet, the dispatcher may still work on it. *Settled*: state, error and end never change again.
 """
 
@@ -88,13 +88,6 @@ OPEN = ACTIVE | {_S.COMPLETED_WITH_PENDING}
 SETTLED = frozenset({_S.COMPLETED, _S.CANCELLED, _S.SUPERSEDED})
 # The states of the live list. A failed operation leaves it when an admin dismisses it.
 LISTED = OPEN | {_S.FAILED, _S.PAUSED}
-
-
-def can_become(old: OperationState, new: OperationState, *, was_reaped: bool = False) -> bool:
-    """Whether this step is allowed. A failure is final unless only the reaper wrote it."""
-    if old is _S.FAILED and not was_reaped:
-        return False
-    return new in TRANSITIONS[old]
 
 
 class TargetState(StrEnum):

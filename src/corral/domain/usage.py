@@ -107,11 +107,6 @@ class UsageSums:
 UsageBuckets: TypeAlias = dict[UsageBucket, UsageSums]
 
 
-def add_buckets(target: UsageBuckets, more: UsageBuckets) -> None:
-    for bucket, sums in more.items():
-        target.setdefault(bucket, UsageSums()).add(sums)
-
-
 class UsageGrouping(StrEnum):
     """Names what usage can be grouped by."""
 

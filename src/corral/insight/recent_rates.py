@@ -168,10 +168,6 @@ class RateWindow:
         self._lately = lately
         self._longer = longer
 
-    def compute_paces(self, group: Callable[[TallyKey], str]) -> dict[str, RequestPace]:
-        """Return the pace of each group of rows. Idle groups are absent."""
-        return {name: flow.compute_pace() for name, flow in self.compute_flows(group).items()}
-
     def compute_flows(self, group: Callable[[TallyKey], Group]) -> dict[Group, RequestFlow]:
         growths: defaultdict[Group, _WindowGrowth] = defaultdict(_WindowGrowth)
         for tally_key, sums in self._now.sums.items():

@@ -104,21 +104,6 @@ class BackendReportWriter:
         return outcomes
 
 
-async def apply_report(
-    database: Database,
-    node_id: NodeId,
-    boot_id: str,
-    installed: Iterable[InstalledBackend],
-    removed: Mapping[str, int],
-) -> BackendReportResult:
-    """Write one report by itself."""
-    report = make_report(node_id, boot_id, installed, removed)
-    outcome = (await apply_reports(database, [report]))[node_id]
-    if isinstance(outcome, CorralError):
-        raise outcome
-    return outcome
-
-
 def make_report(
     node_id: NodeId, boot_id: str, installed: Iterable[InstalledBackend], removed: Mapping[str, int]
 ) -> BackendReport:

@@ -97,11 +97,6 @@ class DeltaSubscription:
             await self._has_some.wait()
         return self._waiting.popitem(last=False)[1]
 
-    def take_all(self) -> list[OperationDelta]:
-        """Return the waiting deltas without waiting for more."""
-        waiting, self._waiting = self._waiting, OrderedDict()
-        return list(waiting.values())
-
 
 def _put(waiting: OrderedDict[str, OperationDelta], delta: OperationDelta) -> None:
     older = waiting.get(delta.operation_id)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from corral.domain.backend import DEVELOPMENT_SUFFIX, PROCESSOR, BackendVersion, GalleryEntry, Manifest, SourceKind
+from corral.domain.backend import PROCESSOR, BackendVersion, GalleryEntry, Manifest, SourceKind
 from corral.domain.node import Hardware
 
 DEFAULT = "default"
@@ -196,10 +196,6 @@ def find_uri(entry: GalleryEntry) -> str:
 def check_safe_name(name: str) -> str:
     """Return the name, or raise if it cannot be a folder and a part of a subject."""
     return _SEPARATORS.sub("__", name.strip())
-
-
-def strip_development_suffix(name: str) -> str:
-    return name.removesuffix(DEVELOPMENT_SUFFIX)
 
 
 def _list_preferred_words(capability: str) -> tuple[str, ...]:

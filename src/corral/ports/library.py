@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Protocol
 
 from corral.bus.messages import BlobSource
-from corral.domain.errors import Unprocessable
 from corral.domain.model import Blob, ModelFile, StoredFile
 from corral.ports.files import ProgressCallback
 
@@ -46,26 +45,6 @@ class ModelLibrary(Protocol):
     async def forget_unused(self) -> None:
         """Delete contents that no model uses any more."""
         ...
-
-
-class NoLibrary:
-    """A `ModelLibrary` that fetches nothing: for models without files, and files that nodes have already."""
-
-    async def ensure_files(
-        self, model: str, files: tuple[ModelFile, ...], report: FetchProgressListener
-    ) -> tuple[StoredFile, ...]:
-        del files, report
-        raise Unprocessable(f"This frontend has no library, so it cannot fetch {model}.", code="no_library")
-
-    async def list_blob_sources(self, sha256s: Collection[str]) -> tuple[BlobSource, ...]:
-        del sha256s
-        return ()
-
-    async def drop_damaged(self, sha256s: Collection[str]) -> None:
-        del sha256s
-
-    async def forget_unused(self) -> None:
-        return
 
 
 class PeerLibraries(Protocol):

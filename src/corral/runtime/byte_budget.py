@@ -34,9 +34,6 @@ class ByteBudget:
         self._by_key: dict[str, int] = {}
         self.taken_bytes = 0
 
-    def count_for_key(self, key_id: str) -> int:
-        return self._by_key.get(key_id, 0)
-
     def take(self, key_id: str, count: int) -> None:
         """Take bytes. Raises `LimitReached` (429) if it is too much for this key, `Unavailable` (503) if it is for this
         frontend."""

@@ -49,11 +49,6 @@ async def list_installed(
     return {node_id: tuple(items) for node_id, items in found.items()}
 
 
-async def replace_installed(tx: Transaction, node_id: NodeId, reported: Iterable[InstalledBackend]) -> list[str]:
-    """Replace the installed backends of a node; return the names that were added, removed or changed."""
-    return (await replace_installed_many(tx, {node_id: reported}))[node_id]
-
-
 async def replace_installed_many(
     tx: Transaction, reported: Mapping[NodeId, Iterable[InstalledBackend]]
 ) -> dict[NodeId, list[str]]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import asyncpg
-from sqlalchemy import Executable, event
+from sqlalchemy import Executable
 from sqlalchemy.engine import CursorResult, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -113,14 +113,6 @@ def _make_engine(url: str, pool_size: int) -> AsyncEngine:
             },
         },
     )
-
-
-def count_statements(database: Database, on_statement: Callable[[str], None]) -> None:
-    """Call `on_statement` for every statement that goes to the server; for tests and benchmarks."""
-
-    @event.listens_for(database.engine.sync_engine, "before_cursor_execute")
-    def _on_statement(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        on_statement(statement)
 
 
 def as_uuid(text: str) -> str | None:

@@ -376,14 +376,6 @@ async def replace_labels(tx: Transaction, node_id: NodeId, source: LabelSource, 
         )
 
 
-async def delete_label(tx: Transaction, node_id: NodeId, key: str, source: LabelSource) -> None:
-    await tx.execute(
-        delete(node_labels).where(
-            node_labels.c.node_id == node_id, node_labels.c.key == key, node_labels.c.source == source
-        )
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatChange:
     """Says what a batch of heartbeats changed about one node beyond its numbers."""

@@ -18,7 +18,6 @@ from sqlalchemy.dialects.postgresql import insert
 from corral.domain.errors import NotFound
 from corral.domain.operation import OperationId, OperationState
 from corral.domain.replica import Rule, RuleWindow
-from corral.policy.labels import parse_selector
 from corral.policy.models.rules import is_same_rule
 from corral.store import outbox
 from corral.store.database import Transaction, is_storable
@@ -80,13 +79,6 @@ async def save_rule(tx: Transaction, rule: Rule) -> bool:
     )
     await outbox.append(tx, "rule.changed", rule.model, {"deleted": False})
     return known is None or not is_same_rule(_to_rule(known), rule)
-
-
-async def put_rule(tx: Transaction, model: str, selector: object, *, least: int = 0, most: int = 0) -> Rule:
-    """Write a rule of a selector and two numbers. The selector is checked here: an invalid one is never stored."""
-    rule = Rule(model=model, selector=parse_selector(selector), min_replicas=least, max_replicas=most)
-    await save_rule(tx, rule)
-    return rule
 
 
 async def delete_rule(tx: Transaction, model: str) -> bool:

@@ -91,14 +91,6 @@ class ChunkHasher:
         self._chunk, self._filled = hashlib.sha256(), 0
 
 
-def hash_file(path: Path, stop: StopFlag) -> Blob:
-    """Return the hashes and size of a file. In a thread."""
-    hasher = ChunkHasher()
-    for piece in _read_pieces(path, stop):
-        hasher.update(piece)
-    return hasher.finish()
-
-
 def compute_sha256(path: Path, stop: StopFlag) -> str:
     """Return the sha256 of a whole file. In a thread."""
     found = hashlib.sha256()

@@ -69,12 +69,6 @@ def verify_ticket(text: str, public_key: str, *, audience: str, scopes: tuple[st
     return ticket
 
 
-def check_ticket_key(public_key: str) -> str:
-    """Return the public nkey, once it is known to be one; `InvalidRequest` otherwise."""
-    _load_verify_key(public_key)
-    return public_key
-
-
 def _parse_ticket(text: str, public_key: str) -> Ticket:
     parts = text.split(".") if len(text) <= MAX_CHARACTERS else []
     if len(parts) != 3 or parts[0] != _TICKET_PREFIX:

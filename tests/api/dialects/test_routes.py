@@ -391,7 +391,8 @@ async def test_a_client_that_leaves_stops_the_engine(frontend: RunningFrontend, 
     await engine.post("/_control", {"tokens_per_s": 5})
 
     async def is_let_go() -> bool:
-        return frontend.core.router.leases.count_own(replica.id) == 0 and (await engine.numbers())["running"] == 0
+        own = frontend.core.router.leases.count_own_by_replica()
+        return replica.id not in own and (await engine.numbers())["running"] == 0
 
     for path, body in REQUESTS:
         async with aiohttp.ClientSession() as session:

@@ -14,7 +14,6 @@ import pytest
 from corral.api.dialects.uploads import BEFORE_NAME_BYTES_MAX
 from corral.runtime.byte_budget import MIB, ByteLimits
 from tests.api.dialects.recorder import recorder
-from tests.serving.scene import list_rows
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
 from tests.support.polling import eventually
 
@@ -129,8 +128,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_upload_leaves_nothing_b
     frontend: RunningFrontend,
 ) -> None:
     async def is_held(count: int) -> bool:
-        use = frontend.core.router.leases
-        return sum([use.count_own(replica.id) for replica in await list_rows(frontend.database)]) == count
+        return sum(frontend.core.router.leases.count_own_by_replica().values()) == count
 
     async def halfway() -> AsyncIterator[bytes]:
         pieces = form("chat", is_first=True)
@@ -153,8 +151,7 @@ async def test_client_that_leaves_while_it_waits_for_its_transcription_ends_the_
     whole = io.BytesIO(b"".join(form("chat", is_first=True, size_bytes=size_bytes)))
 
     async def is_held(count: int) -> bool:
-        use = frontend.core.router.leases
-        return sum([use.count_own(replica.id) for replica in await list_rows(frontend.database)]) == count
+        return sum(frontend.core.router.leases.count_own_by_replica().values()) == count
 
     async with recorder(frontend, "faster-whisper") as engine:
         engine.silent.add(PATH)

@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from corral.domain.errors import StoreUnavailable
 from corral.gateway.connection.connection_limits import INFERENCE_BODY_BYTES_MAX
-from corral.store.database import Database, count_statements
+from corral.store.database import Database
 from tests.engines.engine_processes import Engine
 from tests.serving.scene import (
     PretendLoads,
@@ -35,6 +35,7 @@ from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import join_node
 from tests.support.polling import eventually
 from tests.support.ports import find_free_port
+from tests.support.statements import count_statements
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 CHAT = {"model": "chat", "messages": MESSAGES}
@@ -67,8 +68,7 @@ def client_of(frontend: RunningFrontend) -> AsyncOpenAI:
 
 
 async def in_flight(frontend: RunningFrontend) -> int:
-    use = frontend.core.router.leases
-    return sum(use.count_own(replica.id) for replica in await list_rows(frontend.database))
+    return sum(frontend.core.router.leases.count_own_by_replica().values())
 
 
 @pytest.mark.behaviour("V1-5")
@@ -114,15 +114,15 @@ async def test_a_request_is_counted_while_it_runs_and_not_afterwards_also_when_i
     ]
 
     async def all_there() -> bool:
-        return use.count_own(replica.id) == 3
+        return use.count_own_by_replica().get(replica.id, 0) == 3
 
     await eventually(all_there)
     await engine.post("/_control", {"hang": 0})
     assert [(await call)[0] for call in calls] == [200, 200, 200]
-    assert use.count_own(replica.id) == 0
+    assert use.count_own_by_replica().get(replica.id, 0) == 0
     status, _ = await frontend.call("POST", "/v1/embeddings", {"model": "chat", "input": 7})
     assert status == 400
-    assert use.count_own(replica.id) == 0
+    assert use.count_own_by_replica().get(replica.id, 0) == 0
 
 
 @pytest.mark.behaviour("V1-6")
@@ -141,7 +141,8 @@ async def test_the_first_piece_comes_before_the_last_is_made_and_leaving_stops_t
         answer.close()
 
     async def is_idle() -> bool:
-        return (await engine.numbers())["running"] == 0 and frontend.core.router.leases.count_own(replica.id) == 0
+        own = frontend.core.router.leases.count_own_by_replica()
+        return replica.id not in own and (await engine.numbers())["running"] == 0
 
     await eventually(is_idle)
 
@@ -158,7 +159,8 @@ async def test_a_client_that_leaves_before_the_first_byte_stops_the_engine_too(
         )
 
     async def is_idle() -> bool:
-        return (await engine.numbers())["running"] == 0 and frontend.core.router.leases.count_own(replica.id) == 0
+        own = frontend.core.router.leases.count_own_by_replica()
+        return replica.id not in own and (await engine.numbers())["running"] == 0
 
     await eventually(is_idle)
 

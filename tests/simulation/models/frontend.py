@@ -26,6 +26,7 @@ from tests.simulation.models.host import Engine, Host
 from tests.simulation.operations.gallery import INDEX
 from tests.simulation.virtual_loop import MACHINE
 from tests.simulation.worlds import OpaqueCredentials, SimulationDeps
+from tests.support.catalogs import replace_built_in
 from tests.worker.pretend_work import CHUNK_BYTES, MIB
 
 REQUEST_WAIT_S = 25.0
@@ -260,7 +261,7 @@ class ModelsFrontend(SimFrontend):
             loop.options = replace(
                 loop.options, interval_s=self.seldom_s.get(loop.options.name, loop.options.interval_s)
             )
-        core.catalog.set_built_in(INDEX)
+        replace_built_in(core.catalog, INDEX)
 
     @override
     def options(self, process: str) -> CoreOptions:

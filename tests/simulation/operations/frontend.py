@@ -10,6 +10,7 @@ from typing_extensions import override
 from corral.app.core import CoreOptions, FrontendCore
 from tests.simulation.frontends import SimFrontend
 from tests.simulation.operations.gallery import INDEX
+from tests.support.catalogs import replace_built_in
 
 OPERATION_LEASE_S = 12.0
 NODE_LEASE_S = 30.0
@@ -28,7 +29,7 @@ class OperationsFrontend(SimFrontend):
         super().tune(core)
         core.loops["presence"].options = replace(core.loops["presence"].options, interval_s=60.0)
         core.loops["pruner"].options = replace(core.loops["pruner"].options, interval_s=600.0)
-        core.catalog.set_built_in(INDEX)
+        replace_built_in(core.catalog, INDEX)
 
     @override
     def options(self, process: str) -> CoreOptions:

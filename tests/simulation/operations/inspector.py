@@ -12,11 +12,12 @@ from typing import Any
 
 from sqlalchemy import text
 
-from corral.domain.operation import SETTLED, OperationState, TargetState, can_become
+from corral.domain.operation import SETTLED, OperationState, TargetState
 from corral.policy import faults
 from tests.simulation.clock import START
 from tests.simulation.operations.work import MachineWork
 from tests.simulation.worlds import SimulationDeps
+from tests.support.transitions import can_become
 
 LOOK_EVERY_S = 15.0
 WITNESS = text("SELECT * FROM operation_witness WHERE number > :after ORDER BY number")

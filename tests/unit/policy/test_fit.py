@@ -17,7 +17,7 @@ from corral.policy.placing.fleet import (
     PlacementDemand,
     PlacementFleet,
     compute_disk_need,
-    compute_free_vram,
+    compute_vram_left,
 )
 from corral.policy.placing.placement import PlacementResult, place_replicas
 from tests.unit.policy.builders import GIB, a_node, a_replica
@@ -47,7 +47,7 @@ def nodes_with_disks(draw: Any) -> list[Node]:
 @pytest.mark.behaviour("NODE-28")
 def test_a_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
     node = a_node(total_vram=10 * GIB, available_vram=10 * GIB, reserved_vram=6 * GIB)
-    assert compute_free_vram(node) == 4 * GIB
+    assert compute_vram_left(node) == 4 * GIB
     assert fitting([node], need=Need(vram_bytes=4 * GIB)) == [node]
     assert fitting([node], need=Need(vram_bytes=4 * GIB + 1)) == []
 
@@ -55,15 +55,15 @@ def test_a_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
 @pytest.mark.behaviour("NODE-15")
 def test_the_budget_caps_the_free_vram_when_it_is_read() -> None:
     node = a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_reported="80%")
-    assert compute_free_vram(node) == 8 * GIB
+    assert compute_vram_left(node) == 8 * GIB
     assert fitting([node], need=Need(vram_bytes=8 * GIB + 1)) == []
-    assert compute_free_vram(a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_override="")) == 9 * GIB
-    assert compute_free_vram(a_node(total_vram=10 * GIB, available_vram=9 * GIB, reserved_vram=20 * GIB)) == 0
+    assert compute_vram_left(a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_override="")) == 9 * GIB
+    assert compute_vram_left(a_node(total_vram=10 * GIB, available_vram=9 * GIB, reserved_vram=20 * GIB)) == -11 * GIB
 
 
 def test_unknown_vram_satisfies_no_known_need_and_every_unknown_one() -> None:
     node = a_node()
-    assert compute_free_vram(node) is None
+    assert compute_vram_left(node) is None
     assert fitting([node], need=Need(vram_bytes=1)) == []
     assert fitting([node], need=Need(vram_bytes=0)) == [node]
     assert fitting([node], need=Need()) == [node]
@@ -220,13 +220,6 @@ def test_a_node_that_may_get_no_work_is_no_candidate_though_it_matches(changes: 
     assert [node.name for node in fitting(nodes, selector=labels)] == ["well"]
 
 
-def test_pending_nodes_do_not_advertise_their_hardware() -> None:
-    pending = a_node("p", approved_at=None, capability="cuda-12")
-    plain, card = a_node("a"), a_node("b", gpu_vendor="amd", total_vram=16 * GIB)
-    small = a_node("c", gpu_vendor="intel", total_vram=2 * GIB)
-    assert PlacementFleet.build([pending, plain, card, small]).list_capabilities() == {"default", "amd"}
-
-
 @given(count=st.integers(0, 4), need=st.integers(0, 10**10), payload=st.none() | st.integers(0, 10**10))
 def test_no_candidates_means_none_and_never_any(count: int, need: int, payload: int | None) -> None:
     rows = [a_replica("a", index) for index in range(count)]
@@ -237,8 +230,4 @@ def test_no_candidates_means_none_and_never_any(count: int, need: int, payload: 
     assert placed([a_node("a")], need=needed, selector={"zone": "b"}).choices == ()
     assert placed([a_node("a")], need=needed, only=frozenset({NodeId("b")})).choices == ()
     empty = PlacementFleet.build([], rows)
-    assert (empty.list_candidates({}), empty.compute_capacity("m", {}), empty.list_capabilities()) == (
-        (),
-        0,
-        frozenset(),
-    )
+    assert (empty.list_candidates({}), empty.compute_capacity("m", {})) == ((), 0)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from corral.adapters.system import SystemClock
+from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.worker import ComposedWorker
 from corral.bus.messages import BlobSource
+from corral.client.client import CorralClient
 from corral.domain.model import CHUNK_BYTES, Model, ModelConfig, StoredFile
 from corral.domain.node import NodeId
 from corral.loading.kinds.commands import BlobSourceResolver
 from corral.ports.credentials import BLOB_READ_SCOPE
-from corral.transfer.inbox_sender import InboxSender, InboxTarget
 from tests.bus.nats_server import NatsServer
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import create_join_token
@@ -57,11 +56,9 @@ async def test_a_file_enters_the_cluster_once_and_goes_from_node_to_node(
 ) -> None:
     source = tmp_path / "weights.gguf"
     source.write_bytes(BODY)
-    receiver = InboxTarget(url=f"{cluster.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
-    async with aiohttp.ClientSession() as session:
+    async with CorralClient(cluster.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
         for _ in range(2):
-            sent = await InboxSender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
-            assert sent == item(BODY).sha256
+            assert await client.files.send_file(source) == item(BODY).sha256
     workers = []
     for name in ("gpu-a", "gpu-b"):
         home = tmp_path / name
@@ -94,9 +91,8 @@ async def test_a_node_that_knows_one_frontend_gets_what_only_another_ones_librar
         frontend_id="other",
         **QUICK,
     ) as other:
-        receiver = InboxTarget(url=f"{other.url}/api/files", headers={"Authorization": f"Bearer {ADMIN_KEY}"})
-        async with aiohttp.ClientSession() as session:
-            await InboxSender(session, SystemClock()).send(source, receiver, item(BODY).sha256)
+        async with CorralClient(other.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
+            await client.files.send_file(source)
         worker = await ready(await start_worker(token=await create_join_token(cluster, approves=True)))
         stored = (StoredFile(path="model.gguf", sha256=item(BODY).sha256, size_bytes=len(BODY)),)
         now, config = SystemClock().wall(), ModelConfig(name="m", backend="fake")

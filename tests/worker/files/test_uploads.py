@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 from collections.abc import AsyncIterator
-from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -14,11 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from corral.adapters.system import SystemClock
-from corral.domain.errors import CorralError, Unavailable
 from corral.ports.credentials import BLOB_READ_SCOPE, make_file_write_scope
-from corral.transfer.inbox import CONTENT_HEADER, TARGET_HEADER
-from corral.transfer.inbox_sender import InboxSender, InboxTarget, list_real_files
+from corral.transfer.inbox import CONTENT_HEADER, SIZE_HEADER, TARGET_HEADER
 from tests.worker.files.scene import MIB, Node, Scene, some_bytes, ticket
 
 BODY = some_bytes(6 * MIB + 77)
@@ -26,27 +22,17 @@ SHA = hashlib.sha256(BODY).hexdigest()
 KEY = "data/in put/ünits?.bin"
 
 
-class EagerClock(SystemClock):
-    """Pauses take no time."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(min(seconds, 0.01))
-
-
 class FaultyProxy:
-    """Between a sender and a node: passes everything on, counts, and breaks when the test says so."""
+    """Between a sender and a node: passes everything on, counts bytes, and breaks when the test says so."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.calls: list[str] = []
         # Bytes of bodies that came this far.
         self.bytes = 0
         # For the next PUTs: cut the body off after so many bytes.
         self.cuts: list[int] = []
         # The next answers to PUTs are lost after the node has done its work.
         self.answers_to_lose = 0
-        # Answered instead of passing on, for the next calls of a method.
-        self.instead: dict[str, list[int]] = {}
         self.server = TestServer(self._application())
 
     def _application(self) -> web.Application:
@@ -55,9 +41,6 @@ class FaultyProxy:
         return application
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
-        self.calls.append(request.method)
-        if self.instead.get(request.method):
-            return web.Response(status=self.instead[request.method].pop(0))
         cut = self.cuts.pop(0) if request.method == "PUT" and self.cuts else None
         headers = {name: value for name, value in request.headers.items() if name not in ("Host", "Connection")}
         broken = asyncio.Event()
@@ -108,116 +91,109 @@ async def line(node: Node) -> AsyncIterator[FaultyProxy]:
         yield line
 
 
+class Upload:
+    """Sends the bytes of a test to a node under a key: asks how much has arrived, and sends the rest."""
+
+    def __init__(self, session: aiohttp.ClientSession, line: FaultyProxy, key: str = KEY, *, may: str = KEY) -> None:
+        self._session = session
+        self.url = f"http://{line.server.host}:{line.server.port}/v1/files/{quote(key)}"
+        self.headers = {"Authorization": f"Bearer {ticket(scope=make_file_write_scope(may))}"}
+
+    async def count_arrived(self, body: bytes = BODY) -> int | None:
+        """Return how many bytes have arrived, or None if the file is complete."""
+        headers = {**self.headers, TARGET_HEADER: hashlib.sha256(body).hexdigest()}
+        async with self._session.head(self.url, headers=headers, allow_redirects=False) as answer:
+            if answer.status == 404:
+                return 0
+            assert answer.status == 200
+            return None if CONTENT_HEADER in answer.headers else int(answer.headers[SIZE_HEADER])
+
+    async def put(self, start: int, end: int, body: bytes = BODY) -> int:
+        headers = {**self.headers, CONTENT_HEADER: hashlib.sha256(body).hexdigest()}
+        if body:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(body)}"
+        headers["Content-Length"] = str(end - start)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            # A generator: aiohttp would send bytes a second time when the connection breaks.
+            for offset in range(start, end, MIB):
+                yield body[offset : min(offset + MIB, end)]
+
+        async with self._session.put(self.url, data=pieces(), headers=headers, allow_redirects=False) as answer:
+            return answer.status
+
+
 @pytest.fixture
-async def sender() -> AsyncIterator[InboxSender]:
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
-        yield InboxSender(session, EagerClock(), patience_s=5.0)
+        yield session
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "weights.bin"
-    path.write_bytes(BODY)
-    return path
-
-
-def receiver(line: FaultyProxy, key: str = KEY) -> InboxTarget:
-    url = f"http://{line.server.host}:{line.server.port}/v1/files"
-    return InboxTarget(url=url, headers={"Authorization": f"Bearer {ticket(scope=make_file_write_scope(key))}"})
+def upload(session: aiohttp.ClientSession, line: FaultyProxy) -> Upload:
+    return Upload(session, line)
 
 
 @pytest.mark.behaviour("NODE-129")
-async def test_a_file_arrives_under_its_key_and_is_not_sent_twice(
-    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+async def test_uploaded_file_arrives_under_its_key_and_is_known_to_be_complete(
+    node: Node, line: FaultyProxy, upload: Upload
 ) -> None:
-    moves: list[tuple[int, int]] = []
-    assert await sender.send(file, receiver(line), KEY, lambda now, total: moves.append((now, total))) == SHA
+    assert await upload.count_arrived() == 0
+    assert await upload.put(0, len(BODY)) == 200
     assert node.inbox.find_file(KEY).read_bytes() == BODY
-    assert (moves[0], moves[-1]) == ((0, len(BODY)), (len(BODY), len(BODY)))
+    assert await upload.count_arrived() is None
     assert line.bytes == len(BODY)
-    await sender.send(file, receiver(line), KEY)
-    assert line.bytes == len(BODY)
-    assert line.calls == ["HEAD", "PUT", "HEAD"]
 
 
 @pytest.mark.behaviour("NODE-129", "OPS-101")
-async def test_a_broken_upload_goes_on_where_it_stopped(
-    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
-) -> None:
-    line.cuts = [MIB, 2 * MIB]
-    moves: list[int] = []
-    await sender.send(file, receiver(line), KEY, lambda now, _total: moves.append(now))
+async def test_broken_upload_goes_on_where_it_stopped(node: Node, line: FaultyProxy, upload: Upload) -> None:
+    arrived = 0
+    for cut in (MIB, 2 * MIB):
+        line.cuts = [cut]
+        with pytest.raises(aiohttp.ClientError):
+            await upload.put(arrived, len(BODY))
+        found = await upload.count_arrived()
+        assert found is not None
+        # What was on the way when the connection broke may have to be sent again, and no more.
+        assert arrived < found <= arrived + cut
+        arrived = found
+    assert await upload.put(arrived, len(BODY)) == 200
     assert node.inbox.find_file(KEY).read_bytes() == BODY
-    # What was on the way when it broke may be sent again, and no more.
-    assert line.bytes <= len(BODY) + 2 * MIB
-    assert line.calls == ["HEAD", "PUT"] * 3
-    assert moves[-1] == len(BODY)
 
 
 @pytest.mark.behaviour("NODE-129")
-async def test_resumed_upload_sends_only_the_rest(
-    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+async def test_part_of_an_upload_is_shown_to_its_sender_and_not_as_a_file(
+    node: Node, session: aiohttp.ClientSession, upload: Upload
 ) -> None:
-    headers = {**receiver(line).headers, CONTENT_HEADER: SHA, "Content-Range": f"bytes 0-{5 * MIB - 1}/{len(BODY)}"}
-    async with aiohttp.ClientSession() as session:
-        url = receiver(line).make_url(KEY)
-        async with session.put(url, data=io.BytesIO(BODY[: 5 * MIB]), headers=headers, allow_redirects=False) as answer:
-            assert (answer.status, answer.headers["X-File-Size"]) == (308, str(5 * MIB))
-        async with session.head(url, headers=receiver(line).headers) as answer:
-            assert (answer.headers[TARGET_HEADER], CONTENT_HEADER in answer.headers) == (SHA, False)
-        async with session.get(url, headers=receiver(line).headers) as answer:
-            assert answer.status == 404
-    line.bytes = 0
-    await sender.send(file, receiver(line), KEY)
-    assert line.bytes == len(BODY) - 5 * MIB
+    assert await upload.put(0, 5 * MIB) == 308
+    assert await upload.count_arrived() == 5 * MIB
+    async with session.head(upload.url, headers=upload.headers) as answer:
+        assert (answer.headers[TARGET_HEADER], CONTENT_HEADER in answer.headers) == (SHA, False)
+    async with session.get(upload.url, headers=upload.headers) as answer:
+        assert answer.status == 404
+    assert await upload.put(5 * MIB, len(BODY)) == 200
     assert node.inbox.find_file(KEY).read_bytes() == BODY
 
 
 @pytest.mark.behaviour("NODE-130")
-async def test_when_the_last_answer_is_lost_the_sender_finds_out(
-    line: FaultyProxy, sender: InboxSender, file: Path
-) -> None:
+async def test_upload_whose_last_answer_is_lost_is_known_to_be_complete(line: FaultyProxy, upload: Upload) -> None:
     line.answers_to_lose = 1
-    assert await sender.send(file, receiver(line), KEY) == SHA
+    with pytest.raises(aiohttp.ClientError):
+        await upload.put(0, len(BODY))
+    assert await upload.count_arrived() is None
     assert line.bytes == len(BODY)
-    assert line.calls == ["HEAD", "PUT", "HEAD"]
 
 
-async def test_transient_upload_failure_is_retried(
-    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
-) -> None:
-    line.instead = {"HEAD": [503, 500], "PUT": [502, 409, 416, 429]}
-    await sender.send(file, receiver(line), KEY)
-    assert node.inbox.find_file(KEY).read_bytes() == BODY
-
-
-async def test_receiver_that_cannot_be_probed_is_sent_everything(
-    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
-) -> None:
-    line.instead = {"HEAD": [405]}
-    await sender.send(file, receiver(line), KEY)
-    assert node.inbox.find_file(KEY).read_bytes() == BODY
-
-
-async def test_without_progress_it_is_given_up(line: FaultyProxy, file: Path) -> None:
-    line.instead = {"HEAD": [503] * 1000}
-    async with aiohttp.ClientSession() as session:
-        with pytest.raises(Unavailable) as caught:
-            await InboxSender(session, EagerClock(), patience_s=0.1).send(file, receiver(line), KEY)
-    assert "returned 503" in caught.value.message
-
-
-async def test_an_empty_file_is_a_file(node: Node, line: FaultyProxy, sender: InboxSender, tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    await sender.send(tmp_path / "empty", receiver(line), KEY)
+async def test_empty_upload_is_a_file(node: Node, upload: Upload) -> None:
+    assert await upload.put(0, 0, b"") == 200
     assert node.inbox.find_file(KEY).read_bytes() == b""
 
 
 @pytest.mark.behaviour("FILE-10")
-async def test_a_ticket_is_for_one_key(node: Node, line: FaultyProxy, sender: InboxSender, file: Path) -> None:
-    with pytest.raises(CorralError) as caught:
-        await sender.send(file, receiver(line, "data/other"), KEY)
-    assert caught.value.slug == "upload_refused"
+async def test_upload_needs_a_ticket_for_its_key(node: Node, line: FaultyProxy, session: aiohttp.ClientSession) -> None:
+    assert await Upload(session, line, may="data/other").put(0, len(BODY)) == 403
+    assert await Upload(session, line, "models/mm", may="models/m/").put(0, len(BODY)) == 403
+    assert await Upload(session, line, "models/m/deep", may="models/m/").put(0, len(BODY)) == 200
     shown = {"Authorization": f"Bearer {ticket(scope=BLOB_READ_SCOPE)}"}
     async with aiohttp.ClientSession(headers=shown) as session:
         for method in ("GET", "PUT", "HEAD"):
@@ -241,42 +217,12 @@ async def test_keys_that_lead_out_are_refused_also_with_a_ticket_for_them(node: 
 
 
 @pytest.mark.behaviour("OPS-101")
-async def test_a_file_can_be_read_again_in_ranges(
-    node: Node, line: FaultyProxy, sender: InboxSender, file: Path
+async def test_uploaded_file_can_be_read_again_in_ranges(
+    node: Node, session: aiohttp.ClientSession, upload: Upload
 ) -> None:
-    await sender.send(file, receiver(line), KEY)
-    async with aiohttp.ClientSession(headers=receiver(line).headers) as session:
-        url = f"{node.url}/v1/files"
-        address = InboxTarget(url=url).make_url(KEY)
-        async with session.get(URL(address, encoded=True)) as answer:
-            assert await answer.read() == BODY
-        async with session.get(URL(address, encoded=True), headers={"Range": "bytes=5-9"}) as answer:
-            assert (answer.status, await answer.read()) == (206, BODY[5:10])
-
-
-@pytest.mark.behaviour("NODE-133")
-async def test_folder_upload_sends_and_counts_its_real_files(
-    node: Node, line: FaultyProxy, sender: InboxSender, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    (folder / "deep").mkdir(parents=True)
-    for name, text in (
-        ("weights.bin", "12345"),
-        ("weights.bin.sha256", "note"),
-        ("weights.bin.sha256.target", "note"),
-        ("deep/config.json", "123"),
-        # A real file that is only called like a note.
-        ("lonely.sha256", "1234567"),
-    ):
-        (folder / name).write_text(text)
-    names = [path.relative_to(folder).as_posix() for path in list_real_files(folder)]
-    assert names == ["deep/config.json", "lonely.sha256", "weights.bin"]
-    moves: list[tuple[int, int]] = []
-    sent = await sender.send_folder(
-        folder, receiver(line, "models/m/"), "models/m", lambda now, total: moves.append((now, total))
-    )
-    assert sorted(sent) == names
-    assert (line.bytes, moves[-1]) == (15, (15, 15))
-    assert node.inbox.find_file("models/m/deep/config.json").read_text() == "123"
-    with pytest.raises(CorralError):
-        await sender.send(folder / "weights.bin", receiver(line, "models/m/"), "models/mm")
+    await upload.put(0, len(BODY))
+    url = URL(f"{node.url}/v1/files/{quote(KEY)}", encoded=True)
+    async with session.get(url, headers=upload.headers) as answer:
+        assert await answer.read() == BODY
+    async with session.get(url, headers={**upload.headers, "Range": "bytes=5-9"}) as answer:
+        assert (answer.status, await answer.read()) == (206, BODY[5:10])

@@ -17,7 +17,6 @@ import itertools
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -279,16 +278,6 @@ class NatsBus:
     @property
     def is_connected(self) -> bool:
         return self._current is not None and self._current.is_open
-
-    @property
-    def credential_expires_at(self) -> datetime | None:
-        """Return when the credential in use expires; None without a connection."""
-        return self._current.credential.expires_at if self._current is not None else None
-
-    @property
-    def open_connections(self) -> int:
-        """Return the number of open connections: one, or two for the moment in which a credential is replaced."""
-        return int(self.is_connected) + len(self._retiring_connections)
 
     async def start(self) -> None:
         self._tasks.start(self._run_callbacks(), name="callbacks")

@@ -47,10 +47,6 @@ class InFlightLeases:
         routable = self._pools.find(replica_id)
         return routable.in_flight_here + routable.in_flight_elsewhere if routable else 0
 
-    def count_own(self, replica_id: str) -> int:
-        routable = self._pools.find(replica_id)
-        return routable.in_flight_here if routable else 0
-
     def count_own_by_replica(self) -> dict[str, int]:
         """Return this frontend's requests in flight, by replica."""
         return {routable.replica.id: routable.in_flight_here for routable in self._pools if routable.in_flight_here}

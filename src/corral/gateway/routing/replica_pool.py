@@ -229,7 +229,8 @@ class RoutableReplica:
         self._current_limit = self.max_in_flight if self.breaker.open_until is None else 0
         self._step_s = compute_step_s(pool.capacity, pool.typical_s if self.response_s is None else self.response_s)
         own = self.in_flight_here
-        # As `policy.serving.routing.expected_s`, but the terms that in-flight requests do not change are precomputed.
+        # The seconds until this replica has answered one more request; the terms that in-flight requests do
+        # not change are precomputed.
         self.expected_s = (own + self.in_flight_elsewhere + 1) * self._step_s if own < self._current_limit else NEVER
 
     def add_request(self) -> None:
@@ -471,9 +472,6 @@ class ReplicaPools:
 
     def find(self, replica_id: str) -> RoutableReplica | None:
         return self._replicas.get(replica_id)
-
-    def list_pools(self) -> Collection[ReplicaPool]:
-        return self._pools.values()
 
     def update_pool(self, model: ServedModel, open_replicas: Sequence[tuple[Replica, RoutableNode]]) -> ReplicaPool:
         """Set the replicas of a model that are open for requests, and return its pool."""

@@ -17,7 +17,6 @@ from corral.domain.model import Need, StoredFile
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState, Rule
 from corral.policy.budget import parse_stored_budget
-from corral.policy.catalog import find_capability
 from corral.policy.labels import GIB, matches_labels
 from corral.policy.status import is_schedulable
 
@@ -91,12 +90,6 @@ def compute_vram_left(node: Node, held_bytes: int = 0) -> int | None:
     if ceiling is not None:
         free = min(free, ceiling - held_bytes)
     return free - node.reserved_vram
-
-
-def compute_free_vram(node: Node) -> int | None:
-    """Return the free VRAM from the node alone, never below zero."""
-    left = compute_vram_left(node)
-    return None if left is None else max(0, left)
 
 
 def compute_disk_need(payload_bytes: int | None, staged_bytes: int = 0) -> int:
@@ -224,10 +217,6 @@ class PlacementFleet:
             ids = frozenset(room.node.id for room in rooms)
             found = self._matching[key] = SelectorMatch(rooms, ids, sum(room.node.slots for room in rooms))
         return found
-
-    def list_capabilities(self) -> frozenset[str]:
-        """Return what the fleet can run now. A node that may get no work advertises nothing."""
-        return frozenset(find_capability(room.node.hardware) for room in self.list_candidates({}))
 
     def is_current(self, replica: Replica) -> bool:
         """Whether the replica was loaded as its model is now; a model without traits has only current ones."""

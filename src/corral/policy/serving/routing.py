@@ -77,11 +77,6 @@ def compute_step_s(capacity: int, response_s: float) -> float:
     return (response_s if response_s > RESPONSE_S_MIN else RESPONSE_S_MIN) / capacity
 
 
-def compute_expected_s(in_flight: int, capacity: int, response_s: float) -> float:
-    """Return the seconds until a replica with this many requests has answered one more."""
-    return (in_flight + 1) * compute_step_s(capacity, response_s)
-
-
 def compute_allowed_in_flight(capacity: int, in_flight_elsewhere: int, other_frontends: int) -> int:
     """Return how many requests one frontend may have at a replica where `other_frontends` others have
     `in_flight_elsewhere`: what they leave, and never less than an equal share, so that no frontend is shut out by the

@@ -38,8 +38,6 @@ from corral.worker.processes.process_control import BadManifest
 
 PACKAGE_MANIFEST = "backend.yaml"
 MANIFEST_BYTES_MAX = 256 * 1024
-# Only a running engine has these values: a check does without the variables that need them.
-_OF_A_RUN = ("api_key", "host", "model", "name", "port", "threads")
 _SOURCES: Mapping[SourceKind, type[StagingSource]] = {
     SourceKind.PYPI: PypiSource,
     SourceKind.URL: UrlSource,

@@ -7,7 +7,7 @@ processes only as long as the supervisor allows, and beside one another. An empt
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import structlog
 
@@ -206,17 +206,5 @@ class BackendCommandHandler:
 
 
 def _make_item(installed: InstalledBackend) -> InstalledBackendItem:
-    return InstalledBackendItem(
-        name=installed.name,
-        meta=installed.meta,
-        alias=installed.alias,
-        version=installed.version,
-        digest=installed.digest,
-        uri=installed.uri,
-        gallery=installed.gallery,
-        generation=installed.generation,
-        size_bytes=installed.size_bytes,
-        previous_version=installed.previous_version,
-        is_system=installed.is_system,
-        installed_at=installed.installed_at.isoformat() if installed.installed_at else "",
-    )
+    installed_at = installed.installed_at.isoformat() if installed.installed_at else ""
+    return InstalledBackendItem(**asdict(installed) | {"installed_at": installed_at})

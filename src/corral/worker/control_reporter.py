@@ -14,7 +14,6 @@ from random import Random  # noqa: TID251 - only the type; the generator is pass
 
 import structlog
 
-from corral.domain.backend import InstalledBackend
 from corral.domain.errors import NotFound
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
@@ -176,24 +175,7 @@ class BackendReporter(ControlReporter):
         removed = sorted(inventory.removed.items(), key=lambda item: item[1])[-MAX_REPORTED:]
         report = BackendsReportIn(
             boot_id=self._boot_id,
-            backends=[_make_installed_backend(each) for each in inventory.installed[:MAX_REPORTED]],
+            backends=[InstalledBackendIn.model_validate(asdict(each)) for each in inventory.installed[:MAX_REPORTED]],
             removed=dict(removed),
         )
         await self._control.report_backends(node_id, report)
-
-
-def _make_installed_backend(installed: InstalledBackend) -> InstalledBackendIn:
-    return InstalledBackendIn(
-        name=installed.name,
-        meta=installed.meta,
-        alias=installed.alias,
-        version=installed.version,
-        digest=installed.digest,
-        uri=installed.uri,
-        gallery=installed.gallery,
-        generation=installed.generation,
-        size_bytes=installed.size_bytes,
-        previous_version=installed.previous_version,
-        is_system=installed.is_system,
-        installed_at=installed.installed_at,
-    )

@@ -106,7 +106,7 @@ def _removals_are_believed(patch: Patch) -> None:
     async def believed(remover: ModelCopyRemover, removal: CopyRemoval) -> None:
         await remover._write(removal, "")
 
-    patch.setattr(ModelCopyRemover, "_remove", believed)
+    patch.setattr(ModelCopyRemover, "_carry_out", believed)
 
 
 def _no_floor(patch: Patch) -> None:

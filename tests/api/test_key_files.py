@@ -155,4 +155,4 @@ async def test_rotation_that_somebody_else_overtakes_does_not_write_its_dead_sec
         assert await running == 1
     assert (home / "admin.key").read_text() == f"{ADMIN_KEY}\n"
     assert command.out.read_text() == ""
-    assert "Somebody else has rotated or revoked this key" in command.err.read_text()
+    assert "This key was rotated or revoked meanwhile" in command.err.read_text()

@@ -56,7 +56,7 @@ async def test_an_engine_that_breaks_before_its_answer_is_there_is_replaced_by_a
         answer = await ask(frontend)
         assert (answer.status, answer.body) == (200, JSON_ANSWER), mode
         record = await records.one()
-        assert (record.status, record.attempts, record.origin) == (200, 2, ErrorOrigin.NOBODY), mode
+        assert (record.status, record.attempts, record.origin) == (200, 2, ErrorOrigin.NONE), mode
     assert len(engine.received) + len(other.received) == 2 * len(BROKEN_BEFORE_THE_FIRST_BYTE)
     await idle(frontend)
 
@@ -186,7 +186,7 @@ async def test_a_large_answer_that_breaks_off_is_no_whole_answer_to_anybody(
     engine.answer = ResponseScript((make_json_head(size_bytes), b"x" * size_bytes))
     answer = await ask(frontend)
     assert (len(answer.body), answer.headers["content-length"]) == (size_bytes, str(size_bytes))
-    assert [record.origin for record in records.received] == [ErrorOrigin.ENGINE, ErrorOrigin.NOBODY]
+    assert [record.origin for record in records.received] == [ErrorOrigin.ENGINE, ErrorOrigin.NONE]
     assert records.received[1].sent_bytes == size_bytes
 
 

@@ -139,7 +139,7 @@ class Hub:
             self.in_flight -= 1
         worker = self.workers.get(node)
         if worker is None or worker.mode == OFF or spec.name in worker.lacks:
-            raise NodeUnreachable(f"Nobody listens on {format_subject(spec, node=node)}.")
+            raise NodeUnreachable(f"No subscriber listens on {format_subject(spec, node=node)}.")
         if worker.mode == SILENT:
             raise NodeUnreachable("The node did not respond in time.", code="node_timeout")
         assert spec.reply is not None

@@ -143,7 +143,7 @@ class SimBus:
         finally:
             del self._waiting[inbox]
         if packet.is_no_responders:
-            raise NodeUnreachable(f"Nobody listens on {target}.")
+            raise NodeUnreachable(f"No subscriber listens on {target}.")
         return decode_reply(spec.reply, packet.data, subject=target)
 
     async def publish(self, spec: SubjectSpec[Q, None], message: Q, *, node: str | None = None) -> None:

@@ -94,7 +94,7 @@ def test_a_request_is_answered(seed: int):
 
 def test_request_without_a_subscriber_fails_at_once(seed: int):
     async def body(world: World) -> None:
-        with pytest.raises(NodeUnreachable, match="Nobody listens") as failure:
+        with pytest.raises(NodeUnreachable, match="No subscriber listens") as failure:
             await world.ask()
         assert failure.value.slug == "node_unreachable"
         assert world.clock.monotonic() < 1

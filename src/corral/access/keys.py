@@ -68,7 +68,7 @@ async def ensure_admin_key_remains(
     yield
     if not allows_none and previous_count > 0 and await store.count_active_admin_keys(tx) == 0:
         raise Conflict(
-            "This is the last working admin key; without it nobody could administer the cluster.",
+            "This is the last working admin key; without it the cluster could not be administered.",
             hint=f"Make another first with `corral keys create NAME --admin`. {hint}".rstrip(),
             code="last_key",
         )

@@ -3,7 +3,7 @@
 Attempts are limited per minute, in memory of one frontend, bounded. Passwords are hashed slowly on purpose: scrypt with
 32 MiB per attempt makes a stolen table expensive to search. Hashing runs in a few threads, so that a flood of attempts
 exhausts neither the event loop nor the memory. The threads are separate from those of the event loop, which may all be
-waiting for a disk or a name server, in which case nobody could sign in to find out why.
+waiting for a disk or a name server, in which case no admin could sign in to find out why.
 """
 
 from __future__ import annotations

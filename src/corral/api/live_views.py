@@ -40,7 +40,7 @@ CountInFlight = Callable[[Transaction], Awaitable[Mapping[NodeId, int] | None]]
 
 class _FrameSource(ABC):
     """Renders frames of something of which only the newest version counts, once for all watchers, and only while
-    somebody watches."""
+    there is a watcher."""
 
     def __init__(self, clock: Clock, least_s: float) -> None:
         self.version = 0

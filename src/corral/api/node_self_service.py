@@ -232,7 +232,7 @@ async def list_own_models(request: Request, deps: DepsIn, node_id: str) -> list[
 async def report_holdings(request: Request, deps: DepsIn, node_id: str, body: HoldingsIn) -> HoldingsResultOut:
     """Report all processes and model files of a node. A process that is not registered is adopted if this cluster
     started it (`ticket`), it runs at the node's own address, and its model and rule still call for it; otherwise the
-    worker is told to stop it. A registered replica whose process is missing in two reports is removed."""
+    worker has to stop it. A registered replica whose process is missing in two reports is removed."""
     node = await deps.directory.authenticate_node(node_id, get_bearer_secret(request), boot_id=body.boot_id)
     result = await deps.model_operations.apply_holdings(
         HoldingsReport(

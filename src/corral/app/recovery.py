@@ -39,4 +39,4 @@ def _find_user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # A user without a name, as in a container.
-        return "somebody"
+        return "unknown user"

@@ -377,7 +377,7 @@ class RunningProcess:
     # The job that has started the process.
     job_id: str = ""
     threads: int = 1
-    # The measured memory; absent if nobody has measured it.
+    # The measured memory; absent if it was not measured.
     vram_bytes: int | None = None
     ram_bytes: int | None = None
     # The CPU use, 100 for each core; absent unless requested.

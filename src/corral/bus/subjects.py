@@ -327,7 +327,7 @@ def parse_node(spec: SubjectSpec[Any, Any], concrete: str) -> str | None:
 
 
 def make_inbox_prefix(owner_id: str) -> str:
-    """Return the prefix of the inbox for replies to this credential; nobody else may listen there."""
+    """Return the prefix of the inbox for replies to this credential; no other credential may listen there."""
     return f"{INBOX}.{sanitise_token(owner_id)}"
 
 

@@ -394,7 +394,7 @@ async def create_user(
     from corral.wire.access import UserIn
 
     fields = {"name": name, "scope": "admin" if admin else scope}
-    # Check the name before asking for a password, so that nobody types one in vain.
+    # Check the name before asking for a password, so that it is not typed in vain.
     make_checked(UserIn, **fields)
     if not no_password:
         fields["password"] = _read_password(is_piped=password_stdin)

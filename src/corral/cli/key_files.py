@@ -1,7 +1,7 @@
 """The files on this machine that hold an API key: `admin.key` of `corral up` and the login. They follow a rotation.
 
 Guarantee: commands that replace these keys run one after another, so the file holds the secret of the last rotation on
-this machine. A secret that somebody else has replaced meanwhile is not written. Limit: a rotation on another machine or
+this machine. A secret that was replaced meanwhile is not written. Limit: a rotation on another machine or
 on the page cannot write here; `corral keys recover` makes a key then.
 """
 
@@ -54,12 +54,12 @@ async def find_key_files(key_id: str) -> list[KeyFile]:
 
 
 async def check_still_works(file: KeyFile, secret: str) -> None:
-    """Raise `Conflict` if the cluster of the file refuses this new secret: somebody else has replaced it since."""
+    """Raise `Conflict` if the cluster of the file refuses this new secret: it was replaced since."""
     try:
         await _find_key_id(file.url, secret)
     except NotAuthenticated as error:
         raise Conflict(
-            f"Somebody else has rotated or revoked this key meanwhile; {file.path} was not changed.",
+            f"This key was rotated or revoked meanwhile; {file.path} was not changed.",
             hint="Their secret is the one that works. `corral keys recover` makes another admin key on the machine of "
             "`corral up`.",
             code="key_replaced",

@@ -291,7 +291,7 @@ async def export_models(
 
 @register_command(app, "edit")
 async def edit_model(session: CommandSession, model: ModelArgument) -> None:
-    """Edit a model's configuration in $VISUAL or $EDITOR. Nothing that somebody else changed is overwritten."""
+    """Edit a model's configuration in $VISUAL or $EDITOR. Changes that were saved meanwhile are not overwritten."""
     from corral.cli.editor import DraftFile
 
     found = await session.client.models.get(model)

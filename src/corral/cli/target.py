@@ -97,7 +97,7 @@ def find_target(flags: Mapping[str, object]) -> ClusterTarget:
     known = _list_known_targets(settings.home)
     if settings.url is not None:
         same = next((target for target in known if target.url == settings.url), None)
-        return ClusterTarget(url=settings.url, key=key or (same.key if same else None), found_by="said")
+        return ClusterTarget(url=settings.url, key=key or (same.key if same else None), found_by="setting")
     if known:
         return ClusterTarget(url=known[0].url, key=key or known[0].key, found_by=known[0].found_by)
     raise InvalidRequest(

@@ -143,7 +143,7 @@ class GalleryEntry:
     icon: str = ""
     urls: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    # True if nobody has run it on the machines that Corral is tested on.
+    # True if it was never run on the machines that Corral is tested on.
     is_unverified: bool = False
     capabilities: Mapping[str, str] = field(default_factory=dict)
     versions: tuple[BackendVersion, ...] = ()

@@ -36,7 +36,7 @@ class FilePart:
     oci://host/repository:tag                     an artifact of a registry: its titled layers
     ollama://[host/]name[:tag]                    a model of an Ollama registry
     wheel://project==version/path/in/the/wheel    a file inside a wheel of the Python index
-    upload:sha256                                 a file that somebody has sent
+    upload:sha256                                 a file that a user has uploaded
     """
 
     uri: str
@@ -126,7 +126,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Says how much memory, disk and threads one replica takes. None is unknown and excludes nobody; 0 is nothing.
+    """Says how much memory, disk and threads one replica takes. None is unknown and excludes no node; 0 is nothing.
 
     `payload_bytes` is what its files take on a disk. `is_observed`: measured on a node, not computed from headers.
     """

@@ -131,7 +131,7 @@ class Node:
     labels: tuple[Label, ...] = ()
     # Pairs of the worker that an admin has approved, whether the worker still sends them or not.
     approved_labels: Mapping[str, str] = field(default_factory=dict)
-    # Labels that the worker sends and nobody has approved yet: they count for nothing.
+    # Labels that the worker sends and no admin has approved yet: they have no effect.
     proposed_labels: Mapping[str, str] = field(default_factory=dict)
     # Reserved for running loads.
     reserved_vram: int = 0

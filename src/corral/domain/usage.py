@@ -38,7 +38,7 @@ UsageBucket: TypeAlias = tuple[int, str, str, str, str]
 class ErrorOrigin(StrEnum):
     """Names which side caused an error response: the client, the engine or the gateway."""
 
-    NOBODY = ""
+    NONE = ""
     CLIENT = "client"
     GATEWAY = "gateway"
     ENGINE = "engine"
@@ -55,7 +55,7 @@ class RequestRecord:
     # The kind of call: chat, completions, embeddings, …
     call: str
     status: int
-    origin: ErrorOrigin = ErrorOrigin.NOBODY
+    origin: ErrorOrigin = ErrorOrigin.NONE
     error_code: str = ""
     replica_id: str = ""
     node_name: str = ""

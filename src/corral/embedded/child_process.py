@@ -1,6 +1,6 @@
 """The supervised processes of one `corral up`, each watched until it is ready, restarted when it dies, and stopped.
 
-All handling of the process happens in `run`; `stop` and `restart` only request. How to start it is worked out anew at
+All handling of the process happens in `run`; `stop` and `restart` only request. How to start it is worked out at
 each start, so a restart picks up a changed port. A child that has never been ready and fails for good puts its reason
 into `failure` instead of being tried for ever.
 
@@ -45,7 +45,7 @@ from corral.runtime.processes import (
     spawn_process,
 )
 
-# A readiness check costs a file read or a loopback connection; twenty of them a second disturb nobody.
+# A readiness check costs a file read or a loopback connection; twenty of them a second cost next to nothing.
 READY_POLL_S = 0.03
 # A first start that fails this often will not succeed by itself.
 START_ATTEMPTS = 3
@@ -174,7 +174,7 @@ class ChildProcess:
         return self._record.pid
 
     def restart(self) -> None:
-        """End the process and start it anew, without counting that as a death."""
+        """End the process and start it again, without counting that as a death."""
         self._interrupt.set()
 
     async def stop(self) -> None:

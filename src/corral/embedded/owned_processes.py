@@ -65,7 +65,7 @@ def _find_child_name(process: psutil.Process, root: Path, postgres_data: Path) -
         if process.name() == "postgres" and process.cwd() == str(postgres_data):
             return "postgres"
     except (psutil.Error, OSError, ValueError):
-        # Somebody else's process, or one that ended during the look.
+        # Another user's process, or one that ended during the scan.
         return None
     return None
 
@@ -154,8 +154,8 @@ def stop_home(home: HomeLayout, *, limit_s: float = STOP_LIMIT_S) -> str:
         _stop_supervisor(home, limit_s)
         return "Corral has stopped."
     if not home.run.is_dir():
-        # There is no lock to hold: a supervisor whose home was deleted starts nothing any more, so nobody else acts on
-        # it.
+        # There is no lock to hold: a supervisor whose home was deleted starts nothing any more, so no other process
+        # acts on it.
         ended = end_leftovers(home)
         if ended:
             return f"Ended {len(ended)} processes of a cluster whose folder {home.root} was deleted."

@@ -315,7 +315,7 @@ class EmbeddedPostgres:
             )
 
     async def _run_single_user(self, run_as: PostgresUser, data: Path, statement: str) -> None:
-        """Run one statement without a server; it arrives on standard input, where nobody else can read it."""
+        """Run one statement without a server; it arrives on standard input, where no other user can read it."""
         await self._run_tool(
             run_as,
             "postgres",

@@ -102,7 +102,7 @@ class SupervisorStateFile:
         if not self._can_write():
             return
         try:
-            # After a power cut none of these processes lives: there is nothing to keep, so nobody waits for the disk.
+            # After a power cut none of these processes lives: there is nothing to keep, so no fsync is needed.
             write_private(self._path, json.dumps(asdict(snapshot), indent=1) + "\n", durable=False)
         except FileNotFoundError:
             # The home may have been deleted between the check and the write.

@@ -157,7 +157,7 @@ def start_detached(home: HomeLayout, command: Sequence[str], options: str, out: 
     finally:
         process.stdout.close()
     if read_snapshot(home.state).phase is SupervisorPhase.READY and process.poll() is None:
-        # The background process lives on; nobody will read its exit code.
+        # The background process lives on; no process will read its exit code.
         process.returncode = 0
         return 0
     process.wait()

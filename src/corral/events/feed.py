@@ -22,7 +22,7 @@ RING_SIZE = 2048
 
 
 class ResetNotice:
-    """Tells a watcher of the feed that its position is too old or unknown: it has to read the state anew, from
+    """Tells a watcher of the feed that its position is too old or unknown: it has to read the state again, from
     `position` on."""
 
     def __init__(self, position: OutboxPosition) -> None:

@@ -4,7 +4,7 @@ Guarantee: two connected frontends show the same numbers, to the digit, because 
 published. Times are added up as buckets, never as quantiles. A peer that is silent for five seconds does not count, and
 without a bus a frontend shows its own; `frontends` says how many are in a sum. A request pays nothing for any of this.
 Limits: with peers, the numbers are up to a second old. The details, by model and replica, are published only while
-somebody watches, so the first look after a quiet time has the details of this frontend and the totals of all.
+a client watches, so the first look after a quiet time has the details of this frontend and the totals of all.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class TrafficAggregator:
         self._watched_until = 0.0
 
     def note_watcher(self) -> None:
-        """Note that somebody watches the numbers now."""
+        """Note that a client watches the numbers now."""
         self._watched_until = self._clock.monotonic() + WATCHED_S
 
     async def tick(self) -> int:

@@ -32,7 +32,7 @@ from corral.transfer.faults import translate_disk_full
 from corral.transfer.files import PRIVATE_FILE, PRIVATE_FOLDER, StopFlag, write_json
 
 READ_BYTES = 1024 * 1024
-# Fetches that nobody has continued for so long are deleted.
+# Fetches that have not been continued for so long are deleted.
 INCOMING_LIFE_S = 7 * 86400.0
 _JOINED = "joined.new"
 

@@ -50,7 +50,7 @@ async def _read_stored(storage: SharedStorage, sha256: str, offset: int, length:
 
 
 class ToolSupportReader:
-    """Reads the files of models whose tool support nobody has looked for. `holds` and `path_of` are the library's.
+    """Reads the files of models whose tool support is not known yet. `holds` and `path_of` are the library's.
 
     Runs in the background, one model at a time, and reads no more of a file than its header. A file that is damaged
     or cannot be read leaves its model unknown and keeps no other model from being read. Limit: a model none of

@@ -103,7 +103,7 @@ class CopyInspector:
         return known.is_right
 
     def forget(self, sha256: str) -> None:
-        """Forget the inspection of a content that was imported anew."""
+        """Forget the inspection of a content that was imported again."""
         self._inspections.pop(sha256, None)
 
     async def _inspect(self, sha256: str, inspection: _Inspection) -> None:

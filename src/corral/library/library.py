@@ -2,7 +2,7 @@
 
 Guarantee: everything that `ensure_files` returns is held, hashed and registered, in one transaction with the model's
 facts. A crash leaves nothing behind but bytes that the next attempt continues with. One content is fetched once at a
-time, whoever needs it. Limit: a folder is a cache of one frontend. A lost file is fetched again from its source;
+time, for all that need it. Limit: a folder is a cache of one frontend. A lost file is fetched again from its source;
 other frontends that hold it are named to the reader. Slow work runs in threads.
 
 `library_reader.py` finds and serves what is held; this module lets files in, registers them and collects garbage.
@@ -380,7 +380,7 @@ class FrontendLibrary(LibraryReader):
         urls = [source.url for source in make_library_sources(libraries, frozenset((sha256,)))]
         return await self._peers.fetch(blob, urls, into, moved) if blob is not None and urls else None
 
-    # --- what nobody uses ---
+    # --- unused contents ---
 
     async def tick(self) -> int:
         """Delete contents that have been held for no model for a long time; return how many. Models are read first."""

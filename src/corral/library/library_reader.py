@@ -264,7 +264,7 @@ class LibraryReader:
         return blob is None or await self._inspector.is_intact(blob)
 
     async def _check_stored(self, known: Blob | None) -> Blob | None:
-        """Return the content if the storage still has it: somebody may have emptied the bucket."""
+        """Return the content if the storage still has it: another program may have emptied the bucket."""
         if known is None or self._storage is None or self._holders.storage is None:
             return None
         if await self._storage.find(known.sha256) == known.size_bytes:

@@ -203,7 +203,7 @@ class ModelAdmissionController(AdmissionController[ModelOperationSpec, ModelAdmi
         return None
 
     async def _restart(self, tx: Transaction, operation: Operation, values: Mapping[str, Any]) -> Operation:
-        """Write the values. The node is chosen anew; a node that has part of the files already is the likeliest."""
+        """Write the values. The node is chosen again; a node that has part of the files already is the likeliest."""
         return await operation_store.update_operation(tx, operation.id, {**values, "deadline_at": None})
 
 

@@ -41,7 +41,8 @@ log = structlog.get_logger(__name__)
 PAUSES_S = (2.0, 10.0, 30.0)
 # How often a fetch is looked at: the row, and with it every watcher, is at most so far behind.
 LOOK_S = 0.5
-# A frontend that restarts takes its library away for a moment; files count as lost if nobody has had them for so long.
+# A frontend that restarts takes its library away for a moment: files count as lost only after they had no holder for
+# so long.
 LOST_S = 15.0
 # How often the files that a node still waits for are checked.
 GUARD_S = 5.0
@@ -191,7 +192,7 @@ def _make_fault(error: Exception, sentence: str) -> Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLoss:
-    """Lists targets that wait for files which they can no longer get. `is_total`: nobody has the files."""
+    """Lists targets that wait for files which they can no longer get. `is_total`: the files have no holder left."""
 
     targets: tuple[Target, ...] = ()
     is_total: bool = False
@@ -246,7 +247,7 @@ class FileProvisioner:
     async def restore(
         self, tx: Transaction, view: ModelOperationView, model: Model, loss: FileLoss
     ) -> AdvanceResult | None:
-        """Fetch files again that nobody has any more; nodes that wait for them continue by themselves. None if there
+        """Fetch files again that are lost everywhere; nodes that wait for them continue by themselves. None if there
         is nothing to wait for."""
         return await self.ensure_files(tx, view, model, share=0.0) if loss.is_total else None
 

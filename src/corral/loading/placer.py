@@ -2,10 +2,10 @@
 
 Guarantee: a written placement never promises more of a node than it has; two frontends that place at once run one
 after the other, and the second sees what the first has reserved. Where other models make room, the room is reserved
-at once, so that nobody else takes it while they end.
+at once, so that no other load takes it while they end.
 
-The registry is read at one moment. Limit: what a node has free is what its last heartbeat said. What was loaded since
-then counts as still to be taken.
+The registry is read at one moment. Limit: a node's free memory is what its last heartbeat reported. What was loaded
+since then counts as still to be taken.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ BUCKETS_MAX = 50_000
 CLIENT_LEFT = 499
 # A tuple and not a set, because members of an enum are hashed by a Python function.
 OUR_ORIGINS = (ErrorOrigin.ENGINE, ErrorOrigin.GATEWAY)
-_NOBODY = ErrorOrigin.NOBODY
+_NO_ORIGIN = ErrorOrigin.NONE
 # How often a disk that stays full is logged.
 REPORT_EVERY_S = 60.0
 
@@ -230,7 +230,7 @@ class UsageSpool:
                 sums = counted[bucket] = UsageSums()
             completion = record.completion_tokens or 0
             sums.requests += 1
-            if record.status >= 400 or record.origin is not _NOBODY:
+            if record.status >= 400 or record.origin is not _NO_ORIGIN:
                 sums.errors += is_error(record)
             sums.prompt_tokens += record.prompt_tokens or 0
             sums.cached_tokens += record.cached_tokens or 0
@@ -365,7 +365,7 @@ class UsageSpool:
         lock = os.open(hidden / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         try:
             is_ours = try_lock(lock)
-            assert is_ours, "nobody else knows the name of this spool"
+            assert is_ours, "no other process knows the name of this spool"
             hidden.rename(self._folder)
         except OSError:
             os.close(lock)

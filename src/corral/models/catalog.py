@@ -117,7 +117,7 @@ async def rename(tx: Transaction, names: Mapping[str, str], actor: str) -> list[
     for old in names:
         if old not in found:
             raise await store.make_unknown_error(tx, old)
-    # The models first get names that nobody can have, so that two may swap.
+    # The models first get names that no model can have, so that two may swap.
     aside = {old: f" {number}" for number, old in enumerate(sorted(names))}
     for old, temporary_name in aside.items():
         await store.move_model(tx, old, temporary_name)

@@ -1,6 +1,6 @@
 """Sends commands to one node over the bus, and records what the answers tell about the node.
 
-An unanswered command because nobody subscribes is an observation: the node is off the bus. That is recorded; nothing
+A command without a subscriber is an observation: the node is off the bus. That is recorded; nothing
 else of the node changes, because its replicas go on answering requests.
 
 Engines on the node are listed, started and stopped, their logs read and unused files collected. The worker is the
@@ -95,7 +95,7 @@ async def note_bus(database: Database, node_id: NodeId, *, is_on_bus: bool) -> N
         if node is not None and has_changed:
             await outbox.append(tx, "node.bus_changed", node_id, {"name": node.name, "on_bus": is_on_bus})
     if has_changed and is_on_bus:
-        # A transaction of its own: nobody waits for an operation while holding the lock of a node.
+        # A transaction of its own: none waits for an operation while it holds the lock of a node.
         async with database.transaction() as tx:
             await assignment_store.wake_nodes(tx, [node_id])
 

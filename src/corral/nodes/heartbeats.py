@@ -61,7 +61,7 @@ class HeartbeatBuffer:
             self._waiting[node_id] = reading if newer is None else _merge_readings(reading, newer)
 
     async def _wake(self) -> None:
-        """Wake pending changes apart from the heartbeats: nobody waits for an operation while holding nodes."""
+        """Wake pending changes in a transaction of its own: none waits for an operation while it locks nodes."""
         if self._returned_nodes:
             returned_nodes = sorted(self._returned_nodes)
             async with self._database.transaction() as tx:

@@ -27,7 +27,7 @@ from corral.store.schema import NOW
 T = TypeVar("T")
 # How long a running request may still take on a node that is taken out of service; there is no hurry.
 DRAIN_GRACE_S = 600.0
-# How often locks are taken anew while new work for the node keeps arriving; after that PostgreSQL may have to
+# How often locks are taken again while new work for the node keeps arriving; after that PostgreSQL may have to
 # arbitrate.
 TRIES = 5
 
@@ -80,7 +80,7 @@ async def drain(database: Database, reference: str, actor: str) -> Node:
 
 async def _take_out(database: Database, reference: str, work: Callable[[Transaction, Node], Awaitable[T]]) -> T:
     """Lock everything that the removal or drain of a node touches, then run `work`: operations before the node, in
-    the common lock order. Work that was assigned in between is seen, and the locks are taken anew."""
+    the common lock order. Work that was assigned in between is seen, and the locks are taken again."""
     for tries_left in reversed(range(TRIES)):
         async with database.transaction() as tx:
             found = await node_store.get_node(tx, reference)

@@ -116,9 +116,8 @@ async def register(
         if node.type is NodeType.AGENT and node.approved_at is not None:
             api_token = await issue_node_key(tx, ids, node.id, node.name)
     if known is not None and node.type is NodeType.BACKEND:
-        # A transaction of its own, since nobody waits for an operation while holding a node. Should it be lost: the
-        # node's
-        # greeting on the bus, its first heartbeat and its report say the same.
+        # A transaction of its own: none waits for an operation while it holds the lock of a node. If it is lost, the
+        # node's greeting on the bus, its first heartbeat and its report wake the same changes.
         async with database.transaction() as tx:
             await assignment_store.wake_nodes(tx, [node_id])
     return RegistrationResult(node=node, api_token=api_token)

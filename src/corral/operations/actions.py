@@ -167,7 +167,7 @@ async def undismiss(database: Database, operation_id: str, actor: str) -> Operat
 
 async def clear_history(database: Database, actor: str) -> int:
     """Delete the history of operations and return the number of deleted rows. Active operations and failures that
-    nobody has dismissed stay."""
+    were not dismissed stay."""
     async with database.transaction() as tx:
         deleted = await operation_store.clear_history(tx)
         await access_store.record_audit(tx, actor, "operations.clear", "history", f"{deleted} operations")

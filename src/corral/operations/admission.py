@@ -175,7 +175,7 @@ class AdmissionController(ABC, Generic[S, R]):
         return None
 
     def _must_queue_behind(self, request: R, rival: Operation) -> bool:  # noqa: ARG002 - a hook
-        """Return whether the request waits behind this rival without having said so."""
+        """Return whether the request waits behind this rival although it did not request to queue."""
         return False
 
     def _check_possible(self, request: R, *, is_first: bool) -> None:

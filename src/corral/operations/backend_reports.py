@@ -1,7 +1,7 @@
 """Writes workers' reports of installed backends, and settles the assignments that the reports fulfil.
 
 Only the current worker process of a node may report. A report without changes writes nothing but its time. The report
-and the settling are two transactions, so that nobody waits for an operation while holding the lock of a node. Should a
+and the settling are two transactions, so that none waits for an operation while it holds the lock of a node. Should a
 frontend die between them, the next report settles the same assignments. Reports that arrive while others are being
 written are written together: when an operation ends on a thousand nodes at once, they do not queue for its row, nor
 take every connection.

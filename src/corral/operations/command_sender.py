@@ -80,7 +80,7 @@ class CommandOutcome(StrEnum):
     ANSWERED = "answered"
     REFUSED = "refused"
     NO_ANSWER = "no_answer"
-    NOBODY_LISTENS = "nobody_listens"
+    NO_SUBSCRIBER = "nobody_listens"
     # This frontend is off the bus itself.
     OFF_BUS = "off_bus"
 
@@ -240,7 +240,7 @@ class CommandSender:
         )
 
     async def _is_worker_present(self, node: NodeId) -> bool:
-        """Return whether the worker is on the bus, when nobody subscribes to one subject: it may only lack this
+        """Return whether the worker is on the bus, although one subject has no subscriber: it may only lack this
         command."""
         answer = await _catch_outcome(lambda: self._bus.request(NODE_DESCRIBE, DescribeNode(), node=node))
         return isinstance(answer, NodeDescription)
@@ -263,7 +263,7 @@ def _classify_outcome(answer: object) -> CommandOutcome:
     if answer is None:
         return CommandOutcome.OFF_BUS
     if isinstance(answer, NoResponders):
-        return CommandOutcome.NOBODY_LISTENS
+        return CommandOutcome.NO_SUBSCRIBER
     if isinstance(answer, NoAnswer):
         return CommandOutcome.NO_ANSWER
     return CommandOutcome.REFUSED if isinstance(answer, CommandRefused) else CommandOutcome.ANSWERED

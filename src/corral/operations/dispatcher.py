@@ -366,8 +366,8 @@ class OperationDispatcher:
         self.wake()
 
     async def on_job_event(self, delivery: Delivery[JobEvent]) -> None:
-        """Buffer the event of a job that is held here. The leader takes in every end, so the end of a job that nobody
-        holds is not lost."""
+        """Buffer the event of a job that is held here. The leader takes in every end, so the end of a job that no
+        frontend holds is not lost."""
         event = delivery.message
         is_ours = event.operation_id in self._held_operations
         if is_ours or (event.state in _FINAL and self._deps.is_leader()):

@@ -121,7 +121,7 @@ class OperationPool:
     admission: AdmissionController[Any, Any]
     handler: PoolHandler[Any]
     listener: JobReportListener
-    # Whether this frontend does work for an operation that a peer would have to start anew.
+    # Whether this frontend does work for an operation that a peer would have to repeat.
     is_busy_with: Callable[[OperationId], bool] = lambda _: False
 
 

@@ -84,7 +84,7 @@ def list_conditions(node: Node) -> tuple[NodeCondition, ...]:
             name="approved",
             holds=node.approved_at is not None,
             since=node.approved_at,
-            reason=f"Approved by {node.approved_by}" if node.approved_at else "Nobody has approved it yet",
+            reason=f"Approved by {node.approved_by}" if node.approved_at else "Not approved yet",
         ),
         NodeCondition(
             name="alive",

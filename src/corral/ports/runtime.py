@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 class IdGenerator(Protocol):
-    """Generates ids and secrets that nobody can guess."""
+    """Generates ids and secrets that cannot be guessed."""
 
     def new_id(self) -> str:
         """Return a UUID that grows with time."""

@@ -1,4 +1,4 @@
-"""Keeps the registry true while nobody acts: presence of frontends, lost nodes, unreported replicas, tables that grow.
+"""Keeps the registry true without requests: presence of frontends, lost nodes, unreported replicas, tables that grow.
 
 `LivenessChecker` marks nodes whose lease has run out as *lost*, in the database's time. Guarantee: approval, drain,
 labels and overrides stay as they are; the next heartbeat brings the node back. Limit: no node is declared lost before

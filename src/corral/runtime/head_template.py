@@ -39,8 +39,8 @@ class HeadTemplate(Generic[T]):
 
 
 class HeadTemplateCache(Generic[T]):
-    """Caches the head templates that all connections share. Limit: when there are too many, all are forgotten and made
-    anew."""
+    """Caches the head templates that all connections share. Limit: when there are too many, all are dropped and
+    built again."""
 
     def __init__(self) -> None:
         self._templates: dict[tuple[bytes, bytes], HeadTemplate[T]] = {}

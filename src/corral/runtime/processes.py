@@ -1,7 +1,7 @@
 """Starts, identifies and ends processes: engines of a worker, children of `corral up`, programs of the installer.
 
 A supervised process is started in a session of its own, so that Ctrl-C on a terminal does not reach it and its group
-holds nobody else's processes. It appends its output to files itself, so it outlives its supervisor without losing a
+holds only its own processes. It appends its output to files itself, so it outlives its supervisor without losing a
 line. A pid alone proves nothing, because it is used again: a process is identified by its pid and its birth.
 `run_program` runs a program to its end: bounded in time and in kept output, and never left behind.
 
@@ -78,7 +78,7 @@ class SpawnedProcess:
 
 async def spawn_process(request: SpawnRequest) -> SpawnedProcess:
     """Start a process. Raises OSError if there is no such program."""
-    # Only where another account is asked for: uvloop, on which workers run, refuses these arguments even if None.
+    # Only where another account is requested: uvloop, on which workers run, refuses these arguments even if None.
     account: dict[str, Any] = {}
     if request.uid is not None:
         account = {"user": request.uid, "group": request.gid, "extra_groups": []}
@@ -143,7 +143,7 @@ def iterate_live_processes() -> Iterator[psutil.Process]:
 
 
 def read_marker(process: psutil.Process, variable: str) -> str | None:
-    """Return a variable of the process's environment; None for somebody else's process and for one that has ended."""
+    """Return a variable of the process's environment; None for another user's process and for one that has ended."""
     try:
         return process.environ().get(variable)
     except (psutil.Error, OSError, ValueError):
@@ -178,7 +178,7 @@ async def end_in_steps(
 
 
 def describe_exit(code: int | None) -> str:
-    """Describe an exit code of `subprocess`: negative for a signal, None where nobody could see it."""
+    """Describe an exit code of `subprocess`: negative for a signal, None where it could not be observed."""
     if code is None:
         return "ended with an unknown exit code"
     if code >= 0:
@@ -187,7 +187,7 @@ def describe_exit(code: int | None) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         return f"was ended by signal {-code}"
-    # The usual reason for a SIGKILL that nobody sent.
+    # The usual reason for a SIGKILL that no program sent.
     return f"was ended by {name}" + (", perhaps because memory ran out" if -code == signal.SIGKILL else "")
 
 
@@ -196,7 +196,7 @@ class RestartBackoff:
     """Holds how long to wait before a crashed process is restarted: first pause, ceiling, and when it starts over.
 
     The pause doubles with each crash in a row, up to the ceiling, and starts over after a long healthy time. There is
-    no last attempt: a process that comes back after an hour is better than one that somebody has to remember.
+    no last attempt: a process that comes back after an hour is better than one that an admin has to restart by hand.
     """
 
     first_s: float = 1.0

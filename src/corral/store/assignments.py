@@ -118,7 +118,7 @@ _REPLACED = text(f"""
      WHERE item.state = 'queued' AND a.operation_id <> CAST(:operation_id AS uuid)
 """)  # noqa: S608 - no value in it
 
-# Attempts and delays start anew: a new request is to be tried now.
+# Attempts and delays start over: a new request is to be tried now.
 _ASSIGN = text(f"""
     {_BATCH_CTE}, put AS (
         INSERT INTO assignments (node_id, backend, desired, operation_id, build)
@@ -150,7 +150,7 @@ async def assign(tx: Transaction, operation: Operation, planned: Sequence[Planne
 
     A node that was drained or removed a moment ago gets a target that has ended. An assignment of another operation
     for the same node and backend is replaced, and its target is superseded. A target that exists already starts
-    anew.
+    over.
     """
     if not planned:
         return

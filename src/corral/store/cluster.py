@@ -15,7 +15,7 @@ from corral.store.database import Transaction
 from corral.store.schema import NOW, cluster_settings, frontends, leases
 
 # A lease that is free or has run out is taken with the next term. The chain counts as unbroken only if the last
-# holder gave it back in time; otherwise nobody was watching for a while.
+# holder gave it back in time; otherwise no frontend was watching for a while.
 _ACQUIRE = text("""
     INSERT INTO leases AS l (name, holder, term, acquired_at, expires_at, unbroken_since)
     VALUES (:name, :holder, 1, corral_now(), corral_now() + make_interval(secs => :lease_s), corral_now())

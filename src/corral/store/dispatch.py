@@ -535,7 +535,7 @@ async def release_lease(tx: Transaction, lease: OperationLease, next_at: datetim
 
 def _require_row(row: Any) -> Any:
     if row is None:
-        raise LeaseLost("Somebody else has taken this operation over.")
+        raise LeaseLost("Another frontend has taken this operation over.")
     return row
 
 

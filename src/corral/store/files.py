@@ -53,7 +53,7 @@ class LostUpload:
 
 
 async def put_blobs(tx: Transaction, contents: Collection[Blob], holder: LibraryHolder) -> None:
-    """Insert contents, held by this library. A content that nobody held before emits an event."""
+    """Insert contents, held by this library. A content that no library held before emits an event."""
     by_sha256 = {blob.sha256: blob for blob in contents}
     if not by_sha256:
         return
@@ -122,7 +122,7 @@ async def list_sizes(tx: Transaction, sha256s: Collection[str] | None = None) ->
 
 
 async def list_holders(tx: Transaction, sha256s: Collection[str]) -> dict[str, tuple[LibraryHolder, ...]]:
-    """Return the holders of each of these; contents that nobody holds are left out."""
+    """Return the holders of each of these; contents without a holder are left out."""
     rows = await tx.execute(
         select(library_files.c.sha256, library_files.c.holder, library_files.c.is_shared)
         .where(library_files.c.sha256.in_(sha256s))
@@ -234,7 +234,7 @@ async def release_unused(tx: Transaction, sha256: str, holder: LibraryHolder, ol
 
 
 async def prune_blobs(tx: Transaction, older_than_s: float) -> int:
-    """Delete contents that no model uses, no library holds, and nobody has registered lately."""
+    """Delete contents that no model uses, no library holds, and that were not registered lately."""
     old = blobs.c.created_at < func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s)
     deleted = await tx.execute(
         delete(blobs).where(

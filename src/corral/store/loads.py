@@ -70,7 +70,7 @@ async def insert_pending(tx: Transaction, pending: Collection[PendingReplica], i
             .returning(replicas.c.id)
         )
         if made.one_or_none() is None:
-            raise Conflict("Somebody else has just taken this place; try again.", code="try_again")
+            raise Conflict("Another load has just taken this slot; try again.", code="try_again")
         if item.vram_bytes or item.ram_bytes or item.disk_bytes:
             await tx.execute(
                 insert(reservations).values(
@@ -293,7 +293,7 @@ class NewTarget:
 
 
 async def put_targets(tx: Transaction, operation_id: OperationId, targets: Iterable[NewTarget]) -> None:
-    """Insert or restart targets of an operation. An ended target starts anew: its faults and number of successes are
+    """Insert or restart targets of an operation. An ended target starts over: its faults and number of successes are
     kept."""
     for target in targets:
         await tx.execute(

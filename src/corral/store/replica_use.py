@@ -185,18 +185,18 @@ class PeerUse:
 
 # Rows of replicas are locked in the order in which they are removed; a row that is being removed is left out.
 _LEASE = text("""
-    WITH said AS (
+    WITH reported AS (
         SELECT * FROM jsonb_to_recordset(CAST(:used AS jsonb)) AS s(replica_id uuid, in_flight int, is_used bool)
-    ), there AS (
-        SELECT r.id, said.in_flight, said.is_used
-          FROM said JOIN replicas r ON r.id = said.replica_id
+    ), existing AS (
+        SELECT r.id, reported.in_flight, reported.is_used
+          FROM reported JOIN replicas r ON r.id = reported.replica_id
          ORDER BY r.node_id, r.model, r.replica_index
            FOR KEY SHARE OF r
     ), written AS (
         INSERT INTO replica_use AS u (replica_id, frontend_id, in_flight, last_used_at, expires_at)
         SELECT id, :frontend, in_flight, CASE WHEN is_used THEN corral_now() END,
                corral_now() + make_interval(secs => :lease_s)
-          FROM there
+          FROM existing
         ON CONFLICT (replica_id, frontend_id) DO UPDATE
            SET in_flight = excluded.in_flight,
                last_used_at = coalesce(excluded.last_used_at, u.last_used_at),

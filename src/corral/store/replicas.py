@@ -72,7 +72,7 @@ async def remove_replicas(
 ) -> int:
     """Delete replicas with their reservations. Each model that lost some gets one event, in the same transaction.
 
-    An unloading replica stays until its worker reports its end: nobody else knows, and the process may come back
+    An unloading replica stays until its worker reports its end: only the worker knows, and the process may come back
     with its node.
     """
     selected = _select_on_node(node_id).where(replicas.c.state != ReplicaState.UNLOADING)
@@ -122,7 +122,7 @@ async def remove_ended_processes(
 ) -> int:
     """Delete exactly the replicas of these processes, each a node, a model and an index, in one statement.
 
-    `may_return`: nobody has stopped them on purpose, so their worker may restart them at the same address.
+    `may_return`: they were not stopped on purpose, so their worker may restart them at the same address.
     """
     if not ended:
         return 0
@@ -171,7 +171,7 @@ def _to_replica(row: Any) -> Replica:
 GRACE_S = 30.0
 # The frontends write their use every two seconds: so long after a mark it is complete.
 _SETTLED_S = 2.5
-# A replica that nobody has used for so long need not be waited for.
+# A replica that was not used for so long need not be waited for.
 _UNUSED_S = 60.0
 
 RETURNING = "RETURNING r.id::text AS id, r.node_id::text AS node_id, r.model, r.replica_index, r.state, r.revision"
@@ -256,7 +256,7 @@ class ClaimedStop:
     node_name: str
 
 
-# A row is claimed when its time has come, or earlier when nobody uses it any more; a job that is still running, or
+# A row is claimed when its time has come, or earlier when no request uses it any more; a job that is still running, or
 # still needs a stop command, is stopped first by its operation, else it would restart the ended process.
 _CLAIM_STOPS = text("""
     WITH due AS (

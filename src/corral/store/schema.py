@@ -386,7 +386,7 @@ outbox = Table(
 )
 Index("outbox_position_idx", outbox.c.transaction, outbox.c.number)
 
-# One row: how far the outbox has been pruned. A reader from before it has to read the state anew.
+# One row: how far the outbox has been pruned. A reader from before it has to read the whole state again.
 outbox_horizon = Table(
     "outbox_horizon",
     metadata,

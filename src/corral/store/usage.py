@@ -41,22 +41,22 @@ _COUNT = text("""
         ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, updated_at = corral_now()
          WHERE s.batch < excluded.batch
         RETURNING 1
-    ), said AS (
+    ), reported AS (
         SELECT * FROM jsonb_to_recordset(CAST(:sums AS jsonb)) AS s(
             hour bigint, key_id text, model text, call text, node text, requests bigint, errors bigint,
             prompt_tokens bigint, cached_tokens bigint, completion_tokens bigint, estimated_tokens bigint)
     ), counted AS (
         INSERT INTO usage AS u (hour, key_id, model, call, node, key_name, user_name, requests, errors,
                                 prompt_tokens, cached_tokens, completion_tokens, estimated_tokens)
-        SELECT to_timestamp(said.hour * 3600), said.key_id, said.model, said.call, said.node,
+        SELECT to_timestamp(reported.hour * 3600), reported.key_id, reported.model, reported.call, reported.node,
                coalesce(k.name, CASE WHEN p.id IS NOT NULL THEN 'session' END, ''), coalesce(p.name, ''),
-               said.requests, said.errors,
-               said.prompt_tokens, said.cached_tokens, said.completion_tokens, said.estimated_tokens
-          FROM said
-          LEFT JOIN api_keys k ON CAST(k.id AS text) = said.key_id
-          LEFT JOIN users p ON p.id = k.user_id OR said.key_id = :session || CAST(p.id AS text)
+               reported.requests, reported.errors,
+               reported.prompt_tokens, reported.cached_tokens, reported.completion_tokens, reported.estimated_tokens
+          FROM reported
+          LEFT JOIN api_keys k ON CAST(k.id AS text) = reported.key_id
+          LEFT JOIN users p ON p.id = k.user_id OR reported.key_id = :session || CAST(p.id AS text)
          WHERE EXISTS (SELECT 1 FROM spool)
-         ORDER BY said.hour, said.key_id, said.model, said.call, said.node
+         ORDER BY reported.hour, reported.key_id, reported.model, reported.call, reported.node
         ON CONFLICT (hour, key_id, model, call, node) DO UPDATE
            SET key_name = coalesce(nullif(excluded.key_name, ''), u.key_name),
                user_name = coalesce(nullif(excluded.user_name, ''), u.user_name),
@@ -70,7 +70,7 @@ _COUNT = text("""
         SELECT k.id, CASE WHEN s.hour >= floor(extract(epoch FROM corral_now()) / 3600) - 1 THEN corral_now()
                           ELSE to_timestamp((s.hour + 1) * 3600) END AS at
           FROM api_keys k
-          JOIN (SELECT key_id, max(hour) AS hour FROM said GROUP BY key_id) s ON s.key_id = CAST(k.id AS text)
+          JOIN (SELECT key_id, max(hour) AS hour FROM reported GROUP BY key_id) s ON s.key_id = CAST(k.id AS text)
          WHERE EXISTS (SELECT 1 FROM spool)
          ORDER BY k.id
            FOR NO KEY UPDATE OF k

@@ -44,10 +44,10 @@ class DownloadRequest:
 
     url: str
     file_name: str
-    # Empty if nobody has promised a hash.
+    # Empty if no hash was promised.
     sha256: str = ""
     size_bytes: int | None = None
-    # Whether the size is part of the promise, and not only what a server has said.
+    # Whether the size is part of the promise, and not only what a server reports.
     is_size_promised: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -260,7 +260,7 @@ def _make_digest_error(request: DownloadRequest, found: str) -> TransferFailed:
 def _check_continuation(
     request: DownloadRequest, response: aiohttp.ClientResponse, partial: _PartialFile, etag: str
 ) -> None:
-    """Make sure that the response continues where the file ends, or begin anew."""
+    """Make sure that the response continues where the file ends, or start over."""
     if response.status == HTTPStatus.OK:
         if response.content_type == "text/html":
             raise _make_web_page_error(request.url)
@@ -315,7 +315,7 @@ class _PartialFile:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        # Nothing has arrived, and there is nothing to continue: perhaps nobody ever tries again.
+        # Nothing has arrived, and there is nothing to continue: perhaps no attempt follows.
         is_of_use = error is None or os.fstat(self._descriptor).st_size > 0
         os.close(self._descriptor)
         if not is_of_use:

@@ -5,7 +5,7 @@ without its password and query.
 
 Addresses that users name can be kept from leading inside: to this machine, the local network, a cloud's metadata
 service. A host is checked twice: by its text before it is resolved, and by the very address that a connection is about
-to be made to, also after redirects. So a name that leads elsewhere a moment later gets nobody in. Limit: behind a proxy
+to be made to, also after redirects. So a name that leads elsewhere a moment later is refused. Limit: behind a proxy
 the connection is the proxy's; there the name is resolved once, before.
 
 Why a host cannot be reached is explained in one sentence: its name, the connection, the route, a proxy or a

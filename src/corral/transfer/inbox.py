@@ -133,7 +133,7 @@ class Inbox:
             return existed
 
     async def collect_garbage(self, older_than: float, *, dry_run: bool = False) -> list[tuple[Path, int]]:
-        """Remove parts that nobody has continued since `older_than`, in seconds since 1970, or only list them; return
+        """Remove parts that were not continued since `older_than`, in seconds since 1970, or only list them; return
         the paths and the bytes of each."""
         return await asyncio.to_thread(self._collect_garbage, older_than, dry_run=dry_run)
 

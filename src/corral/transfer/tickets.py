@@ -30,7 +30,7 @@ _TICKET_PREFIX = "ct1"
 _SIGNATURE_PREFIX = b"corral ticket 1\n"
 # Clocks of machines differ a little.
 GRACE_S = 60.0
-# Far above the size of a real ticket, so that nobody makes us parse more.
+# Far above the size of a real ticket, so that no client makes us parse more.
 MAX_CHARACTERS = 4096
 
 

@@ -92,7 +92,7 @@ class FailureLog:
         log.warning("failed", what=self._activity, problem=sentence, hint=getattr(error, "hint", None))
 
     def record_recovery(self) -> None:
-        """Record that the activity works again, so that the same failure is logged anew."""
+        """Record that the activity works again, so that the same failure is logged when it returns."""
         if self._logged:
             log.info("works again", what=self._activity)
         self._logged.clear()

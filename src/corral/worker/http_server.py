@@ -26,7 +26,7 @@ class HttpRoutes(Protocol):
     def add_to(self, application: web.Application) -> None: ...
 
     def close(self) -> None:
-        """Release what the routes hold, when nobody is served any more."""
+        """Release what the routes hold, after the last request has ended."""
         ...
 
 

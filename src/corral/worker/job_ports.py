@@ -31,7 +31,7 @@ class RunnableBackend:
     # The concrete name.
     name: str
     version: str
-    # Its folder in the store; another folder, or the same path made anew, is another installation.
+    # Its folder in the store; another folder, or the same path made again, is another installation.
     directory: Path
     manifest: Manifest
     # The interpreter that {python} stands for; empty if it has none.
@@ -120,7 +120,7 @@ class BackendInstaller(Protocol):
         ...
 
     async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
-        """Remove files that nothing points to and nobody continues, or only list them with `dry_run`. Files that jobs
+        """Remove files that nothing points to and no job continues, or only list them with `dry_run`. Files that jobs
         use stay."""
         ...
 
@@ -182,7 +182,7 @@ class ModelFiles(Protocol):
     async def list_holdings(self) -> HeldFiles: ...
 
     async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
-        """Remove contents that no model uses and nobody continues, or only list them with `dry_run`."""
+        """Remove contents that no model uses and no job continues, or only list them with `dry_run`."""
         ...
 
 

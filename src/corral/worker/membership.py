@@ -542,7 +542,7 @@ class CredentialRenewer:
         identity = self._get_identity()
         fresh = await self._control.refresh_credentials(registration.node_id, identity.bus_public_key)
         if self._get_registration() != registration or self._get_identity().bus_seed != identity.bus_seed:
-            # The node was registered anew meanwhile, and this token is not for the new one.
+            # The node was registered again meanwhile, and this token is not for the new one.
             return
         await self._link.use_grant(
             BusGrant(

@@ -42,7 +42,7 @@ WITH_THE_NODE = (
     "its worker was restarted",
     "its node was lost",
 )
-NOBODY = "nobody listens"
+NO_LISTENER = "no engine is listening"
 CHANGES_OF_MODELS = ("model_edited", "model_disabled", "model_not_found")
 KNOCKED_S = 15.0
 # How far behind a frontend may be that reaches the database: an event, its reading, and a request under way.
@@ -236,8 +236,8 @@ class ModelsInspector(OperationsInspector):
             is_its = engine.address == old["address"] or (
                 not old["address"] and engine.command.operation_id == old["operation_id"]
             )
-            if reason.lower().startswith(NOBODY):
-                # Somebody knocked before the row went. A process that crashed and is being started again is not there.
+            if reason.lower().startswith(NO_LISTENER):
+                # A frontend tried to connect before the row went. A process that crashed and restarts does not count.
                 is_there = engine.was_alive(at_s) and engine.was_listening(at_s - KNOCKED_S)
             else:
                 is_there = engine.was_alive(at_s)

@@ -263,7 +263,7 @@ class NatsConnection:
             del self._waiting_replies[token]
             self.finish_pending()
         if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
-            raise NodeUnreachable(f"Nobody listens on {subject}.", hint="The node's worker is not on the bus.")
+            raise NodeUnreachable(f"No subscriber listens on {subject}.", hint="The node's worker is not on the bus.")
         return message.data
 
     def add_pending(self) -> None:

@@ -363,13 +363,13 @@ class _MessageReader:
     def read(self, value: object) -> Iterator[Json]:
         for where, message in iter_objects(value, "messages"):
             role = read_word(message.get("role"))
-            said = require_text(message.get("content") or "", f"{where}.content")
+            content = require_text(message.get("content") or "", f"{where}.content")
             if role == "tool":
-                yield {"role": "tool", "tool_call_id": self._match_tool_result(where, message), "content": said}
+                yield {"role": "tool", "tool_call_id": self._match_tool_result(where, message), "content": content}
             elif role not in _ROLES:
                 raise make_value_error(f"{where}.role", "system, user, assistant or tool")
             else:
-                found = {"role": role, "content": _translate_content(said, message.get("images"), f"{where}.")}
+                found = {"role": role, "content": _translate_content(content, message.get("images"), f"{where}.")}
                 calls = [
                     self._read_tool_call(path, call)
                     for path, call in iter_objects(message.get("tool_calls") or [], where)
@@ -438,7 +438,7 @@ class OllamaStreamTranslation:
         self._translation = translation
         self._first_s: float | None = None
         self._calls: dict[int, ToolCall] = {}
-        # What they come to: they are told together, in one line.
+        # Ollama reports all tool calls of a response together, in one line.
         self._calls_bytes = 0
         self._finish = ""
         self._tokens: TokenCounts | None = None

@@ -91,7 +91,7 @@ class ResponsesTranslation:
         return self.render_head() | render_finished(content, items)
 
     def render_head(self) -> Json:
-        """Return the response before anything was said."""
+        """Return the response as it is before the first output."""
         return self._render_own_head() | (json.loads(self.echoed_json) if self.echoed_json else self.echoed)
 
     def _render_own_head(self) -> Json:
@@ -452,7 +452,7 @@ _PREFIXES = {"reasoning": "rs", "text": "msg", "refusal": "msg", "call": "fc"}
 class ResponsesStreamTranslation:
     """Translates the events of a chat completion to the numbered events of OpenAI's Responses API.
 
-    `head` is the response before anything was said. `echoed` is a JSON object whose members each response repeats after
+    `head` is the response before the first output. `echoed` is a JSON object whose members each response repeats after
     its own: it is put there as it is, because encoding a long list of tools for each event would block other requests.
     """
 

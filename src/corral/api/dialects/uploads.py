@@ -33,8 +33,8 @@ from corral.store.replica_use import ServedModel
 
 KEPT_BYTES_MAX = 1024 * 1024
 PIECE_BYTES = 64 * 1024
-# What is kept of a form of which nobody knows yet whether its key may ask for its model. Many clients send the file
-# first; OpenAI takes files of 25 MB.
+# How much of a form is buffered before its model is known, and so whether its key may use that model. Many clients send
+# the file first; OpenAI takes files of 25 MB.
 BEFORE_NAME_BYTES_MAX = 32 * 1024 * 1024
 HEAD_BYTES_MAX = 8 * 1024
 NAME_BYTES_MAX = 1024

@@ -303,7 +303,7 @@ def find_error_origin(error: CorralError) -> ErrorOrigin:
     return ErrorOrigin.CLIENT if error.status < 500 else ErrorOrigin.GATEWAY
 
 
-_NO_ERROR = (ErrorOrigin.NOBODY, "")
+_NO_ERROR = (ErrorOrigin.NONE, "")
 
 
 def classify_engine_status(status: int) -> tuple[ErrorOrigin, str]:

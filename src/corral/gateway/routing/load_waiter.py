@@ -201,7 +201,7 @@ async def _find_cause(tx: Transaction, operation: Operation | None) -> Operation
 
 def _is_superseded(operation: Operation | None) -> bool:
     """Return whether the load ended because its model was edited, disabled or deleted. Waiting requests resolve the
-    model anew."""
+    model again."""
     if operation is None:
         return False
     # Frontends of the previous version write these as failures.

@@ -25,7 +25,7 @@ from corral.runtime.attempt import AttemptFailure, attempt
 # A ticket lasts as long as a large transfer may take.
 TICKET_S = 6 * 3600.0
 LIBRARY = BlobSource(kind="library")
-# Engines run for months. A process with an older ticket whose row is lost is loaded anew.
+# Engines run for months. A process with an older ticket whose row is lost is loaded again.
 LOAD_TICKET_S = 365 * 24 * 3600.0
 
 

@@ -120,7 +120,7 @@ class LoadHandler:
             return AdvanceResult(verdict=make_completed_verdict(view, f"{model.name} is loaded already."))
         if self.files.is_fetching(view) or not has_known_files(model):
             fetching = await self._fetch_files(tx, view, model)
-            # The fetch may have given the model another run hash: the model is read anew at the next look.
+            # The fetch may have given the model another run hash: the model is read again in the next pass.
             return fetching or AdvanceResult(
                 verdict=make_running_verdict(view, f"Choosing a node for {model.name}", next_s=0.0)
             )

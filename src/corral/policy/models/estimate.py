@@ -2,7 +2,7 @@
 
 The admin's values come first, then measurements of the same run hash on the same kind of node, then the headers:
 weights, keys and values of all tokens that fit into the context, and the overhead of every engine. An unknown value
-stays None, and excludes nobody. Limit: layers that are split between GPU and CPU are counted as if all of them were
+stays None, and excludes no node. Limit: layers that are split between GPU and CPU are counted as if all of them were
 on the GPU; measurements correct that.
 """
 

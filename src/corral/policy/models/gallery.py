@@ -53,7 +53,7 @@ class ModelGalleryEntry:
     urls: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     size_bytes: int | None = None
-    # True if nobody has run it on the machines that Corral is tested on.
+    # True if it was never run on the machines that Corral is tested on.
     is_unverified: bool = False
     # Names of entries of the same gallery that are the same model for other hardware.
     variants: tuple[str, ...] = ()

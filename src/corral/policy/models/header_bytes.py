@@ -1,7 +1,7 @@
 """Reads headers as untrusted bytes: piece by piece, every length checked against the file before it is believed.
 
 Guarantee: no more than `HEADER_BYTES_MAX` of a file are read and little more than one window is held, whatever the
-file says. Limit: what a header says about the contents is believed; nobody runs the model here.
+file says. Limit: what a header says about the contents is believed; the model is not run here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Filters run in a fixed order; the first refusal is a sentence with the numbers.
     vram, ram                                                  what an eviction of other models could mend
     disk                                                       what it could not
 
-Unknown needs exclude nobody. Unknown RAM and disk exclude nobody either, because every machine has them; unknown
-VRAM is no VRAM. CPU threads exclude nobody: a loaded model uses none of them until it gets a request.
+Unknown needs exclude no node. Unknown RAM and disk exclude none either, because every machine has them; unknown
+VRAM is no VRAM. CPU threads exclude no node: a loaded model uses none of them until it gets a request.
 
 Guarantees: a choice never takes more of a node than is left of it, several choices of one placement taken together.
 Nothing is chosen outside of the demand; no candidates is an answer with reasons, never "any". The same fleet and the
@@ -482,7 +482,7 @@ def _rank_node(context: PlacementContext, room: NodeRoom) -> _RankedNode:
 def _choose(
     context: PlacementContext, ranked: Sequence[_RankedNode]
 ) -> tuple[tuple[PlacementChoice, ...], tuple[str, ...], list[NodeRefusal]]:
-    """Choose the best node repeatedly; after each choice that node is looked at anew."""
+    """Choose the best node repeatedly; after each choice that node is evaluated again."""
     heap = list(ranked)  # The list is sorted, and so a heap already.
     choices: list[PlacementChoice] = []
     warnings: list[str] = []

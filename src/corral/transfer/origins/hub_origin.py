@@ -67,7 +67,7 @@ class HubOrigin:
 
     async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]:
         address = parse_hub_address(part.uri)
-        # Use a thread of its own: on cancellation nobody waits for it; it ends by its limit and changes nothing.
+        # Use a thread of its own: on cancellation no caller waits for it; it ends by its limit and changes nothing.
         info = await asyncio.to_thread(self._fetch_info, address)
         if not info.sha or len(info.siblings or ()) > FILES_MAX:
             raise TransferFailed(f"{address.repository} has no commit or too many files.", code="unsupported")
@@ -98,7 +98,7 @@ class HubOrigin:
 
         options = self._deps.options
         try:
-            # False means: do not use a token that somebody has left on this machine.
+            # False means: do not use a token that a user has left on this machine.
             api = HfApi(
                 endpoint=options.hub_endpoint.rstrip("/") or None,
                 token=options.hub_token or False,

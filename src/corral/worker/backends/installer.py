@@ -277,7 +277,7 @@ class DiskInstaller:
             await run_in_thread(lambda _stop: PartialDownloads(self._layout.downloads, build.name).delete_all())
 
     async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
-        """Remove files that nothing points to and that nobody has continued, or only list them with `dry_run`."""
+        """Remove files that nothing points to and that no job has continued, or only list them with `dry_run`."""
         self._layout.make_folders()
         oldest_s = self._clock.wall().timestamp() - self._options.download_age_s
         return await self._cleaner.collect_garbage(oldest_s, dry_run=dry_run)
@@ -464,7 +464,7 @@ def _make_system_backend_error(name: str) -> InstallFailed:
 def find_garbage(
     layout: BackendsLayout, kept: frozenset[str], used: frozenset[Path], busy: frozenset[str], oldest_s: float
 ) -> GarbageReport:
-    """Return folders that no name points to, staging folders without a job, and downloads that nobody has continued
+    """Return folders that no name points to, staging folders without a job, and downloads that no job has continued
     since `oldest_s`. Folders in `used` and downloads of busy backends are in use. Paths that disappear meanwhile are
     skipped: another task has removed them."""
     paths = [path for path in layout.store.iterdir() if path.name not in kept]

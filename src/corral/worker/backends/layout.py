@@ -279,7 +279,7 @@ class BackendRecords:
         self._write_lock = threading.RLock()
 
     def load(self) -> None:
-        """Read all pointers anew. Files that cannot be read are set aside."""
+        """Read all pointers again. Files that cannot be read are set aside."""
         found = (_read(path, BackendPointer.from_json) for path in sorted(self._layout.names.glob("*.json")))
         self._pointers = {pointer.name: pointer for pointer in found if pointer is not None}
         self._removed = _read(self._layout.removed, _parse_removed) or {}

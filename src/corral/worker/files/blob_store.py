@@ -42,9 +42,9 @@ from corral.worker.job_ports import GarbagePath, GarbageReport, HeldBlob, HeldMo
 
 log = structlog.get_logger(__name__)
 
-# Engines read the files, and nobody writes them.
+# Engines read the files, and no process writes them.
 _BLOB_MODE = 0o400
-# A content that no model uses, and a part that nobody continues, are garbage after this long.
+# A content that no model uses, and a part that no job continues, are garbage after this long.
 GARBAGE_AGE_S = 7 * 24 * 3600.0
 # Where a frontend's library keeps a content below its folder.
 _SHARED_LAYOUTS = ("blobs/sha256/{two}/{sha256}", "blobs/{two}/{sha256}", "sha256/{two}/{sha256}", "blobs/{sha256}")
@@ -201,7 +201,7 @@ class BlobStore:
         self._clock = clock
         self._whole: dict[str, int] = {}
         self._partials: dict[str, PartialContent] = {}
-        # Records of parts that this process has paused: a part that nobody has touched since is not read again.
+        # Records of parts that this process has paused: a part that was not touched since is not read again.
         self._records: dict[str, PartialRecord] = {}
         self._held: Counter[str] = Counter()
         # Serialises changes of the models' folders.
@@ -321,7 +321,7 @@ class BlobStore:
         return True
 
     async def pause(self, partial: PartialContent) -> None:
-        """Release a partial content that nobody continues for now."""
+        """Release a partial content that no job continues for now."""
         if self._partials.get(partial.sha256) is partial:
             self._close_partial(partial)
             record = await asyncio.to_thread(partial.make_record)
@@ -375,7 +375,7 @@ class BlobStore:
         return DeleteModelReply(model=model, files=len(held.files), freed_bytes=freed)
 
     async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
-        """Remove contents that no model uses and parts that nobody continues, once they are old."""
+        """Remove contents that no model uses and parts that no job continues, once they are old."""
         async with self._change_lock:
             kept = self.folders.list_used_contents() | set(self._held) | set(self._partials)
             found = await asyncio.to_thread(self._blobs.list_garbage, kept, self._clock.wall().timestamp())

@@ -129,7 +129,7 @@ class ModelFolders:
         return folder.is_dir() and all(self._is_link(folder / file.path, file.sha256) for file in model.files)
 
     def put(self, model: HeldModel) -> Path:
-        """Make the folder anew and put it in place of the previous one."""
+        """Build the folder again and put it in place of the previous one."""
         check_files(model.files)
         name = make_safe_name(model.name)
         target, new, old = self._root / name, self._root / ".new" / name, self._root / ".old" / name
@@ -163,7 +163,7 @@ class ModelFolders:
             "revision": model.revision,
             "files": [{"path": each.path, "sha256": each.sha256, "size": each.size_bytes} for each in model.files],
         }
-        # Written last: a folder without it is worthless. After a power cut it may be lost, and is made anew.
+        # Written last: a folder without it is worthless. After a power cut it may be lost, and is built again.
         write_note(folder / _MANIFEST, document)
 
     def _is_link(self, path: Path, sha256: str) -> bool:
@@ -209,7 +209,7 @@ def _remove(path: Path) -> None:
 
 
 def delete_model(models_dir: Path, model: str) -> DeleteModelReply:
-    """Delete the files that somebody has put into the models folder: the folder of that name, or the file and all files
+    """Delete the files that a user has put into the models folder: the folder of that name, or the file and all files
     called like it with a further suffix.
 
     A name that leads out of the folder, by `..`, from the root or over a link, is refused before anything is touched.

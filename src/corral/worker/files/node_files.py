@@ -94,7 +94,7 @@ class NodeFiles:
         return HeldFiles(models=models, blobs=(*self._store.list_whole(), *self._store.list_partial()))
 
     async def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
-        """Also collect files that were being sent to this node: parts that nobody has continued."""
+        """Remove unused contents, and parts of files sent to this node whose sender has not continued."""
         found = await self._store.collect_garbage(dry_run=dry_run)
         old = await self._inbox.collect_garbage(self._clock.wall().timestamp() - GARBAGE_AGE_S, dry_run=dry_run)
         sent = tuple(GarbagePath(name=f"inbox/{path.name}", path=path, size_bytes=size) for path, size in old)

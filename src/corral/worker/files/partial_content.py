@@ -42,7 +42,7 @@ def read_machine_boot() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStamp:
-    """Holds what the file system says of a file; equal stamps mean that nobody has written to it in between."""
+    """Holds what the file system says of a file; equal stamps mean that it was not written to in between."""
 
     device: int
     inode: int
@@ -63,7 +63,7 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialRecord:
-    """Holds the verified chunks of a partial content that nobody fetches now, and its stamp when it was left."""
+    """Holds the verified chunks of a partial content that no job fetches now, and its stamp when it was left."""
 
     stamp: FileStamp
     chunks: bytes
@@ -103,7 +103,7 @@ class PartialContent:
         """Continue with the bytes in the file, or begin.
 
         The file is read and hashed, and `on_verified` is called with the number of bytes that are right so far. With a
-        `record` of this process, and a file that nobody has touched since, nothing is read.
+        `record` of this process, and a file that was not touched since, nothing is read.
         """
         self = cls(path, size_bytes, chunks)
         with translate_disk_full(f"room was made for {self.sha256[:12]}"):

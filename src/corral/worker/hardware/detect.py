@@ -57,7 +57,7 @@ class CapabilityFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityOverride:
-    """Holds a capability that somebody has set, and where, for the warning if it is not usable."""
+    """Holds a capability that an admin has set, and where, for the warning if it is not usable."""
 
     text: str | None
     origin: str

@@ -179,7 +179,7 @@ def _read_intel_gpus(machine: HardwareSource, get_name: Callable[[DrmCard], str]
     warnings: list[str] = []
     for card in list_cards(machine, INTEL):
         if not is_reachable(machine, card):
-            # Servers have such graphics for their console; nobody misses them in a container.
+            # Servers have such graphics for their console; a container does not need them.
             if card.address != _INTEGRATED_ADDRESS:
                 warnings.append(describe_unreachable(card, "Intel", "/dev/dri"))
             continue

@@ -1,6 +1,6 @@
 """Removes unused files from the folders of backends and models, once a day.
 
-A removal and a finished installation clean up after themselves; this is for what is left: downloads that nobody has
+A removal and a finished installation clean up after themselves; this is for what is left: downloads that were not
 continued, and files that a failing disk did not let go. Files that jobs use are never touched.
 """
 

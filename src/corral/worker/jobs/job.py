@@ -287,7 +287,7 @@ class KeyedLocks:
 
     One change of a concrete backend at a time, in the order of the requests; different backends in parallel, up to
     a limit. Engines are started beside a change that is still fetching, but not while files are being swapped or
-    removed. Nothing is kept of a backend that nobody waits for.
+    removed. Nothing is kept of a backend that no job waits for.
     """
 
     def __init__(self, max_parallel: int) -> None:

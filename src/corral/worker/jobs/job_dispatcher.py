@@ -296,7 +296,7 @@ class ModelLoader:
             return await self.files.ensure_files(command.model, command.revision, command.files, command.places, job)
 
     async def _enter_phase(self, job: WorkerJob, phase: JobPhase) -> None:
-        """Enter a phase and journal it: after a restart, the progress bar must not begin anew."""
+        """Enter a phase and journal it: after a restart, the progress bar must not start over."""
         job.on_phase(phase)
         await self.save(job)
 
@@ -343,7 +343,7 @@ class ModelLoader:
 
 
 def make_load_result(process: RunningProcess) -> dict[str, str]:
-    """Return the result of a load. What nobody has measured is absent."""
+    """Return the result of a load. Values that were not measured are absent."""
     values = {
         "key": process.key,
         "address": process.address,

@@ -88,7 +88,7 @@ class JobRecord:
 class CommandFence:
     """Holds what lets a node refuse late commands: the newest generation of each backend, and jobs cancelled early.
 
-    All of it belongs to one node. The same machine as another node, of another cluster perhaps, begins anew.
+    All of it belongs to one node. A machine that becomes another node, perhaps of another cluster, starts without it.
     """
 
     node_id: str | None = None

@@ -263,7 +263,7 @@ class JobRunner:
         self._accept_lock = asyncio.Lock()
         self._loaded = asyncio.Event()
         self._tidy_done = asyncio.Event()
-        # Set when a frontend has said which node this machine is.
+        # Set when a frontend has told the worker its node id.
         self._node_known = asyncio.Event()
         self._is_stopping = False
         self.events = JobEventOutbox(deps.clock, deps.rng)
@@ -394,7 +394,7 @@ class JobRunner:
         await self._writer.checkpoint(older)
 
     async def _abandon(self, job: WorkerJob) -> None:
-        """Discard the downloads of a job that has ended without success and that nobody will continue."""
+        """Discard the downloads of a job that has ended without success and that no later job will continue."""
         if job.event.state == JobState.PAUSED:
             job.end(JobState.CANCELLED)
             await self._writer.checkpoint(job)

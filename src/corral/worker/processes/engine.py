@@ -242,7 +242,7 @@ class SupervisedEngine:
             )
 
     def abandon(self) -> None:
-        """End a start that nobody waits for any more, by force and without waiting for the end."""
+        """End a start that no caller waits for any more, by force and without waiting for the end."""
         self._end_requested.set()
         self._start.fail()
 

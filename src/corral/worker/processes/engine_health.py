@@ -25,7 +25,7 @@ from corral.worker.processes.process_control import ProbeTarget, ProcessControl
 # How long the processor time is observed, and how much of it counts as work.
 BUSY_SAMPLE_S = 1.0
 BUSY_SHARE = 0.1
-# Long enough for the kernel's clock ticks of 10 ms, short enough for somebody who waits.
+# Long enough for the kernel's clock ticks of 10 ms, short enough for a user who waits.
 SAMPLE_S = 0.25
 LIMIT_S = 2.0
 
@@ -58,9 +58,9 @@ async def _probe_engine(engine: SupervisedEngine, deps: EngineDeps) -> None:
 
 
 class UsageMeter:
-    """Measures memory and processor use of engines when somebody asks.
+    """Measures memory and processor use of engines on request.
 
-    The engine's first process and all that descends from it are counted, and nobody else's. Processor use is that of a
+    The engine's first process and all that descends from it are counted, and no others. Processor use is that of a
     fraction of a second. Calls at the same moment are measured one after the other, so that a page which many people
     watch does not load the machine more than one look does.
     """

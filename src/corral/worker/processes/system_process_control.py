@@ -1,7 +1,7 @@
 """Controls the real processes of this machine.
 
 Guarantee: a signal reaches only processes that carry the marker of the engine in their environment, or that are in the
-session which the engine's first process leads. Both hold for what an engine forks, and for nobody else's processes.
+session which the engine's first process leads. Both hold for what an engine forks, and for no other processes.
 Listing all processes reads files of the kernel; it is done in a thread, and only when something starts or ends.
 """
 
@@ -116,7 +116,7 @@ def _list_members(birth: ProcessBirth | None, marker: str) -> list[psutil.Proces
 
 
 def _is_still_leader(birth: ProcessBirth) -> bool:
-    """Whether the pid is that of our process, or of nobody: another process with it leads another session."""
+    """Return whether the pid is that of our process, or is unused: another process with it leads another session."""
     now = identify_process(birth.pid)
     return now is None or is_same_birth(now, birth)
 

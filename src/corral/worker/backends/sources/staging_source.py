@@ -55,7 +55,7 @@ class InstallerOptions:
     # Limits of one unpacked package.
     unpacked_bytes_max: int = 64 * GIB
     unpacked_files_max: int = 500_000
-    # Unfinished downloads that nobody has continued for this long are garbage.
+    # Unfinished downloads that no job has continued for this long are garbage.
     download_age_s: float = 7 * 24 * 3600.0
 
 

@@ -39,7 +39,7 @@ async def run_once(
     principal: Principal,
     work: Callable[[Transaction], Awaitable[tuple[int, bytes]]],
 ) -> Response:
-    """Like `create_once`, but `work` chooses the status and renders its own JSON."""
+    """Run `work` once per `Idempotency-Key`. Unlike in `create_once`, `work` chooses the status and writes the JSON."""
     key = request.headers.get("idempotency-key")
     if key is None:
         async with database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""One frontend without its sockets: registry, directory, feed, leader and loops, wired together.
+"""Wires one frontend without its sockets: registry, directory, feed, leader and loops.
 
 `app/frontend.py` puts it behind a server and on a real bus; the simulator runs several of these in one process. Boot
 order: migrate under the lock, ensure the first key, note the newest outbox position, read the state, bind, subscribe,

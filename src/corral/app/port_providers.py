@@ -1,4 +1,4 @@
-"""What stands behind a frontend's ports besides the adapters: nothing at all, or code that is imported late.
+"""Implements a frontend's ports where no adapter does: by doing nothing, or by code that is imported late.
 
 The null classes are for frontends that only administer or have no network access, and for the simulator. The origins of
 model files are imported at the first file: they would be a large part of a frontend's start time, and many frontends

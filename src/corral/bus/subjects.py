@@ -64,7 +64,8 @@ class BusRole(StrEnum):
 
     @property
     def is_node(self) -> bool:
-        """Whether the role is that of a node, which sees only its own subjects; a frontend sees those of every node."""
+        """Return whether the role is that of a node, which sees only its own subjects; a frontend sees those of every
+        node."""
         return self is not BusRole.FRONTEND
 
 

@@ -28,14 +28,14 @@ class SecretState(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a key or a user may do. Each includes those after it."""
+    """Names what a key or a user may do. Each scope includes those after it."""
 
     ADMIN = "admin"  # keys, users, tokens and settings, too
     OPERATE = "operate"  # nodes, engines, models, operations
     INFER = "infer"  # send inference requests
 
     def covers(self, other: Scope) -> bool:
-        """Whether this scope includes the other."""
+        """Return whether this scope includes the other."""
         return _WIDEST_FIRST.index(self) <= _WIDEST_FIRST.index(other)
 
     def narrow_to(self, other: Scope) -> Scope:
@@ -155,7 +155,7 @@ class Principal:
 
     @property
     def is_session(self) -> bool:
-        """Whether the caller is a user in a browser, without a key."""
+        """Return whether the caller is a user in a browser, without a key."""
         return self.key_id.startswith(SESSION_KEY_PREFIX)
 
     def may(self, scope: Scope) -> bool:

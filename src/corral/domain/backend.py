@@ -78,7 +78,7 @@ USUAL_SIGNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """How to run an engine. In `command`, `check` and `environment` these are replaced:
+    """Says how to run an engine. In `command`, `check` and `environment` these are replaced:
 
     {dir} its folder, {python} its interpreter, {launcher} the launcher's file, {host} {port} where to listen,
     {model} the model's path, {name} the model's public name, {threads}, {api_key}; {options} alone stands for the

@@ -1,4 +1,4 @@
-"""Every error that Corral raises on purpose.
+"""Defines the errors that Corral raises on purpose.
 
     CorralError
       InvalidRequest 400     a value is wrong; the sentence names it

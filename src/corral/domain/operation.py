@@ -244,7 +244,8 @@ class Operation:
 
     @property
     def is_cancellable(self) -> bool:
-        """Whether the operation can be cancelled. A deletion that has begun cannot: half a removal is of no use."""
+        """Return whether the operation can be cancelled. A deletion that has begun cannot: half a removal is of no
+        use."""
         if self.state is OperationState.QUEUED or self.state is OperationState.PAUSED:
             return True
         return self.state in OPEN and not self.kind.is_deletion

@@ -340,7 +340,7 @@ class ChildProcess:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a retry cannot help: a person has to do what the hint says."""
+    """Return whether a retry cannot help: a person has to do what the hint says."""
     return isinstance(error, CorralError) and error.hint is not None and not error.retryable
 
 
@@ -435,7 +435,7 @@ class HttpEndpoint:
 
     @property
     def is_public(self) -> bool:
-        """Whether other machines can reach the endpoint."""
+        """Return whether other machines can reach the endpoint."""
         return not is_loopback(self.host)
 
 

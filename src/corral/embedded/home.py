@@ -222,8 +222,9 @@ class HomeLock:
     descriptor: int
 
     def is_held(self) -> bool:
-        """Whether the path still leads to the file that is locked. If not, the home was deleted, moved or replaced, and
-        another process may have locked it. A path that cannot be read proves nothing: then it counts as held."""
+        """Return whether the path still leads to the file that is locked. If not, the home was deleted, moved or
+        replaced, and another process may have locked it. A path that cannot be read proves nothing: then it counts as
+        held."""
         locked_file = os.fstat(self.descriptor)
         try:
             found = self.path.stat()

@@ -64,7 +64,7 @@ def fetch_response(
 
 
 def is_ready(url: str) -> bool:
-    """Whether a frontend or a worker reports that it is ready."""
+    """Return whether a frontend or a worker reports that it is ready."""
     answer = fetch_response(url, "/readyz")
     return answer is not None and answer.status == 200
 

@@ -91,7 +91,7 @@ def _wait_gone(processes: Iterable[psutil.Process], limit_s: float) -> list[psut
 
 
 def _is_gone(process: psutil.Process) -> bool:
-    """Whether a process is gone. A zombie is: it holds nothing any more, and only its parent can reap it."""
+    """Return whether a process is gone. A zombie is: it holds nothing any more, and only its parent can reap it."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -359,7 +359,7 @@ def _make_environment() -> dict[str, str]:
 
 
 def _is_marked_ready(lock_file: Path, pid: int, port: int) -> bool:
-    """Whether that process has written that it is ready, on that port: lines 1, 4 and 8."""
+    """Return whether that process has written that it is ready, on that port: lines 1, 4 and 8."""
     try:
         lines = lock_file.read_text(encoding="utf-8").splitlines()
         return len(lines) >= 8 and int(lines[0]) == pid and int(lines[3]) == port and lines[7].strip() == "ready"

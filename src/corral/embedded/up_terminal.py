@@ -114,8 +114,8 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _is_worth_a_line(deaths: int) -> bool:
-    """Whether a death is printed: the first, second, fourth, eighth …, so that a part that keeps dying does not fill
-    the screen."""
+    """Return whether a death is printed: the first, second, fourth, eighth …, so that a part that keeps dying does not
+    fill the screen."""
     return deaths & (deaths - 1) == 0
 
 

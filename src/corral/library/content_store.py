@@ -61,7 +61,7 @@ class ContentNotes:
         self._noted: dict[str, tuple[int, int] | None] = {}
 
     def matches(self, sha256: str, size_bytes: int) -> bool:
-        """Whether the content is stored with the size and time of its note."""
+        """Return whether the content is stored with the size and time of its note."""
         found = self._read_stamp(sha256)
         if found is None or found[0] != size_bytes:
             return False

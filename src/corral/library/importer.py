@@ -52,7 +52,7 @@ class ResolvedFile:
 
 
 def is_upload(file: ModelFile) -> bool:
-    """Whether the file was uploaded to the library, and has no other source."""
+    """Return whether the file was uploaded to the library, and has no other source."""
     return len(file.parts) == 1 and file.parts[0].uri.startswith(UPLOAD)
 
 

@@ -77,12 +77,13 @@ class CopyInspector:
         await self._checks.close()
 
     def matches_note(self, blob: Blob) -> bool:
-        """Whether the copy in the folder has the size and time that it had when it was hashed. Nothing is read."""
+        """Return whether the copy in the folder has the size and time that it had when it was hashed. Nothing is
+        read."""
         return self._content_store is not None and self._content_store.notes.matches(blob.sha256, blob.size_bytes)
 
     async def is_intact(self, blob: Blob) -> bool:
-        """Whether a right copy is in the folder. It is hashed where its note does not vouch for it, and dropped if
-        it is wrong."""
+        """Return whether a right copy is in the folder. It is hashed where its note does not vouch for it, and dropped
+        if it is wrong."""
         if self._content_store is None or self._content_store.find_path(blob.sha256) is None:
             return False
         return self.matches_note(blob) or await self._checks.join(

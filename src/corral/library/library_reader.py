@@ -119,7 +119,7 @@ class LibraryReader:
 
     @property
     def is_shared_folder(self) -> bool:
-        """Whether workers find the files of models in the same folder."""
+        """Return whether workers find the files of models in the same folder."""
         return self._is_shared
 
     def find_path(self, sha256: str) -> Path | None:
@@ -127,7 +127,7 @@ class LibraryReader:
         return self._content_store.find_path(sha256) if self._content_store is not None else None
 
     async def has(self, sha256: str) -> bool:
-        """Whether the content is here, or in the storage that all frontends share."""
+        """Return whether the content is here, or in the storage that all frontends share."""
         return sha256 in await self.filter_held((sha256,))
 
     async def filter_held(self, sha256s: Collection[str]) -> frozenset[str]:
@@ -141,7 +141,8 @@ class LibraryReader:
         return held | {sha256 for sha256, found in holders.items() if self._holders.storage in found}
 
     def can_serve(self, blob: Blob) -> bool:
-        """Whether a copy of this size is here. A touched copy is served and checked meanwhile: nodes verify it."""
+        """Return whether a copy of this size is here. A touched copy is served and checked meanwhile: nodes verify
+        it."""
         path = self.find_path(blob.sha256)
         if path is None:
             return False
@@ -255,8 +256,8 @@ class LibraryReader:
                 await self.report_missing(sha256)
 
     async def _is_intact(self, sha256: str) -> bool:
-        """Whether a right copy is in this frontend's folder. A copy that the registry does not know counts as right
-        until it is needed: see `_find_held`."""
+        """Return whether a right copy is in this frontend's folder. A copy that the registry does not know counts as
+        right until it is needed: see `_find_held`."""
         if self.find_path(sha256) is None:
             return False
         async with self._database.transaction() as tx:

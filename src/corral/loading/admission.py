@@ -222,7 +222,7 @@ def _check_enabled(model: Model, spec: ModelOperationSpec) -> None:
 
 
 def _is_for_same_nodes(spec: ModelOperationSpec, operation: Operation) -> bool:
-    """Whether an operation covers the nodes of a spec. A load without nodes accepts any; an unloading is about
+    """Return whether an operation covers the nodes of a spec. A load without nodes accepts any; an unloading is about
     exactly the named ones."""
     other = ModelOperationSpec.from_json(operation.request)
     if spec.kind.is_deletion:

@@ -116,7 +116,7 @@ class ModelFetchRegistry:
         return fetch
 
     def is_fetching_for(self, operation_id: OperationId) -> bool:
-        """Whether a fetch runs, or has ended and was not looked at yet, for this operation."""
+        """Return whether a fetch runs, or has ended and was not looked at yet, for this operation."""
         return any(operation_id in fetch.operation_ids for fetch in self._running.values())
 
     def ensure_checked(self, operation_id: OperationId, sha256s: Collection[str]) -> bool:
@@ -304,6 +304,6 @@ def has_known_files(model: Model) -> bool:
 
 
 def is_available(model: Model, in_library: frozenset[str], staged: Sequence[StagedFile]) -> bool:
-    """Whether every content is available: from the library, or from nodes that have it whole."""
+    """Return whether every content is available: from the library, or from nodes that have it whole."""
     held = in_library | {item.sha256 for item in staged if item.is_whole}
     return model.files is not None and all(file.sha256 in held for file in model.files)

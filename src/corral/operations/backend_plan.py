@@ -358,8 +358,8 @@ def _keep_installed_version(build: Build, present: Iterable[InstalledBackend], c
 
 
 def _is_to_be_replaced(existing: InstalledBackend, spec: BackendOperationSpec, build: Build) -> bool:
-    """Whether the installed backend differs from the request. Without a version or an address, any installed version
-    will do."""
+    """Return whether the installed backend differs from the request. Without a version or an address, any installed
+    version will do."""
     if existing.name != build.name or existing.is_system:
         return False
     if not spec.uri:

@@ -118,7 +118,7 @@ class BackendAdmissionController(AdmissionController[BackendOperationSpec, Backe
 
 
 def _is_paused_target(target: Target) -> bool:
-    """Whether a target was stopped by a pause, not cancelled for good."""
+    """Return whether a target was stopped by a pause, not cancelled for good."""
     return target.state is TargetState.CANCELLED and target.keeps_partial
 
 

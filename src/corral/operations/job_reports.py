@@ -209,7 +209,8 @@ def _make_failed(observation: Observation, fault: Fault | None) -> Observation:
 
 
 def _is_open(job: store.JobTarget) -> bool:
-    """Whether a target can still change. A failure that only the reaper wrote can still be corrected by the worker."""
+    """Return whether a target can still change. A failure that only the reaper wrote can still be corrected by the
+    worker."""
     return job.operation_state in OPEN or (job.operation_state is OperationState.FAILED and job.is_reaped)
 
 

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+", re.ASCII)
 
 
 def is_private_address(host: str) -> bool:
-    """Whether a host (a name or an address, with or without brackets) is not one of the open internet.
+    """Return whether a host (a name or an address, with or without brackets) is not one of the open internet.
 
     An empty text and a name without a dot are private: neither can be anything but local.
     """
@@ -34,7 +34,7 @@ def is_private_address(host: str) -> bool:
 
 
 def has_password(address: str) -> bool:
-    """Whether an address holds a user name or a password before its host, as in https://user:password@host/."""
+    """Return whether an address holds a user name or a password before its host, as in https://user:password@host/."""
     scheme, found, rest = address.partition("://")
     return bool(found) and scheme.lower() != "hf" and "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]
 

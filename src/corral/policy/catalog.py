@@ -94,8 +94,8 @@ def is_newer(text: str, than: str) -> bool:
 
 
 def is_prerelease(text: str) -> bool:
-    """Whether the version is a pre-release (an alpha, a release candidate, a nightly), which is only installed on
-    request."""
+    """Return whether the version is a pre-release (an alpha, a release candidate, a nightly), which is only installed
+    on request."""
     return any(rank < 0 for rank, _, _ in make_version_key(text)[2])
 
 
@@ -129,7 +129,7 @@ def choose_concrete(capabilities: Mapping[str, str], capability: str) -> str | N
 
 
 def can_run_on(name: str, uri: str, capability: str) -> bool:
-    """Whether a concrete can run on a machine, by the words in its name and its address."""
+    """Return whether a concrete can run on a machine, by the words in its name and its address."""
     words = _split_words(name) | _split_words(uri)
     for builds, needed in _NEEDS:
         if words & set(builds):
@@ -138,7 +138,7 @@ def can_run_on(name: str, uri: str, capability: str) -> bool:
 
 
 def uses_processor_only(name: str, manifest: Manifest | None, capability: str) -> bool:
-    """Whether a build keeps models in RAM on a machine that has a GPU.
+    """Return whether a build keeps models in RAM on a machine that has a GPU.
 
     The manifest says so, or the name has the build word `cpu`. On a Mac such builds use the GPU nevertheless.
     """

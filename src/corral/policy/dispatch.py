@@ -86,7 +86,7 @@ class OperationVerdict:
 
 
 def is_reachable(node: Node | None) -> bool:
-    """Whether a message may reach the node's worker. A drained node may still be at work, so it is queried."""
+    """Return whether a message may reach the node's worker. A drained node may still be at work, so it is queried."""
     return (
         node is not None
         and node.approved_at is not None
@@ -96,7 +96,7 @@ def is_reachable(node: Node | None) -> bool:
 
 
 def accepts_work(node: Node | None) -> bool:
-    """Whether new work may be sent to the node."""
+    """Return whether new work may be sent to the node."""
     return node is not None and compute_status(node) is NodeStatus.HEALTHY
 
 
@@ -133,7 +133,8 @@ def _find_end(view: OperationView, target: Target) -> TargetEnd | None:
 
 
 def _is_bound_by_deadline(target: Target, node: Node | None) -> bool:
-    """Whether the deadline applies: a running job may be finished after the deadline, as long as its worker lives."""
+    """Return whether the deadline applies: a running job may be finished after the deadline, as long as its worker
+    lives."""
     return target.state is not TargetState.WORKING or node is None or node.liveness is not Liveness.ALIVE
 
 
@@ -181,7 +182,7 @@ def _is_due(view: OperationView, target: Target) -> bool:
 
 
 def _is_wave_open(view: OperationView, target: Target) -> bool:
-    """Whether every target of earlier waves has ended, and those that succeeded are healthy."""
+    """Return whether every target of earlier waves has ended, and those that succeeded are healthy."""
     # The first wave waits for nothing; this check for a thousand targets must not look at a thousand each time.
     if target.is_rollback or target.wave == 0:
         return True

@@ -113,5 +113,5 @@ def _parse_selector_text(text: str) -> dict[str, str]:
 
 
 def matches_labels(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Whether all pairs of the selector are equal; further labels do not matter; no pairs means every node."""
+    """Return whether all pairs of the selector are equal; further labels do not matter; no pairs means every node."""
     return all(labels.get(key) == value for key, value in selector.items())

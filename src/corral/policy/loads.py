@@ -87,7 +87,7 @@ def extend_deadline_for_engine(until: datetime, now: datetime, budget_s: float) 
 
 
 def has_moved(previous: Progress, current: Progress) -> bool:
-    """Whether a load has progressed: bytes, percent and phases count; so does hashing, which has a phase and no
+    """Return whether a load has progressed: bytes, percent and phases count; so does hashing, which has a phase and no
     bytes."""
     return (previous.current_bytes, previous.percent, previous.phase, previous.file_name) != (
         current.current_bytes,

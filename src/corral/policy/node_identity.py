@@ -56,7 +56,7 @@ def _normalise_host(host: str) -> str:
 
 
 def is_own_address(node: Node, address: str) -> bool:
-    """Whether an engine at this address is on the host that the node has registered."""
+    """Return whether an engine at this address is on the host that the node has registered."""
     host = parse_host(address)
     return bool(host) and host == parse_host(node.address)
 

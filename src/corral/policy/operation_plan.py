@@ -113,7 +113,7 @@ def assign_waves(targets: Iterable[PlannedTarget], waves: Sequence[int]) -> tupl
 
 
 def has_build(installed: InstalledBackend, build: Build) -> bool:
-    """Whether this very build is installed. Without a version that is unknown, and the answer is no."""
+    """Return whether this very build is installed. Without a version that is unknown, and the answer is no."""
     if installed.name != build.name or not build.version or installed.version != build.version:
         return False
     promised = _find_promised_digest(build)
@@ -165,7 +165,8 @@ def _match_exact_first(named: Iterable[tuple[_T, str, tuple[str | None, ...]]], 
 
 
 def is_satisfied(assignment: Assignment, installed: Mapping[str, InstalledBackend], removed: Mapping[str, int]) -> bool:
-    """Whether an assignment is satisfied. `installed` by concrete name; `removed` has the generations of removals."""
+    """Return whether an assignment is satisfied. `installed` by concrete name; `removed` has the generations of
+    removals."""
     if assignment.desired is DesiredState.ABSENT:
         return assignment.backend not in installed and removed.get(assignment.backend, -1) >= assignment.generation
     existing = installed.get(assignment.backend)

@@ -43,7 +43,7 @@ def compute_status(node: Node) -> NodeStatus:
 
 
 def is_joining(node: Node) -> bool:
-    """Whether the node was approved so recently that it need not be on the bus yet.
+    """Return whether the node was approved so recently that it need not be on the bus yet.
 
     The last heartbeat stands for the present: a node without heartbeats is offline before this is checked.
     """
@@ -54,7 +54,7 @@ def is_joining(node: Node) -> bool:
 
 
 def is_schedulable(node: Node) -> bool:
-    """Whether new work may be placed on the node."""
+    """Return whether new work may be placed on the node."""
     return compute_status(node) is NodeStatus.HEALTHY
 
 

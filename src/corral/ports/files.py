@@ -1,4 +1,4 @@
-"""Where bytes come from and go to outside of the cluster: origins of model files, small documents, shared storage.
+"""Ports for bytes from outside of the cluster: origins of model files, small documents, shared storage.
 
 Of a model's files, `resolve` says what an address means, without moving its bytes; `fetch` fetches one file of it. The
 result of `resolve` is pinned where the source can do that: a tag or a branch that moves later does not change what is

@@ -1,4 +1,4 @@
-"""What one request to a model needs from outside: an engine, limits, a load, listeners, a trace.
+"""Ports that one request to a model needs: an engine, limits, a load, listeners, a trace.
 
 The request body goes into the engine unchanged and the response comes back unchanged: bytes are neither read nor
 changed here. Errors differ by their time: before the engine can have received anything, before its first byte, or in

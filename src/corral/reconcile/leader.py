@@ -58,7 +58,7 @@ class LeaderElector:
 
     @property
     def has_recent_leader(self) -> bool:
-        """Whether any frontend has held the lease lately; a frontend that has just started cannot know yet."""
+        """Return whether any frontend has held the lease lately; a frontend that has just started cannot know yet."""
         return self._clock.monotonic() - self._led_monotonic < 2 * self._lease_s
 
     async def tick(self) -> Lease | None:

@@ -1,4 +1,4 @@
-"""One shape for every loop: a bounded pass called `tick`, an interval with jitter, a wake, and a way to stop.
+"""Runs a background loop: a bounded pass called `tick`, an interval with jitter, a wake, and a way to stop.
 
 A tick that fails is logged once per distinct sentence and tried again at the next interval; the loop goes on.
 `gate` closes the loop for a while (only the leader runs it, say): a tick behind a closed gate is skipped.

@@ -123,7 +123,7 @@ def is_same_birth(birth: ProcessBirth, known: ProcessBirth) -> bool:
 
 
 def is_alive(known: ProcessBirth) -> bool:
-    """Whether exactly this process lives, rather than a zombie or a later process with its pid."""
+    """Return whether exactly this process lives, rather than a zombie or a later process with its pid."""
     now = identify_process(known.pid)
     if now is None or not is_same_birth(now, known):
         return False

@@ -86,7 +86,7 @@ async def find_lease(tx: Transaction, name: str) -> Lease | None:
 
 
 async def is_lease_held(tx: Transaction, name: str) -> bool:
-    """Whether any frontend holds this lease now."""
+    """Return whether any frontend holds this lease now."""
     held = select(leases.c.name).where(
         leases.c.name == name, leases.c.holder != "", leases.c.expires_at > func.corral_now()
     )
@@ -94,7 +94,7 @@ async def is_lease_held(tx: Transaction, name: str) -> bool:
 
 
 async def has_watched_for(tx: Transaction, held: Lease, seconds: float) -> bool:
-    """Whether the chain of holders has been unbroken for that long."""
+    """Return whether the chain of holders has been unbroken for that long."""
     statement = text("SELECT corral_now() - unbroken_since >= make_interval(secs => :s) FROM leases WHERE name = :name")
     return bool((await tx.execute(statement, {"s": seconds, "name": held.name})).scalar())
 
@@ -138,7 +138,7 @@ async def list_frontends(tx: Transaction, alive_within_s: float) -> list[Fronten
 
 
 async def has_peer_on_bus(tx: Transaction, frontend_id: str, alive_within_s: float) -> bool:
-    """Whether another frontend was connected to NATS when it was last seen, so many seconds ago at most."""
+    """Return whether another frontend was connected to NATS when it was last seen, so many seconds ago at most."""
     recent = frontends.c.seen_at > func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, alive_within_s)
     peers = select(frontends.c.id).where(frontends.c.id != frontend_id, frontends.c.bus_ok.is_(True), recent)
     return (await tx.execute(peers.limit(1))).one_or_none() is not None

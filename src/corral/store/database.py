@@ -124,8 +124,8 @@ def as_uuid(text: str) -> str | None:
 
 
 def is_storable(text: str) -> bool:
-    """Whether PostgreSQL can store the text: it holds neither NUL nor half a surrogate pair, so such a text is in no
-    row."""
+    """Return whether PostgreSQL can store the text: it holds neither NUL nor half a surrogate pair, so such a text is
+    in no row."""
     return "\x00" not in text and text.isprintable()
 
 

@@ -77,7 +77,7 @@ def _upgrade(connection: Connection) -> bool:
 
 
 def _is_known_to_work(connection: Connection, current: str) -> bool:
-    """Whether the version that made this schema has recorded that programs made for HEAD work on it."""
+    """Return whether the version that made this schema has recorded that programs made for HEAD work on it."""
     remark = str(connection.execute(text("SELECT obj_description('alembic_version'::regclass)")).scalar() or "")
     head = _WORD.format(schema=current, oldest="")
     oldest = remark.removeprefix(head)

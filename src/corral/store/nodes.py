@@ -354,7 +354,7 @@ async def delete_node(tx: Transaction, node_id: NodeId) -> None:
 
 
 async def is_removed(tx: Transaction, node_id: str) -> bool:
-    """Whether an admin has removed the node of this id."""
+    """Return whether an admin has removed the node of this id."""
     known = as_uuid(node_id)
     found = select(removed_nodes.c.id).where(removed_nodes.c.id == known)
     return known is not None and (await tx.execute(found)).one_or_none() is not None

@@ -108,8 +108,8 @@ class OutboxBounds:
     horizon: OutboxPosition
 
     def can_resume(self, after: OutboxPosition) -> bool:
-        """Whether a reader can resume: a position before the horizon has lost events; one beyond the head is from
-        another database."""
+        """Return whether a reader can resume: a position before the horizon has lost events; one beyond the head is
+        from another database."""
         return self.horizon <= after <= self.head
 
 

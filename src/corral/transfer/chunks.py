@@ -40,7 +40,7 @@ def get_chunk_hash(chunks: bytes, index: int) -> bytes:
 
 
 def is_chunk_list_for(chunks: bytes, size_bytes: int) -> bool:
-    """Whether a list has as many chunks as a content of this size."""
+    """Return whether a list has as many chunks as a content of this size."""
     return len(chunks) == HASH_BYTES * count_chunks(size_bytes)
 
 

@@ -229,7 +229,7 @@ class Downloader:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is a path of this machine: an index may be a local folder."""
+    """Return whether an address is a path of this machine: an index may be a local folder."""
     return url.startswith("file:")
 
 
@@ -277,7 +277,7 @@ def _check_continuation(
 
 
 def _is_complete(response: aiohttp.ClientResponse, partial: _PartialFile) -> bool:
-    """Whether the server has no bytes behind the end of the partial file."""
+    """Return whether the server has no bytes behind the end of the partial file."""
     found = _RANGE.match(response.headers.get("Content-Range", ""))
     return bool(found) and found[2] == str(partial.size)  # type: ignore[index]  # a match, as `found` is true
 

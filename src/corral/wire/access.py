@@ -279,7 +279,7 @@ class LoginIn(StrictModel):
 
 
 class CallerOut(LenientModel):
-    """Who the caller is, and what they may do."""
+    """The caller, and what they may do."""
 
     name: str
     scope: str = Field(description=SCOPES)

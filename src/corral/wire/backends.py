@@ -67,7 +67,7 @@ Duration = Annotated[str, AfterValidator(_check_duration), WithJsonSchema({"type
 
 
 class StrategyIn(StrictModel):
-    """How an operation rolls out over its nodes: waves, and what happens after a failure."""
+    """The rollout of an operation over its nodes: waves, and what happens after a failure."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"waves": [1, 5], "stop_on_failure": True, "rollback": True, "deadline": "1h"}]}
@@ -178,7 +178,7 @@ class BackendOperationOut(CamelCaseModel):
 
 
 class PlannedNodeOut(LenientModel):
-    """What a planned operation would do on one node."""
+    """The change that a planned operation would make on one node."""
 
     node_id: str
     node_name: str
@@ -203,7 +203,7 @@ class SkippedNodeOut(LenientModel):
 
 
 class BackendPlanOut(LenientModel):
-    """What an operation about a backend would do. Nothing was changed."""
+    """The plan of an operation about a backend. Nothing was changed."""
 
     plan: Literal[True] = True
     kind: str
@@ -360,7 +360,7 @@ class NodeDriftOut(LenientModel):
 
 
 class NodeUpgradeOut(LenientModel):
-    """What an upgrade would change on one node."""
+    """The change that an upgrade would make on one node."""
 
     node_id: str
     node_name: str
@@ -441,7 +441,7 @@ class StartedEngineOut(CamelCaseModel):
 
 
 class StopEnginesIn(StrictModel):
-    """Which engine processes of a node to stop: exactly one of `backend`, `key` and `all`."""
+    """The engine processes of a node to stop: exactly one of `backend`, `key` and `all`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"key": "tiny#0"}]})
 
@@ -467,7 +467,7 @@ class BackendGarbageItemOut(LenientModel):
 
 
 class BackendGarbageOut(LenientModel):
-    """What garbage collection removed on a node, or would remove."""
+    """The files that garbage collection removed on a node, or would remove."""
 
     items: list[BackendGarbageItemOut] = Field(description="The largest items.")
     count: int = Field(description="Total number of items.")

@@ -31,7 +31,7 @@ def make_clamp(largest: int) -> AfterValidator:
 
 
 class ErrorBody(LenientModel):
-    """What went wrong: a code for programs, a sentence and a hint for people."""
+    """An error: a code for programs, a sentence and a hint for people."""
 
     code: str = Field(description="Stable code for programs.", examples=["node_not_found"])
     message: str = Field(description="A sentence for people.", examples=["There is no node named gpu-9."])

@@ -105,7 +105,7 @@ class ExcludedReplicaOut(LenientModel):
 
 
 class RoutingExplanationOut(LenientModel):
-    """Which replica would answer a request for a model now, and why."""
+    """The replica that would answer a request for a model now, and why."""
 
     model: str
     answered_by: str = Field(description="The frontend that responded. Each frontend decides by its own numbers.")

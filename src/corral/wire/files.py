@@ -44,7 +44,7 @@ class UploadedFileOut(LenientModel):
 
 
 class CopyCheckOut(LenientModel):
-    """Whether a frontend's copy of a content is intact."""
+    """The result of checking a frontend's copy of a content: intact or not."""
 
     is_right: bool | None = Field(description="Whether its bytes are intact; null: they are being checked.")
 
@@ -57,7 +57,7 @@ class GarbageFileOut(LenientModel):
 
 
 class FileGarbageOut(LenientModel):
-    """What garbage collection removed from a library, or would remove."""
+    """The contents that garbage collection removed from a library, or would remove."""
 
     dry_run: bool = Field(description="Dry run: nothing was removed; these files would be.")
     freed_bytes: int

@@ -95,7 +95,7 @@ class PrefetchIn(LenientModel):
 
 
 class PrefetchEntryOut(LenientModel):
-    """What became of one entry of a prefetch request."""
+    """The result of one entry of a prefetch request."""
 
     kind: str = Field(description="backend or model.")
     name: str
@@ -107,6 +107,6 @@ class PrefetchEntryOut(LenientModel):
 
 
 class PrefetchOut(LenientModel):
-    """What became of a prefetch request."""
+    """The result of a prefetch request."""
 
     entries: list[PrefetchEntryOut]

@@ -67,7 +67,7 @@ class LiveModelOut(LenientModel):
 
 
 class LiveOut(LenientModel):
-    """What the cluster is doing now. In `GET /api/stream` values that are at their default are left out."""
+    """The activity of the cluster now. In `GET /api/stream` values that are at their default are left out."""
 
     at: datetime
     answered_by: str = Field(description="Id of the frontend that responded.")

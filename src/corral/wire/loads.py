@@ -95,7 +95,7 @@ class EvictionVictimOut(LenientModel):
 
 
 class LoadPlanOut(LenientModel):
-    """Where a model would be placed now, and why not elsewhere. Nothing was changed."""
+    """The nodes on which a model would be placed now, and why not on others. Nothing was changed."""
 
     plan: Literal[True] = True
     model: str
@@ -128,7 +128,7 @@ class LoadStatusOut(LenientModel):
 
 
 class HoldingsResultOut(LenientModel):
-    """What a holdings report changed: keys of processes."""
+    """The changes that a holdings report made: keys of processes."""
 
     adopted: list[str] = Field(default_factory=list)
     stopping: list[str] = Field(default_factory=list)

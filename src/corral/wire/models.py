@@ -137,7 +137,7 @@ class RenameIn(StrictModel):
 
 
 class InstallModelIn(StrictModel):
-    """How a gallery entry becomes a model: its name, variant and overrides."""
+    """A gallery entry to install as a model: its name, variant and overrides."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "chat", "variant": ""}]})
 
@@ -188,7 +188,7 @@ class ModelOperationOut(CamelCaseModel):
 
 
 class ModelPlanOut(LenientModel):
-    """What an installation of a model would create. Nothing was changed."""
+    """The model that an installation would create. Nothing was changed."""
 
     plan: Literal[True] = True
     name: str

@@ -32,7 +32,7 @@ class GpuReport(LenientModel):
 
 
 class HardwareReport(LenientModel):
-    """What a worker reads off its machine. Absent means unknown; zero is a real reading."""
+    """The hardware of a machine, as its worker reads it. Absent means unknown; zero is a real reading."""
 
     total_vram: Bytes | None = None
     available_vram: Bytes | None = None
@@ -147,7 +147,7 @@ class HeartbeatIn(HardwareReport):
 
 
 class WorkerBootIn(LenientModel):
-    """Which process of a worker sends a request about its own node."""
+    """The worker process that sends a request about its own node."""
 
     boot_id: Annotated[str, StringConstraints(max_length=64)] | None = None
 
@@ -277,7 +277,7 @@ class MessageOut(LenientModel):
 
 
 class NodeProbeOut(LenientModel):
-    """What a node's worker answered over the bus."""
+    """The answer of a node's worker over the bus."""
 
     node_id: str
     boot_id: str
@@ -288,26 +288,26 @@ class NodeProbeOut(LenientModel):
 
 
 class ReplicaSlotsIn(StrictModel):
-    """How many replicas of one model a node may hold."""
+    """The number of replicas of one model that a node may hold."""
 
     value: Annotated[int, Field(ge=1, le=1024, examples=[4])]
 
 
 class ReplicaSlotsOut(LenientModel):
-    """How many replicas of one model a node may hold, after a change."""
+    """The number of replicas of one model that a node may hold, after a change."""
 
     max_replicas_per_model: int
     reset: bool = False
 
 
 class VramBudgetIn(StrictModel):
-    """How much VRAM of a node may be used."""
+    """The amount of a node's VRAM that may be used."""
 
     value: Annotated[str, StringConstraints(max_length=64)] = Field(examples=["80%", "12GB", ""])
 
 
 class VramBudgetOut(LenientModel):
-    """How much VRAM of a node may be used, after a change."""
+    """The amount of a node's VRAM that may be used, after a change."""
 
     vram_budget: str
     vram_budget_bytes: Bytes | None = None

@@ -198,7 +198,7 @@ class OperationRetryOut(OperationActionOut):
 
 
 class ClearedHistoryOut(LenientModel):
-    """How many records were removed from the history."""
+    """The number of records that were removed from the history."""
 
     success: bool = True
     removed: int = Field(description="Number of deleted records.")

@@ -93,7 +93,8 @@ class ControlReporter:
 
 
 def _is_unknown_route(error: Exception) -> bool:
-    """Whether the frontend does not know the route. An unknown node is another matter, which its heartbeat handles."""
+    """Return whether the frontend does not know the route. An unknown node is another matter, which its heartbeat
+    handles."""
     return isinstance(error, NotFound) and error.slug != "node_not_found"
 
 

@@ -63,7 +63,7 @@ class WorkerIdentity:
     frontend: str | None = None
 
     def is_accepted_as(self, name: str, frontend: str) -> bool:
-        """Whether a registration under this name at this address has been answered before."""
+        """Return whether a registration under this name at this address has been answered before."""
         return self.node_id is not None and self.name == name and self.frontend == frontend
 
     def with_registration(self, node_id: str, name: str, frontend: str) -> WorkerIdentity:

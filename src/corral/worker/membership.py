@@ -101,7 +101,7 @@ def decide_after_failed_heartbeat(error: Exception) -> MembershipDecision:
 
 
 def is_node_removed(error: Exception) -> bool:
-    """Whether a frontend says that an admin has removed the node."""
+    """Return whether a frontend says that an admin has removed the node."""
     return isinstance(error, NotFound) and error.slug == "node_not_found" and error.details.get("is_removed") is True
 
 

@@ -2063,7 +2063,7 @@ export interface components {
         };
         /**
          * BackendGarbageOut
-         * @description What garbage collection removed on a node, or would remove.
+         * @description The files that garbage collection removed on a node, or would remove.
          */
         BackendGarbageOut: {
             /**
@@ -2176,7 +2176,7 @@ export interface components {
         };
         /**
          * BackendPlanOut
-         * @description What an operation about a backend would do. Nothing was changed.
+         * @description The plan of an operation about a backend. Nothing was changed.
          */
         BackendPlanOut: {
             /** Backend */
@@ -2331,7 +2331,7 @@ export interface components {
         };
         /**
          * CallerOut
-         * @description Who the caller is, and what they may do.
+         * @description The caller, and what they may do.
          */
         CallerOut: {
             /**
@@ -2530,7 +2530,7 @@ export interface components {
         };
         /**
          * ClearedHistoryOut
-         * @description How many records were removed from the history.
+         * @description The number of records that were removed from the history.
          */
         ClearedHistoryOut: {
             /**
@@ -2603,7 +2603,7 @@ export interface components {
         };
         /**
          * CopyCheckOut
-         * @description Whether a frontend's copy of a content is intact.
+         * @description The result of checking a frontend's copy of a content: intact or not.
          */
         CopyCheckOut: {
             /**
@@ -2938,7 +2938,7 @@ export interface components {
         };
         /**
          * ErrorBody
-         * @description What went wrong: a code for programs, a sentence and a hint for people.
+         * @description An error: a code for programs, a sentence and a hint for people.
          */
         ErrorBody: {
             /**
@@ -3059,7 +3059,7 @@ export interface components {
         };
         /**
          * FileGarbageOut
-         * @description What garbage collection removed from a library, or would remove.
+         * @description The contents that garbage collection removed from a library, or would remove.
          */
         FileGarbageOut: {
             /**
@@ -3550,7 +3550,7 @@ export interface components {
         };
         /**
          * HoldingsResultOut
-         * @description What a holdings report changed: keys of processes.
+         * @description The changes that a holdings report made: keys of processes.
          */
         HoldingsResultOut: {
             /** Adopted */
@@ -3751,7 +3751,7 @@ export interface components {
         };
         /**
          * InstallModelIn
-         * @description How a gallery entry becomes a model: its name, variant and overrides.
+         * @description A gallery entry to install as a model: its name, variant and overrides.
          */
         InstallModelIn: {
             /**
@@ -4058,7 +4058,7 @@ export interface components {
         };
         /**
          * LiveOut
-         * @description What the cluster is doing now. In `GET /api/stream` values that are at their default are left out.
+         * @description The activity of the cluster now. In `GET /api/stream` values that are at their default are left out.
          */
         LiveOut: {
             /**
@@ -4193,7 +4193,7 @@ export interface components {
         };
         /**
          * LoadPlanOut
-         * @description Where a model would be placed now, and why not elsewhere. Nothing was changed.
+         * @description The nodes on which a model would be placed now, and why not on others. Nothing was changed.
          */
         LoadPlanOut: {
             /** Choices */
@@ -4564,7 +4564,7 @@ export interface components {
         };
         /**
          * ModelPlanOut
-         * @description What an installation of a model would create. Nothing was changed.
+         * @description The model that an installation would create. Nothing was changed.
          */
         ModelPlanOut: {
             /** Backend */
@@ -5051,7 +5051,7 @@ export interface components {
         };
         /**
          * NodeProbeOut
-         * @description What a node's worker answered over the bus.
+         * @description The answer of a node's worker over the bus.
          */
         NodeProbeOut: {
             /** Boot Id */
@@ -5071,7 +5071,7 @@ export interface components {
         };
         /**
          * NodeUpgradeOut
-         * @description What an upgrade would change on one node.
+         * @description The change that an upgrade would make on one node.
          */
         NodeUpgradeOut: {
             /**
@@ -5471,7 +5471,7 @@ export interface components {
         };
         /**
          * PlannedNodeOut
-         * @description What a planned operation would do on one node.
+         * @description The change that a planned operation would make on one node.
          */
         PlannedNodeOut: {
             /**
@@ -5530,7 +5530,7 @@ export interface components {
         };
         /**
          * PrefetchEntryOut
-         * @description What became of one entry of a prefetch request.
+         * @description The result of one entry of a prefetch request.
          */
         PrefetchEntryOut: {
             /**
@@ -5576,7 +5576,7 @@ export interface components {
         };
         /**
          * PrefetchOut
-         * @description What became of a prefetch request.
+         * @description The result of a prefetch request.
          */
         PrefetchOut: {
             /** Entries */
@@ -5814,7 +5814,7 @@ export interface components {
         };
         /**
          * ReplicaSlotsIn
-         * @description How many replicas of one model a node may hold.
+         * @description The number of replicas of one model that a node may hold.
          */
         ReplicaSlotsIn: {
             /** Value */
@@ -5822,7 +5822,7 @@ export interface components {
         };
         /**
          * ReplicaSlotsOut
-         * @description How many replicas of one model a node may hold, after a change.
+         * @description The number of replicas of one model that a node may hold, after a change.
          */
         ReplicaSlotsOut: {
             /** Max Replicas Per Model */
@@ -6022,7 +6022,7 @@ export interface components {
         };
         /**
          * RoutingExplanationOut
-         * @description Which replica would answer a request for a model now, and why.
+         * @description The replica that would answer a request for a model now, and why.
          */
         RoutingExplanationOut: {
             /**
@@ -6243,7 +6243,7 @@ export interface components {
         };
         /**
          * Scope
-         * @description What a key or a user may do. Each includes those after it.
+         * @description Names what a key or a user may do. Each scope includes those after it.
          * @enum {string}
          */
         Scope: "admin" | "operate" | "infer";
@@ -6377,7 +6377,7 @@ export interface components {
         };
         /**
          * StopEnginesIn
-         * @description Which engine processes of a node to stop: exactly one of `backend`, `key` and `all`.
+         * @description The engine processes of a node to stop: exactly one of `backend`, `key` and `all`.
          */
         StopEnginesIn: {
             /**
@@ -6436,7 +6436,7 @@ export interface components {
         };
         /**
          * StrategyIn
-         * @description How an operation rolls out over its nodes: waves, and what happens after a failure.
+         * @description The rollout of an operation over its nodes: waves, and what happens after a failure.
          */
         StrategyIn: {
             /**
@@ -6977,7 +6977,7 @@ export interface components {
         };
         /**
          * VramBudgetIn
-         * @description How much VRAM of a node may be used.
+         * @description The amount of a node's VRAM that may be used.
          */
         VramBudgetIn: {
             /** Value */
@@ -6985,7 +6985,7 @@ export interface components {
         };
         /**
          * VramBudgetOut
-         * @description How much VRAM of a node may be used, after a change.
+         * @description The amount of a node's VRAM that may be used, after a change.
          */
         VramBudgetOut: {
             /**
@@ -7000,7 +7000,7 @@ export interface components {
         };
         /**
          * WorkerBootIn
-         * @description Which process of a worker sends a request about its own node.
+         * @description The worker process that sends a request about its own node.
          */
         WorkerBootIn: {
             /** Boot Id */

@@ -1,5 +1,4 @@
-"""One connection to the bus, from its first byte to its last. A connection never reconnects: `client.py` makes a new
-one.
+"""Carries one connection to the bus, from its first byte to its last. It never reconnects: `client.py` makes a new one.
 
 nats-py gives up for good when a token has expired or was revoked, and keeps its subscriptions to itself, so its own
 reconnecting is switched off. A subscription is confirmed by a round trip; a refused one raises. Requests that are under
@@ -165,7 +164,7 @@ class NatsEndpoint:
 
 
 class NatsConnection:
-    """One connection to NATS, from its first byte to its last; it never reconnects."""
+    """Carries one connection to NATS, from its first byte to its last; it never reconnects."""
 
     def __init__(
         self,

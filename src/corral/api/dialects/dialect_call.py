@@ -1,5 +1,5 @@
-"""One request in any dialect: authenticates it, finds its model, checks what the engine supports, and builds the
-inference request.
+"""Prepares one request in any dialect: authenticates it, finds its model, checks what the engine supports, and builds
+the inference request.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from corral.store.replica_use import PeerUse, ServedModel
 
 
 class ReleasableResource(Protocol):
-    """Something that a queue hands out and that is released when its user is done or has left."""
+    """A resource that a queue hands out, released when its user is done or has left."""
 
     def release(self) -> None: ...
 

@@ -42,7 +42,7 @@ class LoadTicketIssuer:
         return self.credentials.issue_ticket(node_id, scope, audience=FRONTENDS_AUDIENCE, ttl_s=LOAD_TICKET_S)
 
     def is_valid(self, node_id: NodeId, process: RunningProcess) -> bool:
-        """Whether this node was commanded to run this process."""
+        """Return whether this node was commanded to run this process."""
         if self.credentials is None or not process.ticket:
             return False
         scope = make_model_run_scope(process.model, process.replica, process.revision)

@@ -264,7 +264,7 @@ def _list_failures(view: ModelOperationView) -> list[NodeFailure]:
 
 
 async def _is_enough(tx: Transaction, view: ModelOperationView, model: Model) -> bool:
-    """Whether enough replicas exist without this load: a dead engine was restarted and adopted."""
+    """Return whether enough replicas exist without this load: a dead engine was restarted and adopted."""
     enough = 1 if view.spec.if_cold else view.spec.enough
     if enough is None:
         return False

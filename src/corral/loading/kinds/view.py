@@ -62,8 +62,8 @@ class ModelOperationView:
         return [target for target in self.operation.targets if target.state is TargetState.SUCCESS]
 
     def is_edited(self, run_hash: str) -> bool:
-        """Whether a node got its command for another run hash. Targets that were ended for this reason count: the
-        end of the operation is written after their workers were notified, and a new owner has to find it again."""
+        """Return whether a node got its command for another run hash. Targets that were ended for this reason count:
+        the end of the operation is written after their workers were notified, and a new owner has to find it again."""
         counted = {TargetState.SUCCESS, TargetState.SUPERSEDED}
         targets = [one for one in self.operation.targets if not one.state.is_final or one.state in counted]
         return any(read_target_plan(target).get("revision") != run_hash for target in targets)

@@ -50,7 +50,8 @@ class ObservedMemory:
 
 
 def has_gpu(node: Node) -> bool:
-    """Whether weights go into VRAM on this node. Where CPU and GPU share their memory, it counts as the GPU's."""
+    """Return whether weights go into VRAM on this node. Where CPU and GPU share their memory, it counts as the
+    GPU's."""
     return (node.hardware.total_vram or 0) > 0
 
 

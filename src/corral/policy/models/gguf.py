@@ -101,7 +101,7 @@ class GgufHeader:
 
     @property
     def is_projector(self) -> bool:
-        """Whether the file is a projector (vision or audio encoder) of another model."""
+        """Return whether the file is a projector (vision or audio encoder) of another model."""
         return self.architecture == "clip" or self.get_text("general.type") in ("mmproj", "adapter")
 
 
@@ -262,7 +262,7 @@ def _find_main(headers: Sequence[GgufHeader], entry: str) -> GgufHeader:
 
 
 def _is_shard_of(main: GgufHeader, other: GgufHeader) -> bool:
-    """Whether a file is a later shard of a model: it names no architecture of its own, or the same one."""
+    """Return whether a file is a later shard of a model: it names no architecture of its own, or the same one."""
     count = main.get_count("split.count") or 0
     return count > 1 and other.get_count("split.count") == count and other.architecture in ("", main.architecture)
 

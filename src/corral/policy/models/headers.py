@@ -176,7 +176,7 @@ def read_facts(files: Sequence[ReadableFile], entry: str = "") -> ModelFacts:
 
 
 def _is_gguf(file: ReadableFile) -> bool:
-    """Whether a file is GGUF, by its name, or by its first bytes if the name has no other extension."""
+    """Return whether a file is GGUF, by its name, or by its first bytes if the name has no other extension."""
     if file.name.lower().endswith(".gguf"):
         return True
     return "." not in file.name and file.size_bytes > len(MAGIC) and file.read(0, len(MAGIC)) == MAGIC

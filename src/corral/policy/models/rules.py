@@ -90,7 +90,7 @@ def to_mapping(rule: Rule) -> dict[str, Any]:
 
 
 def is_same_rule(one: Rule, other: Rule) -> bool:
-    """Whether two rules ask for the same, apart from their backoff."""
+    """Return whether two rules ask for the same, apart from their backoff."""
     return to_mapping(one) == to_mapping(other)
 
 

@@ -225,8 +225,8 @@ class RetentionPolicy:
         self._spare: dict[str, float] = {}
 
     def can_evict(self, replica: Replica) -> bool:
-        """Whether the replica may be evicted alone. For several at once, `count_spare` says how many of the counted
-        ones."""
+        """Return whether the replica may be evicted alone. For several at once, `count_spare` says how many of the
+        counted ones."""
         spare = self.count_spare(replica.model)
         if spare >= 1:
             rule = self._fleet.rules.get(replica.model)
@@ -258,7 +258,7 @@ class RetentionPolicy:
         return sum(self._serves(row, rule) for row in self._fleet.by_model.get(model, ())) - least
 
     def _is_doubled(self, replica: Replica, rule: Rule) -> bool:
-        """Whether a spread rule can spare the replica: of several on one node the first stays; one outside the
+        """Return whether a spread rule can spare the replica: of several on one node the first stays; one outside the
         selector may go."""
         if not self._serves(replica, rule):
             return True
@@ -363,7 +363,7 @@ def _compute_shortage(context: PlacementContext, room: NodeRoom) -> FreedMemory 
 
 
 def _is_large_enough(context: PlacementContext, room: NodeRoom) -> bool:
-    """Whether the node is large enough with nothing else on it. An unknown size may be enough."""
+    """Return whether the node is large enough with nothing else on it. An unknown size may be enough."""
     need, hardware = context.get_need(room), room.node.hardware
     has_vram = hardware.total_vram is None or (need.vram_bytes or 0) <= hardware.total_vram
     return has_vram and (hardware.total_ram is None or compute_ram_need(room, need) <= hardware.total_ram)
@@ -444,7 +444,7 @@ def _list_last_copies(fleet: PlacementFleet, node_id: NodeId, rows: Iterable[Rep
 
 
 def _keeps_warm(fleet: PlacementFleet, replica: Replica) -> bool:
-    """Whether this replica answers requests and goes on doing so: loaded, current, on a node that takes work."""
+    """Return whether this replica answers requests and goes on doing so: loaded, current, on a node that takes work."""
     room = fleet.rooms.get(replica.node_id)
     is_serving = replica.state is ReplicaState.LOADED and fleet.is_current(replica)
     return is_serving and room is not None and room.is_candidate
@@ -467,7 +467,7 @@ def _compute_regret(replica: Replica, now: datetime) -> float:
 
 
 def _is_enough_if_idle(context: PlacementContext, retention: RetentionPolicy, site: _EvictionSite) -> bool:
-    """Whether there would be enough room if no replica were busy there."""
+    """Return whether there would be enough room if no replica were busy there."""
     others = (
         row
         for row in site.replicas

@@ -219,7 +219,7 @@ class PlacementFleet:
         return found
 
     def is_current(self, replica: Replica) -> bool:
-        """Whether the replica was loaded as its model is now; a model without traits has only current ones."""
+        """Return whether the replica was loaded as its model is now; a model without traits has only current ones."""
         model = self.models.get(replica.model)
         return model is None or not model.run_hash or replica.revision == model.run_hash
 

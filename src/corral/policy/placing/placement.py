@@ -167,7 +167,7 @@ class PlacementContext:
 
 
 def uses_gpu(room: NodeRoom, need: Need) -> bool:
-    """Whether a replica uses the GPU. A need of 0 VRAM is known: it runs on the CPU."""
+    """Return whether a replica uses the GPU. A need of 0 VRAM is known: it runs on the CPU."""
     return room.has_gpu and need.vram_bytes != 0
 
 

@@ -60,7 +60,7 @@ def compute_effective_rule(rule: Rule, now: datetime) -> Rule:
 
 
 def is_open(window: RuleWindow, time_zone: str, now: datetime) -> bool:
-    """Whether the window has begun and not ended. `now` knows its time zone; which one it is does not matter."""
+    """Return whether the window has begun and not ended. `now` knows its time zone; which one it is does not matter."""
     since = now - timedelta(seconds=window.duration_s)
     return find_latest_start(window.cron, find_zone(time_zone), now, since=since) is not None
 

@@ -307,7 +307,8 @@ class ResponseRewriter:
 
     @property
     def needs_whole(self) -> bool:
-        """Whether a response that is no stream cannot be relayed in pieces: its contents change, not only its usage."""
+        """Return whether a response that is no stream cannot be relayed in pieces: its contents change, not only its
+        usage."""
         return self._logprobs is not None or self._echo is not None
 
     def may_change(self, body: bytes) -> bool:

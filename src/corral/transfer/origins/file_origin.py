@@ -91,7 +91,7 @@ def make_address_error(uri: str, expected_form: str) -> InvalidRequest:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a relative path stays in its folder."""
+    """Return whether a relative path stays in its folder."""
     parts = PurePosixPath(path).parts
     return bool(parts) and not path.startswith("/") and ".." not in parts and "\0" not in path and "\\" not in path
 

@@ -191,7 +191,7 @@ def _list_programs(manifest: Manifest) -> Iterator[str]:
 
 
 def _is_script(text: str, program: str) -> bool:
-    """Whether the program is a file that an interpreter reads: such a file need not be executable."""
+    """Return whether the program is a file that an interpreter reads: such a file need not be executable."""
     return text.startswith("{dir}/") and text.endswith((".py", ".js", ".sh", ".jar")) and Path(program).is_file()
 
 

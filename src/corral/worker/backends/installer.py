@@ -308,12 +308,12 @@ class DiskInstaller:
         return short
 
     def _is_whole(self, entry: StoredBuild) -> bool:
-        """Whether a folder is complete: its record is written last, after everything else is on the disk."""
+        """Return whether a folder is complete: its record is written last, after everything else is on the disk."""
         return (self._layout.store / entry.key / RECORD).is_file()
 
     def _can_run(self, entry: StoredBuild) -> bool:
-        """Whether the backend's interpreter still exists: an environment uses one of the machine, which may have been
-        removed."""
+        """Return whether the backend's interpreter still exists: an environment uses one of the machine, which may have
+        been removed."""
         python = self._layout.store / entry.key / entry.python
         return self._is_whole(entry) and (not entry.python or python.exists())
 

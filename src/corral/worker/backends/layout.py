@@ -53,7 +53,7 @@ class InstallFailed(TransferFailed):
 
 
 def is_disk_full_message(text: str) -> bool:
-    """Whether a program's output says that the disk is full, for programs that only print what went wrong."""
+    """Return whether a program's output says that the disk is full, for programs that only print what went wrong."""
     return "No space left on device" in text or "os error 28" in text
 
 

@@ -251,7 +251,7 @@ class BlobStore:
     # --- whole contents ---
 
     async def ensure_valid(self, sha256: str, size_bytes: int) -> bool:
-        """Whether a content is here and valid. An invalid one is removed; one in the shared folder is linked."""
+        """Return whether a content is here and valid. An invalid one is removed; one in the shared folder is linked."""
         if sha256 not in self._whole:
             return await self._link_shared_content(sha256, size_bytes)
         if self._whole[sha256] == size_bytes and await self.verify(sha256):
@@ -262,7 +262,8 @@ class BlobStore:
         return await self._link_shared_content(sha256, size_bytes)
 
     async def verify(self, sha256: str) -> bool:
-        """Whether a whole content has the hash of its name. It is hashed only where its note does not vouch for it."""
+        """Return whether a whole content has the hash of its name. It is hashed only where its note does not vouch for
+        it."""
         return await run_in_thread(lambda stop: self._blobs.verify(sha256, stop))
 
     async def _link_shared_content(self, sha256: str, size_bytes: int) -> bool:
@@ -401,7 +402,7 @@ class BlobStore:
 
 
 def _is_leftover(path: Path) -> bool:
-    """Whether a file is useless: half written, or a part or a note without its counterpart."""
+    """Return whether a file is useless: half written, or a part or a note without its counterpart."""
     if path.name.endswith(".part"):
         return not get_note_path(path).exists()
     is_note = path.name.endswith(".part.json")
@@ -409,8 +410,8 @@ def _is_leftover(path: Path) -> bool:
 
 
 def _is_as_library_noted(source: Path, stop: StopFlag) -> bool:
-    """Whether a content of the library is as its note says. It is hashed where they differ; contents of older libraries
-    without a note are trusted."""
+    """Return whether a content of the library is as its note says. It is hashed where they differ; contents of older
+    libraries without a note are trusted."""
     note, found = _read_note(source.with_name(f"{source.name}.json")), source.stat()
     is_same = (note.get("size"), note.get("mtime_ns")) == (found.st_size, found.st_mtime_ns)
     return not note or is_same or compute_sha256(source, stop) == source.name

@@ -363,7 +363,7 @@ class ChunkSources:
 
     @property
     def are_all_excluded(self) -> bool:
-        """Whether sources are known, and all of them have sent wrong bytes."""
+        """Return whether sources are known, and all of them have sent wrong bytes."""
         return bool(self._sources) and all(each.is_excluded for each in self._sources.values())
 
     def list_chunk_list_sources(self) -> list[ChunkSource]:

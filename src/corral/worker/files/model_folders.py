@@ -122,7 +122,7 @@ class ModelFolders:
         return path
 
     def is_in_place(self, model: HeldModel) -> bool:
-        """Whether the model's folder has exactly these files, with links to the contents that are here now."""
+        """Return whether the model's folder has exactly these files, with links to the contents that are here now."""
         if self._models.get(model.name) != model:
             return False
         folder = self.get_folder(model.name)

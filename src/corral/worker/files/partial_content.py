@@ -167,7 +167,8 @@ class PartialContent:
         self._wake()
 
     def is_untouched(self) -> bool:
-        """Whether the file at the path is still the one that this process has written, with its bytes. In a thread."""
+        """Return whether the file at the path is still the one that this process has written, with its bytes. In a
+        thread."""
         try:
             found = FileStamp.from_stat(self.path.stat())
         except OSError:
@@ -182,7 +183,7 @@ class PartialContent:
         return PartialRecord(stamp=self._stamp, chunks=self._chunks, verified=bytes(self._verified_chunks))
 
     async def wait_for(self, indexes: range, within_s: float) -> bool:
-        """Whether all of these chunks are there, now or within the given seconds."""
+        """Return whether all of these chunks are there, now or within the given seconds."""
         try:
             async with asyncio.timeout(within_s):
                 while self.is_open and not self.has_chunks(indexes):
@@ -283,7 +284,7 @@ def read_noted_chunks(part: Path, size_bytes: int) -> bytes | None:
 
 
 def _has_data(descriptor: int, start: int, length: int) -> bool:
-    """Whether a range holds data; holes need not be read."""
+    """Return whether a range holds data; holes need not be read."""
     try:
         return os.lseek(descriptor, start, os.SEEK_DATA) < start + length
     except OSError:

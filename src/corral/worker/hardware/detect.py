@@ -90,8 +90,8 @@ def _detect_capability(facts: CapabilityFacts) -> str:
 
 
 def _is_small(facts: CapabilityFacts) -> bool:
-    """Whether the GPU is too small. Unknown memory is not small, except where the GPU has no memory of its own at
-    all."""
+    """Return whether the GPU is too small. Unknown memory is not small, except where the GPU has no memory of its own
+    at all."""
     if facts.vram_bytes_total is None:
         return facts.unified_memory
     return facts.vram_bytes_total <= SMALL_VRAM_BYTES

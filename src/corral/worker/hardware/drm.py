@@ -58,7 +58,8 @@ def list_cards(machine: HardwareSource, vendor_id: str) -> tuple[DrmCard, ...]:
 
 
 def is_reachable(machine: HardwareSource, card: DrmCard) -> bool:
-    """Whether engines can open the card. A container sees the host's sysfs, but only the devices that it was given."""
+    """Return whether engines can open the card. A container sees the host's sysfs, but only the devices that it was
+    given."""
     given = {name for name in machine.list_directory("/dev/dri") if name.startswith("renderD")}
     nodes = {name for name in machine.list_directory(f"{card.device}/drm") if name.startswith("renderD")}
     return bool(given & nodes) if nodes else bool(given)
@@ -73,7 +74,7 @@ def describe_unreachable(card: DrmCard, brand: str, devices: str) -> str:
 
 
 def has_display_device(machine: HardwareSource, vendor_id: str) -> bool:
-    """Whether a PCI device of the display class (0x03) exists, with or without a driver."""
+    """Return whether a PCI device of the display class (0x03) exists, with or without a driver."""
     for name in machine.list_directory("/sys/bus/pci/devices"):
         directory = f"/sys/bus/pci/devices/{name}"
         if read_text(machine, f"{directory}/vendor") != vendor_id:

@@ -368,7 +368,7 @@ class JobTable:
         self.cancelled.clear()
 
     def is_ours(self, backend: str, generation: int) -> bool:
-        """Whether this generation was sent to the node that this machine is now."""
+        """Return whether this generation was sent to the node that this machine is now."""
         return generation <= self.generations.get(backend, 0)
 
     def find_event(self, job_id: str) -> JobEvent | None:

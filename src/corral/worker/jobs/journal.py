@@ -48,7 +48,7 @@ class JobKind(StrEnum):
 
     @property
     def is_change(self) -> bool:
-        """Whether the job changes a backend, and so has a generation."""
+        """Return whether the job changes a backend, and so has a generation."""
         return self in (JobKind.INSTALL, JobKind.UPGRADE, JobKind.ROLLBACK, JobKind.DELETE)
 
 

@@ -147,7 +147,7 @@ class SupervisedEngine:
         )
 
     def can_satisfy(self, spec: EngineSpec) -> bool:
-        """Whether a caller with this spec can use the process that is here, or wait for it."""
+        """Return whether a caller with this spec can use the process that is here, or wait for it."""
         if self._end_requested.is_set() or not spec.is_same_process(self.spec):
             return False
         if self.state is EngineState.STARTING:

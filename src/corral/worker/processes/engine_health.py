@@ -143,7 +143,8 @@ class HttpReadinessProbe:
 
 
 def is_bindable(host: str, port: int) -> bool:
-    """Whether an engine could listen there now. Ports that rest after a connection count as free, as for engines."""
+    """Return whether an engine could listen there now. Ports that rest after a connection count as free, as for
+    engines."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What the supervisor needs of the operating system, as a protocol, and the errors of engines that jobs report.
+"""Protocol of the operating system's calls that the supervisor needs, and the errors of engines that jobs report.
 
 Tests count a thousand crashes without a process.
 
@@ -31,7 +31,7 @@ class ProcessHandle(Protocol):
     def birth(self) -> ProcessBirth: ...
 
     def is_alive(self) -> bool:
-        """Whether the process lives. False for a zombie, and for a later process with the same pid."""
+        """Return whether the process lives. False for a zombie, and for a later process with the same pid."""
         ...
 
     async def wait_ended(self) -> int | None:
@@ -68,7 +68,7 @@ class ProcessControl(Protocol):
         ...
 
     async def is_any_left(self, birth: ProcessBirth | None, marker: str) -> bool:
-        """Whether the process or any descendant lives."""
+        """Return whether the process or any descendant lives."""
         ...
 
     async def list_markers(self, home: str) -> frozenset[str]:
@@ -82,7 +82,7 @@ class ProcessControl(Protocol):
         ...
 
     async def check_listening(self, birth: ProcessBirth, marker: str, port: int) -> bool | None:
-        """Whether the process or a descendant listens at the port; False if a stranger does. None is unknown."""
+        """Return whether the process or a descendant listens at the port; False if a stranger does. None is unknown."""
         ...
 
     def count_oom_kills(self) -> int | None:

@@ -255,7 +255,7 @@ class EngineSupervisor:
 
 
 def _is_free(host: str, port: int) -> bool:
-    """Whether a port is free on both: some engines listen on the host, others on the loopback."""
+    """Return whether a port is free on both: some engines listen on the host, others on the loopback."""
     return is_bindable(host, port) and (host == LOOPBACK or is_bindable(LOOPBACK, port))
 
 
@@ -339,7 +339,7 @@ def _make_spec(record: ProcessRecord, runnable: RunnableBackend) -> EngineSpec:
 async def _is_responding(
     record: ProcessRecord, runnable: RunnableBackend, running: ProcessHandle, deps: EngineDeps
 ) -> bool:
-    """Whether the engine answers, or may be silent because it still loads or works."""
+    """Return whether the engine answers, or may be silent because it still loads or works."""
     if record.state == EngineState.STARTING:
         return running.is_alive()
     url = make_probe_url(runnable, deps.options, record.port)

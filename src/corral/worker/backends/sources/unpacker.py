@@ -183,7 +183,7 @@ class ArchiveUnpacker:
                 self._make_folder(parent)
 
     def _is_inside(self, path: Path) -> bool:
-        """Whether a path lies inside the folder, following links as far as they lead, also dangling ones."""
+        """Return whether a path lies inside the folder, following links as far as they lead, also dangling ones."""
         return Path(os.path.realpath(path)).is_relative_to(self._folder)
 
     def _make_folder(self, place: Path) -> None:

@@ -20,7 +20,7 @@ import "@/style/shell.css";
 applyTheme();
 const queries: QueryClient = new QueryClient({
   queryCache: new QueryCache({
-    // A session that has ended refuses everything: asking who we are finds out, and shows the door.
+    // After a 401 the caller is queried again: if the session has ended, the sign-in form is shown.
     onError: (error, query) => {
       const isRefused = error instanceof Problem && error.status === 401;
       if (isRefused && query.queryKey[0] !== "me") void queries.invalidateQueries({ queryKey: ["me"] });
@@ -28,7 +28,7 @@ const queries: QueryClient = new QueryClient({
   }),
   defaultOptions: {
     queries: {
-      // The stream says when something is old; a page that comes back to the front has missed nothing.
+      // The stream invalidates stale queries, so a refetch on focus is not needed.
       staleTime: Number.POSITIVE_INFINITY,
       refetchOnWindowFocus: false,
       refetchInterval: pollWhenLost,
@@ -36,7 +36,7 @@ const queries: QueryClient = new QueryClient({
     },
   },
 });
-// Who is here and the page that the address names are fetched at the same time, before anything is drawn.
+// The caller and the script of the requested page are fetched in parallel, before the first render.
 void queries.prefetchQuery(me);
 void router.load();
 const element = document.getElementById("page");

@@ -1,4 +1,4 @@
-// Every page and what its address may say. A page's script is fetched when it is first shown.
+// The routes: every page with its search parameters. A page's script is fetched when it is first shown.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { accessSearch } from "@/pages/access/search";
 import { backendsSearch } from "@/pages/backends/search";
@@ -13,7 +13,7 @@ import { NotFound, PageFailed, Shell } from "@/shell/Shell";
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: PageFailed });
 const at = <Path extends string>(path: Path) => ({ getParentRoute: () => root, path }) as const;
 
-// Each route by its own name: written inside the list, they would lose the types of their addresses.
+// Each route is a constant of its own: inside the list they would lose the types of their parameters.
 const overview = createRoute({
   ...at("/"),
   component: lazyRouteComponent(() => import("@/pages/overview/Overview")),

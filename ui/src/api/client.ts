@@ -1,4 +1,4 @@
-// The one way to the API. Every failure becomes a `Problem` with a sentence and, if there is one, a hint.
+// The only client of the API. Every failure becomes a `Problem` with a sentence and, if there is one, a hint.
 import createClient from "openapi-fetch";
 import { pageHint } from "@/api/hints";
 import type { paths } from "@/api/schema";
@@ -21,7 +21,7 @@ export class Problem extends Error {
   }
 }
 
-/** The header without which a call with a session's cookie changes nothing. */
+/** The header that the server requires of a changing call with a session cookie, against cross-site requests. */
 const OWN_PAGE_HEADERS = { "X-Corral-Request": "1" } as const;
 
 export const api = createClient<paths>({ baseUrl: window.location.origin, headers: OWN_PAGE_HEADERS });
@@ -44,7 +44,7 @@ export async function unwrapResponse<T>(call: Promise<CallResult<T>>): Promise<T
   return result.data as T;
 }
 
-/** For calls that the description has no types for, such as those of `/v1`. */
+/** For calls that the OpenAPI document has no types for, such as those of `/v1`. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = { ...OWN_PAGE_HEADERS, ...(init.headers as Record<string, string> | undefined) };
   let response: Response;

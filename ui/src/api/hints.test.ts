@@ -3,7 +3,7 @@ import { makeProblem } from "@/api/client";
 
 const problem = (code: string, hint: string) => makeProblem(404, { error: { code, message: "No.", hint } });
 
-test("advice for the command line is said in words of the page, or left out", () => {
+test("hint that names a command is replaced by one for the page or left out", () => {
   expect(problem("model_not_found", "`corral models list` shows them.").hint).toBe(
     "See the Models page for the list.",
   );

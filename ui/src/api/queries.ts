@@ -1,4 +1,5 @@
-// What pages read. A key begins with a word of `Topic`; the stream invalidates by that word (live/staleTopics.ts).
+// The queries that pages share. A query key begins with a `Topic`, by which the stream invalidates it
+// (live/staleTopics.ts).
 import { queryOptions } from "@tanstack/react-query";
 import { api, type Problem, unwrapResponse } from "@/api/client";
 

@@ -35,7 +35,7 @@ export function Button({
   );
 }
 
-/** A button with a picture only; `label` is what it is called. */
+/** A button with an icon only; `label` is its accessible name. */
 export function IconButton({
   icon,
   label,

@@ -6,7 +6,7 @@ import { ErrorNotice } from "@/kit/ErrorNotice";
 
 interface ConfirmDialogProps {
   title: string;
-  /** What it is called on the button: "Remove gpu-a". */
+  /** The label of the confirming button: "Remove gpu-a". */
   verb: string;
   /** The label of the button that changes nothing; another one where the action itself is to cancel something. */
   dismissLabel?: string;

@@ -8,16 +8,16 @@ interface DialogProps {
   title: string;
   onClose: () => void;
   wide?: boolean;
-  /** Buttons at the bottom; the last is the one that does it. */
+  /** Buttons at the bottom; the last one confirms. */
   actions?: ReactNode;
   children: ReactNode;
 }
 
-/** Shown as long as it is rendered. */
+/** A dialog that is open as long as it is rendered. */
 export function Dialog({ title, onClose, wide = false, actions, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  // Before it leaves the page, not after: only a dialog that is still there gives the focus back.
+  // Close it before it leaves the page: only a dialog that is still in the document gives the focus back.
   useLayoutEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) {

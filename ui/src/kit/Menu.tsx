@@ -12,9 +12,9 @@ export interface MenuItem {
 }
 
 interface MenuProps {
-  /** What the button is called: "Actions for gpu-a". */
+  /** The accessible name of the button: "Actions for gpu-a". */
   label: string;
-  /** What it shows; three dots if nothing is said. */
+  /** What the button shows; three dots by default. */
   children?: ReactNode;
   items: MenuItem[];
 }

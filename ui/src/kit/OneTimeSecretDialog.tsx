@@ -5,7 +5,7 @@ import { Dialog } from "@/kit/Dialog";
 
 interface OneTimeSecretDialogProps {
   title: string;
-  /** What to do with it now. */
+  /** What to do with the secret now. */
   advice: ReactNode;
   onClose: () => void;
   children: ReactNode;

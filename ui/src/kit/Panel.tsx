@@ -1,11 +1,11 @@
-// A part of a page with a heading and what can be done there.
+// A section of a page with a heading and its actions.
 import { type ReactNode, useId } from "react";
 
 interface PanelProps {
   title: string;
-  /** Beside the heading. */
+  /** Shown beside the heading. */
   actions?: ReactNode;
-  /** Under the heading, in one sentence. */
+  /** One sentence under the heading. */
   note?: ReactNode;
   level?: 2 | 3;
   children: ReactNode;
@@ -47,7 +47,7 @@ export function PageHeader({
   );
 }
 
-/** Nothing is there: why, and what to do. */
+/** An empty state: why there is nothing, and what to do. */
 export function EmptyState({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">

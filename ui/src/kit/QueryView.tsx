@@ -21,7 +21,7 @@ export function QueryView<T>({ query, children }: QueryViewProps<T>) {
   return <LoadingLines />;
 }
 
-/** Grey lines where text will be; it appears only if that takes a moment. */
+/** Grey placeholder lines, shown only if loading takes a moment. */
 export function LoadingLines({ lines = 3 }: { lines?: number }) {
   return (
     <div className="waiting" role="status" aria-label="Loading">

@@ -1,4 +1,4 @@
-// A time as an age that stays true: one clock for the whole page ticks every ten seconds.
+// Shows a time as an age that is kept up to date: one clock for the whole page ticks every ten seconds.
 import { useSyncExternalStore } from "react";
 import { ago, formatMoment } from "@/text/format";
 

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 
 interface Column {
   label: string;
-  /** Numbers stand at the right. */
+  /** Whether the column holds numbers, which are aligned to the right. */
   right?: boolean;
   /** The label is for screen readers only. */
   unseen?: boolean;
@@ -14,7 +14,7 @@ export const ACTIONS: Column = { label: "Actions", unseen: true };
 
 interface TableProps {
   columns: readonly (Column | string)[];
-  /** Its bodies and feet. */
+  /** The `tbody` and `tfoot` elements. */
   children: ReactNode;
 }
 

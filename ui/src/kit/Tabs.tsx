@@ -1,15 +1,15 @@
-// The parts of one thing, of which one is shown. The address says which. Arrows move among the tabs, Enter opens one.
+// Tabs, of which one is shown; the URL names it. Arrow keys move among the tabs, Enter opens one.
 import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, type ReactNode, useId } from "react";
 import { computeNextFocusIndex } from "@/kit/rovingFocus";
 
 interface TabsProps<T extends string> {
-  /** What they are parts of: "About gpu-a". */
+  /** The label of the tab list: "About gpu-a". */
   label: string;
-  /** Their words by what `tab` says in the address. The first is shown when it says nothing. */
+  /** The labels of the tabs, by their value of `tab` in the URL. Without one, the first is shown. */
   tabs: Readonly<Record<T, string>>;
   shown: T;
-  /** The part that is shown. */
+  /** The content of the tab that is shown. */
   children: ReactNode;
 }
 

@@ -1,4 +1,4 @@
-// What people fill in. Every field has a visible label, room for a hint, and its error beside it.
+// Form fields. Every field has a visible label, room for a hint, and its error beside it.
 import {
   type InputHTMLAttributes,
   type ReactNode,
@@ -102,7 +102,7 @@ export function Checkbox({
   );
 }
 
-/** A search that filters while one types. */
+/** A search field that filters while the user types. */
 export function SearchField({
   label,
   value,
@@ -133,7 +133,7 @@ interface SegmentedControlProps<T extends string> {
   onChange: (value: T) => void;
 }
 
-/** One of a few, all in sight. */
+/** A choice between a few options, all of them visible. */
 export function SegmentedControl<T extends string>({
   label,
   value,

@@ -1,4 +1,4 @@
-// Small pictures, drawn on a grid of 16. They say nothing to screen readers: the word beside them does.
+// Icons, drawn on a grid of 16. They are hidden from screen readers, which read the word beside them.
 import type { ReactNode } from "react";
 
 const ICON_PATHS = {

@@ -2,7 +2,7 @@
 import type { Tone } from "@/kit/status";
 
 interface ProgressProps {
-  /** 0 to 100; null: under way, and nobody knows how far. */
+  /** 0 to 100; null while the progress is unknown. */
   value: number | null;
   label: string;
   tone?: Tone;
@@ -30,7 +30,7 @@ export function Progress({ value, label, tone = "busy" }: ProgressProps) {
 interface MeterProps {
   used: number | null | undefined;
   total: number | null | undefined;
-  /** Promised to something that is not there yet; drawn after what is used. */
+  /** The reserved amount, drawn after the used one. */
   reserved?: number;
   label: string;
   text: string;

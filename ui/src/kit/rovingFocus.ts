@@ -1,8 +1,8 @@
-// Where a key leads among things in a line, of which one has the focus. Beyond an end it goes on at the other.
+// Computes which item of a list gets the focus after an arrow key. Beyond one end it continues at the other.
 
 const KEYS = { across: ["ArrowLeft", "ArrowRight"], down: ["ArrowUp", "ArrowDown"] } as const;
 
-/** The place that gets the focus; null: the key does not move it. Nothing has it: the place is -1. */
+/** The index that gets the focus; null if the key does not move it. An index of -1 means that no item has the focus. */
 export function computeNextFocusIndex(
   place: number,
   key: string,

@@ -1,7 +1,7 @@
 // Offers a text to the browser as a file to save.
 
 // The browser fetches the address of a blob in a process of its own, after the click has returned; on a busy machine
-// seconds later. An address that is revoked before that makes a download that never begins.
+// seconds later. If the address is revoked before that, the download never begins.
 const REVOKED_AFTER_MS = 60_000;
 
 export function saveFile(name: string, text: string): void {

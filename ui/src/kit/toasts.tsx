@@ -17,7 +17,7 @@ interface Toast {
 type ShowToast = (text: string, tone?: Tone, action?: ToastAction) => void;
 
 const SHOWN_MS = 6000;
-/** Whoever may want to undo something has to read it first. */
+/** A message with an undo button stays longer, because the user has to read it first. */
 const SHOWN_WITH_ACTION_MS = 15_000;
 const SHOWN_MAX = 4;
 const Context = createContext<ShowToast>(() => {});

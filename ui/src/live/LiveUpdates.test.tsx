@@ -56,7 +56,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-test("a tab that is hidden for a while holds no connection, and reads everything anew when it is shown", () => {
+test("a tab that is hidden for a while holds no connection, and refetches everything when it is shown", () => {
   const invalidate = rendered();
   opened[0]?.hello();
   show(false);
@@ -69,7 +69,7 @@ test("a tab that is hidden for a while holds no connection, and reads everything
   expect(invalidate).toHaveBeenCalledOnce();
 });
 
-test("a tab that is hidden for a moment keeps its connection and reads nothing anew", () => {
+test("a tab that is hidden for a moment keeps its connection and refetches nothing", () => {
   const invalidate = rendered();
   opened[0]?.hello();
   show(false);
@@ -79,7 +79,7 @@ test("a tab that is hidden for a moment keeps its connection and reads nothing a
   expect(invalidate).not.toHaveBeenCalled();
 });
 
-test("a tab that is opened in the background reads everything anew when it is shown", () => {
+test("a tab that is opened in the background refetches everything when it is shown", () => {
   isHidden = true;
   const invalidate = rendered();
   expect(opened).toHaveLength(0);

@@ -1,4 +1,4 @@
-// Follows the stream while somebody who may read it is logged in.
+// Follows the stream while a user who may read it is signed in.
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { CacheUpdater } from "@/live/cacheUpdater";
@@ -18,7 +18,7 @@ export function LiveUpdates() {
       onFrame: (frame) => updater.applyFrame(frame),
       onConnection: (connection, since) => {
         if (connection === "open") {
-          // Numbers without an id are not sent again: what they moved is read once after a pause.
+          // Frames without an id are not sent again: the queries that they update are refetched once after a pause.
           if (hasMissed) void cache.invalidateQueries();
           hasMissed = false;
           wasOpen = true;
@@ -27,7 +27,7 @@ export function LiveUpdates() {
         }
         setConnection(connection, since);
       },
-      // A session that has ended refuses everything: reading who we are finds out, and shows the door.
+      // The caller is queried again: if the session has ended, the sign-in form is shown.
       onRefused: () => void cache.invalidateQueries({ queryKey: ["me"] }),
     });
   }, [cache, name, scope]);

@@ -4,7 +4,7 @@ import type { ConnectionStatus } from "@/live/stream";
 
 export interface ConnectionState {
   connection: ConnectionStatus;
-  /** When the last sign of the frontend came, in milliseconds; known while the connection is silent or lost. */
+  /** The time of the last frame of the frontend, in milliseconds; known while the connection is silent or lost. */
   since?: number;
 }
 
@@ -28,7 +28,7 @@ export function useConnection(): ConnectionState {
   );
 }
 
-/** For a query's `refetchInterval`. */
+/** The `refetchInterval` of queries. */
 export function pollWhenLost(): number | false {
   return present.connection === "lost" ? POLL_MS : false;
 }

@@ -66,7 +66,7 @@ test("the stream is closed when every tab is hidden, a moment later, and opened 
   expect(calls).toEqual(["start", "stop"]);
   shared.receive(only, SHOWN);
   expect(calls).toEqual(["start", "stop", "start"]);
-  // It has to know that it missed something.
+  // The tab has to know that it missed frames.
   expect(only.kinds().at(-1)).toBe("connecting");
 });
 

@@ -1,7 +1,7 @@
-// A stream of the server. It reconnects by itself from where it stood, on whichever frontend answers.
+// A stream of server-sent events. It reconnects by itself at its last position, to any frontend that answers.
 //
 // The browser's EventSource reconnects after a cut, and sends the last id; after an answer that is no stream (a
-// frontend that starts, a session that ended) it gives up, and then this does it, with `after` in the address.
+// frontend that starts, a session that ended) it gives up, and this class reconnects, with `after` in the URL.
 // Runs in a page and in a shared worker: nothing here needs a window.
 
 export interface StreamFrame {
@@ -9,7 +9,7 @@ export interface StreamFrame {
   data: unknown;
 }
 
-/** `silent`: connected, but the server has said nothing for longer than it promises. */
+/** `silent`: connected, but the server has sent nothing for longer than it promises. */
 export type ConnectionStatus = "connecting" | "open" | "silent" | "lost";
 
 export interface StreamListener {
@@ -22,7 +22,7 @@ export interface StreamListener {
 
 const RECONNECT_MIN_MS = 1000;
 const RECONNECT_MAX_MS = 15_000;
-/** The server says something every 4 s; log streams every 5 s. */
+/** The server sends a frame at least every 4 s; log streams every 5 s. */
 const SILENT_MS = 10_000;
 const DEAD_MS = 20_000;
 /** Frames that the stream itself makes, beside the kinds of the outbox. */
@@ -52,7 +52,7 @@ export class EventStream {
     globalThis.addEventListener("online", this.reconnectNow);
   }
 
-  /** Close the connection. The place in the stream is kept: `start` goes on from there. */
+  /** Close the connection. The position in the stream is kept: `start` continues from there. */
   stop(): void {
     globalThis.removeEventListener("online", this.reconnectNow);
     clearTimeout(this.timer);

@@ -1,6 +1,6 @@
 // A tab's side of the stream: through the shared worker where the browser has one, else a stream of its own.
 //
-// Either way a tab that nobody sees holds no connection. Browsers without shared workers are those of phones, which
+// Either way a hidden tab holds no connection. Browsers without shared workers are those of phones, which
 // show one tab at a time, so one stream for each visible tab is one stream there, too.
 
 import {
@@ -14,7 +14,7 @@ import {
 import { EVENT_KINDS } from "@/live/staleTopics";
 import { EventStream, type StreamListener } from "@/live/stream";
 
-/** A shared worker that has said nothing by then is broken: its script could not be fetched or run. */
+/** A shared worker that has sent nothing by then is broken: its script could not be fetched or run. */
 const WORKER_MS = 5000;
 
 /** Follow the stream as `user` until the returned function is called. */

@@ -14,14 +14,14 @@ test("only the last five seconds count", () => {
   expect(rates.addReading("a", 5100, 10_000, 6000).bytesPerS).toBe(20);
 });
 
-test("bytes that go backwards begin anew", () => {
+test("rate starts over when the bytes go backwards", () => {
   const rates = new TransferRateMeter();
   rates.addReading("a", 900, 1000, 0);
   expect(rates.addReading("a", 10, 1000, 1000).bytesPerS).toBeNull();
   expect(rates.addReading("a", 110, 1000, 2000).bytesPerS).toBe(100);
 });
 
-test("nothing is said of a size that is not known or of bytes that are not counted", () => {
+test("rate is unknown without a known size or counted bytes", () => {
   const rates = new TransferRateMeter();
   rates.addReading("a", 0, null, 0);
   expect(rates.addReading("a", 100, null, 1000)).toEqual({ bytesPerS: 100, secondsLeft: null });

@@ -187,7 +187,7 @@ function connectionTrouble({ connection, since }: ConnectionState): string | nul
 
 function Degraded() {
   const trouble = connectionTrouble(useConnection());
-  // The overview has them among what needs attention.
+  // The overview page lists degradations among the items that need attention.
   const isOverview = useMatchRoute()({ to: "/" }) !== false;
   const known = useDegradations();
   const sentences = isOverview ? [] : known;
@@ -216,7 +216,7 @@ export function NotFound() {
   );
 }
 
-/** A page's own script failed, or could not be fetched: after an upgrade its name is another. */
+/** Shown if a page's script failed or could not be fetched: after an upgrade the script has another name. */
 export function PageFailed({ error, reset }: { error: unknown; reset: () => void }) {
   return (
     <div className="stack">

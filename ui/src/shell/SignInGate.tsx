@@ -33,7 +33,7 @@ export function SignInGate({ children }: { children: ReactNode }) {
   return <Login problem={error ?? (asProblem(caller.error).status === 401 ? null : caller.error)} />;
 }
 
-/** Nobody is signed in: the link signs in by itself. */
+/** Signs in with the key of a login link, if no user is signed in. */
 function LinkLogin(props: { linkKey: string; onEnd: () => void; onError: (error: unknown) => void }) {
   const queries = useQueryClient();
   const { linkKey, onEnd, onError } = props;
@@ -50,13 +50,13 @@ function LinkLogin(props: { linkKey: string; onEnd: () => void; onError: (error:
   return <LoadingLines />;
 }
 
-/** Somebody is signed in: a link that anybody may have sent does not replace their session without a word. */
+/** Confirms before a login link replaces the session of a signed-in user: the link may come from a stranger. */
 function LinkQuestion(props: { linkKey: string; present: CallerOut; onClose: () => void }) {
   const { linkKey, present, onClose } = props;
   const queries = useQueryClient();
   const holder = useQuery({
     queryKey: ["me", "of link", linkKey],
-    // A key that is sent goes before the cookie, and opens no session.
+    // A key in the request wins over the cookie, and opens no session.
     queryFn: () => unwrapResponse(api.GET("/api/me", { headers: { Authorization: `Bearer ${linkKey}` } })),
     retry: false,
     gcTime: 0,

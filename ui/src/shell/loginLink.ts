@@ -6,7 +6,7 @@ import { useSyncExternalStore } from "react";
 export function takeLinkKey(view: Pick<Window, "location" | "history">): string | null {
   const key = new URLSearchParams(view.location.hash.slice(1)).get("key");
   if (!key) return null;
-  // In place of the entry that the link made, so that no step back leads to the key.
+  // Replaces the history entry of the link, so that going back does not lead to the key.
   view.history.replaceState(view.history.state, "", view.location.pathname + view.location.search);
   return key;
 }

@@ -1,4 +1,4 @@
-// Who is here, and what they may. The server decides; the page only leaves out what it would refuse.
+// The signed-in caller and their scope. The server authorises; the page only hides what it would refuse.
 import { createContext, useContext } from "react";
 import type { CallerOut } from "@/api/schema";
 

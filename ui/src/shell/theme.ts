@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. Kept in this browser.
+// The colour theme: light, dark or that of the system. Stored in this browser.
 export const THEMES = ["system", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
 

@@ -1,11 +1,11 @@
-// Dismissing a failure holds for everybody, so it can be taken back for a while.
+// Dismisses a failure for all users; it can be undone for a while.
 import { useMutation } from "@tanstack/react-query";
 import { asProblem } from "@/api/client";
 import { runOperationAction, useInvalidateOperations } from "@/api/operations";
 import { useToast } from "@/kit/toasts";
 import { type NamedOperation, nameForActions } from "@/text/operation";
 
-/** `ids`: this failure, and those before it that go with it. They are dismissed and taken back together. */
+/** `ids`: this failure and the earlier ones that belong to it. They are dismissed and restored together. */
 export function useDismiss(
   operation: NamedOperation & { id: string },
   ids: readonly string[] = [operation.id],
@@ -21,7 +21,7 @@ export function useDismiss(
   });
   const dismissing = useMutation({
     mutationFn: all("dismiss"),
-    // What was dismissed leaves the list, and this with it: the ids of now are kept for the undo.
+    // The dismissed operations leave the list, and this component with them, so the ids are kept for the undo.
     onSuccess: (_, chosen) =>
       showToast(`Dismissed the failed ${nameForActions(operation)} for everybody.`, "good", {
         label: "Undo",

@@ -6,11 +6,11 @@ type Routes = RegisteredRouter["routesById"];
 /** Pages whose path has no parameter: only their search parameters change. */
 type Page = Exclude<keyof Routes, "__root__" | `${string}$${string}`>;
 type PageSearch<P extends Page> = Routes[P]["types"]["fullSearchSchema"];
-/** `replaces` is set while somebody types: the history gets no entry for each letter, so that Back leaves the page. */
+/** `replaces` is set while the user types: the history gets no entry for each letter, so that Back leaves the page. */
 type SetPageSearch<P extends Page> = (part: Partial<PageSearch<P>>, replaces?: boolean) => void;
 
 export function usePageSearch<P extends Page>(page: P): [PageSearch<P>, SetPageSearch<P>] {
-  // One route stands for all: the types of the router cannot follow a name that is itself a type.
+  // The path is typed as one route for all, because the router's types do not accept a generic path.
   const search = useSearch({ from: page as "/access" }) as unknown as PageSearch<P>;
   const navigate = useNavigate();
   const setSearch = useCallback<SetPageSearch<P>>(

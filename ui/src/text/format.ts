@@ -1,4 +1,4 @@
-// Numbers as people read them. What is not known is an en dash, never 0.
+// Formats numbers, sizes and times. An unknown value is shown as an en dash, never as 0.
 
 export const UNKNOWN = "–";
 
@@ -22,7 +22,7 @@ export function bytes(value: number | null | undefined): string {
   return `${trimmed(size.toFixed(digits))} ${UNITS[unit]}`;
 }
 
-/** `3.1 of 24 GiB`: the unit is said once. */
+/** `3.1 of 24 GiB`: the unit is written once. */
 export function bytesOf(part: number | null | undefined, whole: number | null | undefined): string {
   if (whole == null || part == null) return bytes(part ?? whole);
   const [size = "", unit = ""] = bytes(part).split(" ");
@@ -34,7 +34,7 @@ export function rate(bytesPerSecond: number | null | undefined): string {
   return bytesPerSecond == null ? UNKNOWN : `${bytes(bytesPerSecond)}/s`;
 }
 
-/** A duration in seconds. More than a day, or less than nothing, is not worth a number. */
+/** Formats a duration in seconds. More than a day, or a negative duration, is not shown as a number. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds == null || !Number.isFinite(seconds) || seconds < 0 || seconds > 86_400) return UNKNOWN;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
@@ -125,7 +125,7 @@ export function roundShares(parts: readonly number[], whole: number): number[] {
   if (!(whole > 0)) return parts.map(() => 0);
   const exact = parts.map((part) => (part / whole) * 100);
   const floors = exact.map(Math.floor);
-  // Rows that are not listed keep their part of the hundred.
+  // Rows that are not listed keep their share of the hundred.
   const listed = Math.round(exact.reduce((sum, share) => sum + share, 0));
   const missing = Math.min(100, listed) - floors.reduce((sum, share) => sum + share, 0);
   const byRemainder = exact

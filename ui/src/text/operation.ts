@@ -1,4 +1,4 @@
-// Operations in words. One way to say what an operation does, for the strip, for cards, rows and other pages.
+// Describes operations in words, in the same way for the strip, cards, rows and other pages.
 import type { EndedOperationOut, OperationOut, TargetOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { duration, joinWords, UNKNOWN } from "@/text/format";
@@ -54,13 +54,13 @@ export function describeVerb({ kind, state }: Pick<OperationOut, "kind" | "state
   }
 }
 
-/** `hello on gpu-a`: an operation of one node is never taken for one of the whole fleet. */
+/** `hello on gpu-a`: names the node, so that the operation is not mistaken for one of the whole fleet. */
 export function subject({ kind, name, nodeName }: NamedOperation): string {
   if (!nodeName) return name;
   return `${name} ${kind === "model_stage" ? "to" : "on"} ${nodeName}`;
 }
 
-/** What buttons about it are called after their verb: `Cancel install of hello on gpu-a`. */
+/** The object in the labels of buttons, after their verb: `Cancel install of hello on gpu-a`. */
 export function nameForActions(operation: NamedOperation): string {
   return `${describeKind(operation.kind).noun} of ${subject(operation)}`;
 }
@@ -109,7 +109,7 @@ export function phaseWord(phase: string | null | undefined): string {
   return phase ? findStateWord("phase", phase) : "";
 }
 
-/** Why it failed. What several nodes failed with alike is said once. */
+/** Why the operation failed. An error that several nodes share is shown once. */
 export function describeFault({ error, nodes = [] }: Pick<OperationOut, "error" | "nodes">): string | null {
   if (!error) return null;
   const byText = new Map<string, string[]>();
@@ -125,7 +125,7 @@ type DetailedOperation = Pick<
   "kind" | "state" | "error" | "nodes" | "nodeName" | "phase" | "afterID" | "message"
 >;
 
-/** The one thing to know beside the name. An error before everything; then how many nodes; then where; then what. */
+/** The one fact shown beside the name: an error first; else the number of nodes, the node, or the phase. */
 export function describeDetail(operation: DetailedOperation): string {
   const { state, error, nodes = [], phase } = operation;
   if (error) return describeFault(operation) ?? error;
@@ -142,18 +142,18 @@ export function describeDetail(operation: DetailedOperation): string {
   return isSettled(state) ? "" : operation.message;
 }
 
-/** How far the bar is: a percentage; null while something moves and nobody knows how far; undefined without a bar. */
+/** The position of the progress bar: a percentage; null while the progress is unknown; undefined without a bar. */
 export function computeProgress(
   operation: Pick<OperationOut, "state" | "progress" | "nodes">,
 ): number | null | undefined {
   if (!isActive(operation.state) || operation.state === "queued") return undefined;
   if (operation.progress > 0) return operation.progress;
   const nodes = operation.nodes ?? [];
-  // Nodes that wait for a next try do not move, and must not look as if they did.
+  // Nodes that wait for the next attempt make no progress, so no moving bar is shown for them.
   return nodes.length > 0 && !nodes.some((target) => target.state === "working") ? undefined : null;
 }
 
-/** How long it ran; nothing if that is not known, or cannot be. */
+/** How long the operation ran; null if that is unknown. */
 export function describeDuration(record: Pick<EndedOperationOut, "startedAt" | "finishedAt">): string | null {
   if (!record.startedAt || !record.finishedAt) return null;
   const seconds = (Date.parse(record.finishedAt) - Date.parse(record.startedAt)) / 1000;

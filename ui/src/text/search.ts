@@ -1,4 +1,4 @@
-// Reading what an address says: wrong or absent values become what the page shows without them.
+// Parses search parameters of the page's URL: an invalid or absent value becomes the default.
 
 type Search = Record<string, unknown>;
 
@@ -28,7 +28,7 @@ export function parseDay(search: Search, name: string): string | undefined {
   return isDay && !Number.isNaN(Date.parse(value)) ? value : undefined;
 }
 
-/** What an address says; a link may leave any of it out. */
+/** Drops undefined search parameters; a link may leave any of them out. */
 export function dropUndefined<T extends object>(search: T): Partial<T> {
   return search;
 }

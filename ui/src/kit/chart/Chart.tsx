@@ -24,9 +24,9 @@ export interface ChartProps {
   series: Series[];
   format: (value: number) => string;
   height?: number;
-  /** Draw under the first line as an area. */
+  /** Whether the area under the first line is filled. */
   filled?: boolean;
-  /** Nothing more comes: the last values are not those of now. */
+  /** Whether no more values come, so that the last ones are not current. */
   ended?: boolean;
 }
 
@@ -49,7 +49,7 @@ export default function Chart({
   hasEnded.current = ended;
   const names = series.map((line) => line.label).join("\n");
 
-  // The plot itself is made once for a set of lines; new values are handed to it below.
+  // The plot is created once for a set of lines; new values are passed to it below.
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -93,13 +93,13 @@ function formatValue(value: number | null | undefined, format: (value: number) =
   return value == null ? "unknown" : format(value);
 }
 
-/** Of when the values at this place are: of now, of an earlier moment, or of no moment that is known. */
+/** The time of the values at this index: now, an earlier time, or unknown. */
 function momentWords(at: ArrayLike<number>, place: number, hasEnded: boolean): string {
   if (!hasEnded && (place < 0 || place === at.length - 1)) return "now";
   return place < 0 ? "no data" : timeOfDay((at[place] ?? 0) * 1000);
 }
 
-/** The moment under the pointer; without one, that of the last values that are known. */
+/** The time under the pointer; without a pointer, that of the last known values. */
 function formatMomentAt(plot: uPlot, at: number | null, hasEnded: boolean): string {
   if (at != null) return `${dayOf(at * 1000)} ${timeOfDay(at * 1000)}`;
   return momentWords(plot.data[0], lastKnown(plot.data.slice(1)), hasEnded);
@@ -109,7 +109,7 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** `light-dark()` has to be resolved by an element: a canvas does not know it. */
+/** Resolves `light-dark()` with an element, because a canvas does not support it. */
 const resolved = (name: string) => () => {
   const probe = document.createElement("span");
   probe.style.color = `var(${name})`;
@@ -168,7 +168,7 @@ function options(
         ...(filled && place === 0
           ? { fill: () => `${resolved("--series-1")()}`.replace("rgb(", "rgba(").replace(")", ", 0.14)") }
           : {}),
-        // While nobody points at a moment, the legend tells the last one.
+        // Without a pointer over the chart, the legend shows the last values.
         value: (plot: uPlot, value: number | null, line: number, at: number | null) =>
           formatValue(at == null ? plot.data[line]?.[lastKnown(plot.data.slice(1))] : value, format.current),
       })),

@@ -9,7 +9,7 @@ import {
 } from "@/kit/chart/axes";
 import { bytes } from "@/text/format";
 
-/** As uPlot chooses: the smallest distance that leaves room for the labels. */
+/** Chooses as uPlot does: the smallest distance that leaves room for the labels. */
 function ticksOf(low: number, high: number, increments: readonly number[], most: number): [number[], number] {
   const increment = increments.find((one) => (high - low) / one <= most) ?? 0;
   const first = Math.ceil(low / increment) * increment;

@@ -1,4 +1,4 @@
-// Ticks of charts. Bytes have ticks at powers of two, so that the labels are round in binary units; moments have labels
+// Ticks of charts. Bytes have ticks at powers of two, so that the labels are round in binary units; times have labels
 // that differ from each other, however short the span is.
 import { dayOf, minuteOfDay, timeOfDay } from "@/text/format";
 
@@ -18,7 +18,7 @@ export const TIME_INCREMENTS: number[] = [
   ...[1, 2, 7, 14, 30].map((days) => days * DAY_S),
 ];
 
-/** The label of each tick, with as much of the moment as tells it apart from the others. */
+/** The label of each tick, with as much of the time as distinguishes it from the others. */
 export function timeLabels(ticks: readonly number[], increment: number): string[] {
   const span = (ticks.at(-1) ?? 0) - (ticks[0] ?? 0);
   return ticks.map((tick) => {
@@ -29,7 +29,7 @@ export function timeLabels(ticks: readonly number[], increment: number): string[
   });
 }
 
-/** The range of the time axis: what there is, or the last minute if there is less. */
+/** The range of the time axis: all values, or the last minute if there is less. */
 export function timeRange(low: number | null, high: number | null): [number, number] {
   const end = high ?? Date.now() / 1000;
   return [Math.min(low ?? end, end - SPAN_MIN_S), end];
@@ -41,7 +41,7 @@ export function valueRange(low: number | null, high: number | null, isBytes: boo
   return [Math.min(0, low ?? 0), high ? high * 1.1 : least];
 }
 
-/** The place of the last moment at which some line has a value; -1 if none has. */
+/** The index of the last time at which some line has a value; -1 if none has. */
 export function lastKnown(lines: readonly ArrayLike<number | null | undefined>[]): number {
   const length = Math.max(0, ...lines.map((line) => line.length));
   for (let place = length - 1; place >= 0; place -= 1) {

@@ -1,5 +1,5 @@
 // CodeMirror inside a shadow root: there it puts its styles into sheets of its own instead of style elements, which the
-// page's policy forbids. The text belongs to the editor; who wants another one gives the component another `key`.
+// page's policy forbids. The editor owns its text; to replace it, give the component another `key`.
 import { EditorState, type StateEffect } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 import { useEffect, useRef } from "react";
@@ -7,12 +7,12 @@ import { extensions, type MarkedLine, markLine } from "@/kit/editor/extensions";
 
 export interface EditorProps {
   label: string;
-  /** The text at the beginning. */
+  /** The initial text. */
   text: string;
   onChange: (text: string) => void;
-  /** Ctrl-S, and Command-S. */
+  /** Called on Ctrl-S and Command-S. */
   onSave?: () => void;
-  /** A line with something wrong in it: it is marked, and shown. */
+  /** A line with an error: it is marked and scrolled into view. */
   problem?: MarkedLine | null;
 }
 

@@ -1,4 +1,4 @@
-// What the editor is made of: YAML, history, our colours, and a line that can be marked.
+// The extensions of the editor: YAML, history, our colours, and the mark of a line.
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/language";
@@ -16,7 +16,7 @@ import {
 import { tags } from "@lezer/highlight";
 
 export interface MarkedLine {
-  /** From 1. */
+  /** The line number, from 1. */
   line: number;
   sentence: string;
 }
@@ -45,7 +45,7 @@ class Sentence extends WidgetType {
   }
 }
 
-/** The mark moves with its line, and goes when that line is written anew. */
+/** The mark moves with its line, and is removed when that line is edited. */
 const marked = StateField.define<DecorationSet>({
   create: () => Decoration.none,
   update(decorations, transaction) {
@@ -109,7 +109,7 @@ const theme = EditorView.theme({
   },
 });
 
-/** Replacing a selection is left to us: the browser would keep the old text's looks in a style attribute, which the
+/** Replaces a selection ourselves: the browser would keep the old text's style in a style attribute, which the
  * page's policy forbids. */
 const overSelection = EditorView.domEventHandlers({
   beforeinput: (event, view) => {

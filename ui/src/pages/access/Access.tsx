@@ -1,4 +1,4 @@
-// Who may come in: keys for programs, users for people.
+// The access page: API keys for programs, users for people.
 import { Button } from "@/kit/Button";
 import { SearchField, SegmentedControl } from "@/kit/fields";
 import { PageHeader } from "@/kit/Panel";

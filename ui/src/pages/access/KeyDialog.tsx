@@ -1,4 +1,4 @@
-// The form of a key: a new one, or what an old one may from now on.
+// The form that creates or edits a key.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import type { CreatedKeyOut, KeyOut, KeyPatch } from "@/api/schema";
@@ -21,7 +21,7 @@ import {
 import { LimitFields } from "@/pages/access/LimitFields";
 
 interface KeyDialogProps {
-  /** Null: a new one. */
+  /** The key to edit; null for a new one. */
   entry: KeyOut | null;
   onClose: () => void;
   onMade: (made: CreatedKeyOut) => void;

@@ -1,4 +1,4 @@
-// One key: what it may, how much, whose it is, and until when.
+// The row of one key: scope, limits, owner and expiry.
 import type { KeyOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Menu } from "@/kit/Menu";

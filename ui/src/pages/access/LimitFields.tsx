@@ -1,4 +1,4 @@
-// How much a key may ask: of all models together, and of single ones.
+// Form fields for the limits of a key: of all models together, and of single models.
 import { Button, IconButton } from "@/kit/Button";
 import { TextField } from "@/kit/fields";
 import { LIMIT_MEASURES, type LimitLine, type LimitMeasure, makeEmptyLine } from "@/pages/access/keyForm";

@@ -1,4 +1,4 @@
-// Revoking a key, and once more with the way back if it is the last one that may administer.
+// Confirms the revocation of a key, a second time if it is the last admin key.
 import { useState } from "react";
 import { asProblem } from "@/api/client";
 import type { KeyOut } from "@/api/schema";
@@ -34,7 +34,7 @@ export function RevokeDialog({ entry, isOwn, onClose }: RevokeDialogProps) {
         onClose={onClose}
       >
         <p>
-          Without it nobody can administer this cluster, on this page or with commands. Create another admin
+          Without it no one can administer this cluster, on this page or with commands. Create another admin
           key first.
         </p>
         <p>

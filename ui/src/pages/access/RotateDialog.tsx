@@ -1,4 +1,4 @@
-// A new secret for the same key, and how long the old one still works.
+// Rotates a key: a new secret, and how long the old one still works.
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CreatedKeyOut, KeyOut } from "@/api/schema";
@@ -18,7 +18,7 @@ const GRACES = [
 
 interface RotateDialogProps {
   entry: KeyOut;
-  /** This session is the key: without a grace it would end before anybody has read the new secret. */
+  /** Whether this session uses the key: without a grace period it would end before the new secret was read. */
   isOwn: boolean;
   onClose: () => void;
   onMade: (made: CreatedKeyOut) => void;

@@ -1,4 +1,4 @@
-// The secret, this once, and a call that works with it.
+// Shows a new secret once, with an example call that uses it.
 import { useQuery } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import type { CreatedKeyOut } from "@/api/schema";

@@ -1,4 +1,4 @@
-// People: who may come in, and what they may.
+// The list of users with their scopes.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { UserOut } from "@/api/schema";

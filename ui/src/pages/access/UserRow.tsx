@@ -1,4 +1,4 @@
-// One user, and what can be done to them.
+// The row of one user, with its actions.
 import type { UserOut } from "@/api/schema";
 import { Menu } from "@/kit/Menu";
 import { RelativeTime } from "@/kit/RelativeTime";

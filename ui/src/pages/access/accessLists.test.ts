@@ -28,7 +28,7 @@ test("a word finds keys by name, owner, scope and models", () => {
   expect(filterKeys(all, "llama", true).map((one) => one.name)).toEqual(["ci"]);
 });
 
-test("limits are said with their measure, and with the model if they are of one", () => {
+test("limits are listed with their unit, and with the model if they are of one", () => {
   const all = { model: "", requests_per_minute: 60, tokens_per_day: 100_000 };
   expect(limitWords(all)).toEqual(["60 requests per minute", "100K tokens per day"]);
   expect(limitWords({ model: "big", tokens_per_month: 5 })).toEqual(["big: 5 tokens per month"]);

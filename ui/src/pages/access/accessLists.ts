@@ -1,4 +1,4 @@
-// Which keys and users are shown, in which order, and what is said of each.
+// Filters, sorts and describes keys and users.
 import type { KeyOut, LimitOut, ModelCapabilitiesOut, UserOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { formatCount } from "@/text/format";
@@ -8,7 +8,7 @@ export const isWorkingKey = (key: KeyOut): boolean => key.state === "active";
 const has = (term: string, ...texts: (string | null | undefined)[]) =>
   texts.some((text) => text?.toLowerCase().includes(term));
 
-/** Those that work first, then by name. */
+/** Sorts active keys first, then by name. */
 export function filterKeys(all: KeyOut[], term: string, onlyWorking: boolean): KeyOut[] {
   const word = term.trim().toLowerCase();
   return all
@@ -38,7 +38,7 @@ const UNITS = [
   ["tokens_per_month", "tokens per month"],
 ] as const;
 
-/** `60 requests per minute`, `qwen: 100K tokens per day`: one each. */
+/** One text for each limit: `60 requests per minute`, `qwen: 100K tokens per day`. */
 export function limitWords(limit: LimitOut): string[] {
   const of = limit.model ? `${limit.model}: ` : "";
   return UNITS.flatMap(([measure, unit]) => {
@@ -47,7 +47,7 @@ export function limitWords(limit: LimitOut): string[] {
   });
 }
 
-/** A call that works as it stands: the key, and a model that it may ask. */
+/** An example call that can be pasted: with the key, and a model that it may use. */
 export function makeCurlCommand(origin: string, key: string, model: string): string {
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello!" }] });
   return [
@@ -58,7 +58,7 @@ export function makeCurlCommand(origin: string, key: string, model: string): str
   ].join("\n");
 }
 
-/** Whether a pattern of a key, such as `llama-*`, fits. Patterns are those of a shell, and mind capitals. */
+/** Whether a pattern of a key, such as `llama-*`, matches. Patterns are those of a shell, and case-sensitive. */
 export function matchesPattern(pattern: string, name: string): boolean {
   const source = pattern
     .replace(/[.+^${}()|\\]/g, "\\$&")
@@ -80,7 +80,7 @@ function rank(model: ModelCapabilitiesOut): number {
   return model.load_failed ? 3 : 2;
 }
 
-/** A model for the example: one that chats, that the key may ask, and that is the likeliest to answer. */
+/** A model for the example: one that chats, that the key may use, and that is the likeliest to answer. */
 export function exampleModel(
   patterns: string[] | null | undefined,
   models: readonly ModelCapabilitiesOut[],
@@ -95,7 +95,7 @@ export function exampleModel(
   return best?.name ?? patterns?.find((pattern) => !/[*?[]/.test(pattern)) ?? "MODEL";
 }
 
-/** Whether a machine keeps this key in a file: it was made of a frontend's settings, or by `corral keys recover`. */
+/** Whether a machine keeps this key in a file: it was created from a frontend's settings, or by `corral keys recover`. */
 export function isLocalClusterKey({ created_by }: Pick<KeyOut, "created_by">): boolean {
   return created_by === "settings" || created_by.startsWith("recovery by ");
 }

@@ -1,4 +1,4 @@
-// Keys and users: what is read, and what can be done.
+// Queries and API calls about keys and users.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import type { KeyIn, KeyPatch, UserIn, UserPatch } from "@/api/schema";
@@ -21,7 +21,7 @@ export const changeKey = (id: string, body: KeyPatch) =>
   unwrapResponse(api.PATCH("/api/keys/{key_id}", { ...key(id), body }));
 export const rotateKey = (id: string, grace_s: number | null) =>
   unwrapResponse(api.POST("/api/keys/{key_id}/rotate", { ...key(id), body: { grace_s } }));
-/** `last`: also if no other admin key works. */
+/** `last`: revoke the key even if no other admin key works. */
 export const revokeKey = (id: string, last: boolean) =>
   unwrapResponse(api.DELETE("/api/keys/{key_id}", { params: { path: { key_id: id }, query: { last } } }));
 

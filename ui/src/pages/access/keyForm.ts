@@ -9,7 +9,7 @@ export const LIMIT_MEASURES = [
 ] as const;
 export type LimitMeasure = (typeof LIMIT_MEASURES)[number];
 
-/** One line of limits as it is typed. An empty model: all models together. */
+/** One row of limits as typed. An empty model means all models together. */
 export interface LimitLine {
   id: number;
   model: string;
@@ -84,7 +84,7 @@ function makeLine(limit: LimitOut, id: number): LimitLine {
   return { id, model: limit.model ?? "", amounts };
 }
 
-/** Patterns, one a line or between commas; none: every model. */
+/** Parses patterns, one per line or separated by commas; none means every model. */
 export function parsePatterns(text: string): string[] | null {
   const found = [
     ...new Set(
@@ -109,7 +109,7 @@ export function makeLimits(lines: LimitLine[]): LimitOut[] {
     .filter((limit) => LIMIT_MEASURES.some((measure) => limit[measure] != null));
 }
 
-/** What cannot be sent, as a sentence; null: all is well. */
+/** The problem with the form as a sentence; null if it is valid. */
 export function findFault(form: KeyForm): string | null {
   const models = makeLimits(form.limits).map((limit) => limit.model ?? "");
   const twice = models.find((model, place) => models.indexOf(model) !== place);

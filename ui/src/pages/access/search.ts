@@ -8,9 +8,9 @@ export function accessSearch(search: Record<string, unknown>) {
     tab: parseChoice(search, "tab", TABS),
     q: parseText(search, "q"),
     show: parseChoice(search, "show", SHOWN),
-    /** The dialog that makes one is open. */
+    /** Whether the dialog that creates a key or a user is open. */
     new: parseFlag(search, "new"),
-    /** The key that is being changed. */
+    /** The id of the key that is being edited. */
     key: parseText(search, "key"),
   });
 }

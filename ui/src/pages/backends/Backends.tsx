@@ -1,4 +1,4 @@
-// Backends: the fleet as a matrix, the catalog, and what is installed.
+// The backends page: the fleet as a matrix, the catalog, and the list of installed backends.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useState } from "react";
 import { Button } from "@/kit/Button";
@@ -20,7 +20,7 @@ import "@/pages/backends/dialogs.css";
 import "@/pages/backends/matrix.css";
 
 const CHECK_READ_MS = 3000;
-/** What another view would not understand. */
+/** Search parameters that do not apply to another view. */
 const CLEARED_SEARCH = {
   q: undefined,
   tag: undefined,

@@ -87,7 +87,7 @@ export function CatalogEntry({ entry, known, target, onChange }: CatalogEntryPro
   );
 }
 
-/** Those of its builds, for a name that only stands for them. */
+/** The versions of an entry; for one that only groups builds, those of its builds. */
 function versionsOf(entry: CatalogEntryOut, known: FleetQueries): string[] {
   if (!entry.isMeta) return entry.versions ?? [];
   const builds = known.fleet.entries.filter((one) => one.metaBackendFor === entry.name);

@@ -1,4 +1,4 @@
-// The catalog: what the galleries have, and whether it can run here.
+// The catalog: the entries of the galleries, and whether they can run on this cluster.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CatalogEntryOut } from "@/api/schema";
@@ -119,7 +119,7 @@ function item(entry: CatalogEntryOut) {
   };
 }
 
-/** Galleries that could not be fetched: the copy from before is shown, and that has to be said. */
+/** A notice about galleries that could not be fetched, whose previous copy is shown. */
 function Problems() {
   const found = useQuery(backendGalleries).data?.filter((one) => one.problem) ?? [];
   if (found.length === 0) return null;

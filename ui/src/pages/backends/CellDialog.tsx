@@ -1,4 +1,4 @@
-// One backend on one node: what is known of it, what is being done, and what can be.
+// The dialog of one backend on one node: its facts, its operation and its actions.
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -101,12 +101,12 @@ export function CellDialog({ backend, cell, onClose }: CellDialogProps) {
   );
 }
 
-/** What is worth a strong colour. */
+/** The actions that are shown as primary buttons. */
 const PRIMARY_OFFERS = new Set(["install", "upgrade", "repair", "retry", "revive"]);
-/** Offered beside the operation itself. */
+/** The actions that the operation's own view offers. */
 const FOLLOWER_OFFERS = new Set(["cancel", "retry"]);
 
-/** The id of what is to be followed then; empty: nothing. */
+/** Runs an action. Returns the id of the operation to follow; empty if there is none. */
 async function runOffer(offer: CellOffer, backend: string, cell: MatrixCellData): Promise<string> {
   if (offer.verb) {
     const name = offer.verb === "install" ? backend : cell.build || backend;

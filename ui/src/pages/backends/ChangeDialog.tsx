@@ -1,4 +1,4 @@
-// One dialog for every change: choose the nodes, see the plan, begin, and follow what was begun.
+// The dialog for every change of a backend: choose the nodes, see the plan, start, and follow the operation.
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { Problem } from "@/api/client";
@@ -19,13 +19,13 @@ import type { FleetQueries } from "@/pages/backends/useFleet";
 import { sortNewestFirst } from "@/pages/backends/versions";
 import { plural } from "@/text/format";
 
-/** What somebody wants to change; the dialog asks for the rest. */
+/** The requested change; the dialog asks for the rest. */
 export interface ChangeDraft {
   verb: BackendVerb;
-  /** The name that is sent: of a family or of one build, with its gallery if it is said. */
+  /** The name that is sent: of a family or of one build, with its gallery if one was named. */
   backend: string;
   title: string;
-  /** Chosen at the beginning; null: every node that may have it. */
+  /** The nodes that are selected at first; null for every node that the backend can be installed on. */
   nodes: string[] | null;
   version?: string;
 }
@@ -188,14 +188,14 @@ function holds(row: { cells: readonly { build: string }[] }, build: string): boo
   return row.cells.some((cell) => cell.build === build);
 }
 
-/** Versions of the builds behind a name: the name itself has none. */
+/** The versions of a name's builds: the name itself has none. */
 function buildVersions(known: FleetQueries, family: string): string[] {
   return known.fleet.entries
     .filter((entry) => entry.metaBackendFor === family || entry.name === family)
     .flatMap((entry) => entry.versions ?? []);
 }
 
-/** The same value, once it has stood still for a moment. */
+/** Debounces a value: returns it once it has not changed for a moment. */
 function useSettledChange(request: BackendChange): BackendChange {
   const text = JSON.stringify(request);
   const [settled, setSettled] = useState(text);

@@ -1,4 +1,4 @@
-// A backend that is in no gallery: an address, a name, and a digest that what arrives must have.
+// Installs a backend that is in no gallery: its address, its name, and the digest that the download must have.
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useId, useMemo, useState } from "react";
 import { Button } from "@/kit/Button";

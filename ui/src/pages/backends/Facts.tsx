@@ -1,4 +1,4 @@
-// Words and what they are; those without anything are left out.
+// A list of labels and values; entries without a value are left out.
 import type { ReactNode } from "react";
 
 export function Facts({ facts }: { facts: [string, ReactNode][] }) {

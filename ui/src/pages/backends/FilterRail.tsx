@@ -1,4 +1,4 @@
-// A list beside what is chosen in it. On a narrow screen one of the two is shown.
+// A list beside the details of its selected entry. On a narrow screen one of the two is shown.
 import type { ReactNode } from "react";
 import { Button } from "@/kit/Button";
 

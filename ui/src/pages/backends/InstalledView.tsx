@@ -1,4 +1,4 @@
-// What is installed, backend by backend.
+// The list of installed backends.
 import type { InstalledBackendOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { SearchField, SegmentedControl } from "@/kit/fields";

@@ -1,5 +1,5 @@
 // The fleet matrix: backends by nodes. Arrows move in it, Enter opens a cell, the head of a row changes all nodes.
-// What is out of sight is not drawn: the indices of rows and columns say where a cell is.
+// Cells out of sight are not rendered; row and column indices tell screen readers where a cell is.
 import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, memo, useCallback, useLayoutEffect, useRef, useState } from "react";
 import type { NodeOut } from "@/api/schema";
@@ -29,7 +29,7 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
   };
   const visible = useVisibleCells(box, { row: rows.length, column: columns.length }, at);
   const { scrollToCell } = visible;
-  // A cell that was out of sight is drawn first, and gets the focus then.
+  // A cell that was out of sight is rendered first, then focused.
   const awaited = useRef<GridPosition | null>(null);
   const go = useCallback((place: GridPosition) => {
     awaited.current = place;
@@ -91,7 +91,7 @@ export function Matrix({ matrix, onOpen, onRepair, onUpgrade }: MatrixProps) {
   );
 }
 
-/** The room of what is not drawn. */
+/** An empty row with the height of the rows that are not rendered. */
 function SkippedRows({ height }: { height: number }) {
   return (
     // biome-ignore lint/a11y/noAriaHiddenOnFocusable: nothing in it can have the focus
@@ -111,7 +111,7 @@ interface ColumnHeadsProps {
   measure: (head: HTMLElement | null) => void;
 }
 
-/** Drawn again when nodes change or come into sight, not when the focus moves. */
+/** Rendered when nodes change or come into sight, not when the focus moves. */
 const ColumnHeads = memo(function ColumnHeads({ columns, drawn, measure }: ColumnHeadsProps) {
   return (
     <thead>
@@ -149,7 +149,7 @@ interface MatrixRowProps extends Pick<MatrixProps, "onOpen" | "onRepair" | "onUp
   place: number;
   drawn: readonly RangeItem[];
   measure: (row: HTMLElement | null) => void;
-  /** The column that has the focus; null: none of this row. */
+  /** The column that has the focus; null if none of this row has it. */
   active: number | null;
 }
 
@@ -194,7 +194,7 @@ interface RowHeadProps {
   onUpgrade: (row: BackendRow) => void;
 }
 
-/** The name is a place of the grid; what can be done with the row comes with Tab, in the row that has the focus. */
+/** The name is a cell of the grid. The buttons of a row are reached with Tab, in the row that has the focus. */
 function RowHead({ row, place, active, onRepair, onUpgrade }: RowHeadProps) {
   const keys = { tabIndex: active === null ? -1 : 0 };
   return (

@@ -1,4 +1,4 @@
-// One backend on one node. Drawn again only when it says something else.
+// The cell of one backend on one node. Rendered only when its content changes.
 import { memo } from "react";
 import { Icon } from "@/kit/icons";
 import { Progress } from "@/kit/measures";
@@ -31,7 +31,7 @@ function PlainMatrixCell({ cell, backend, row, column, isActive, onOpen }: Matri
         title={cell.error || cell.reason || undefined}
         onClick={() => onOpen(backend, cell.nodeName)}
       >
-        {/* Its name is a sentence; the letters that are seen are no part of one, and are not read out beside it. */}
+        {/* The accessible name is a sentence; the visible word is not read out beside it. */}
         <span className="unseen">{cellSentence(cell, backend)}</span>
         <span className="backends-cell-line" aria-hidden="true">
           {cell.state === "failed" && <Icon name="cross" size={12} />}

@@ -1,4 +1,4 @@
-// Which nodes: a table to choose from, with a word on how each would take it.
+// A table to choose nodes from, with a word about each one's suitability.
 import { Button } from "@/kit/Button";
 import { NodeStatus, Pill, Tag } from "@/kit/status";
 import { getCapability } from "@/pages/backends/families";

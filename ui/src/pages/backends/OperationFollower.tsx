@@ -1,4 +1,4 @@
-// An operation, followed by its id until it has ended, however long that takes. Closing what shows it ends nothing.
+// Follows an operation by its id until it ends, without a deadline. Closing the dialog does not cancel it.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { runOperationAction } from "@/api/operations";
@@ -18,9 +18,9 @@ interface OperationFollowerProps {
   id: string;
   /** Called with the id of an operation that was started from this one and is followed from now on. */
   onNext: (id: string) => void;
-  /** The node that somebody looks at. */
+  /** The node that the dialog is about. */
   only?: string;
-  /** Several are followed: each says what it is about. */
+  /** Whether several operations are followed, so that each needs a title. */
   hasTitle?: boolean;
 }
 

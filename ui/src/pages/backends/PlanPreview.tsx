@@ -1,4 +1,4 @@
-// What would be done, before it is: which nodes, which build each, how many bytes, who is left out and why.
+// The plan of a change: the nodes, the build of each, the bytes to download, and which nodes are left out and why.
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { BackendPlanOut } from "@/api/schema";
 import { ErrorNotice } from "@/kit/ErrorNotice";
@@ -15,7 +15,7 @@ export function PlanPreview({ query }: { query: UseQueryResult<BackendPlanOut, E
   return <PlannedNodes plan={query.data} isOld={query.isPlaceholderData} />;
 }
 
-/** Nobody can have it: the sentence, and the reason of each node. */
+/** Shown if no node can have the backend: the sentence, and the reason of each node. */
 function RefusedNodes({ error }: { error: Error }) {
   const reasons = listRefusals(error);
   return (

@@ -1,4 +1,4 @@
-// How a change goes over its nodes: all at once or in waves, and what a failure does.
+// Form fields for the rollout: all nodes at once or in waves, and what happens after a failure.
 import type { StrategyIn } from "@/api/schema";
 import { Checkbox, Select, TextField } from "@/kit/fields";
 import { parseWaves, ROLLOUT_PACES, type RolloutPace } from "@/pages/backends/nodeChoice";
@@ -17,7 +17,7 @@ const PACE_WORDS: Record<RolloutPace, string> = {
   custom: "Custom waves",
 };
 
-/** The strategy as it is sent; a text: what is wrong with it. */
+/** The strategy for the request body, or a sentence about what is wrong with the input. */
 export function parseStrategy(how: StrategyDraft): StrategyIn | string {
   const waves = parseWaves(how.pace, how.custom);
   if (typeof waves === "string") return waves;

@@ -1,4 +1,4 @@
-// The nodes of an operation; in waves, if it goes in waves.
+// The nodes of an operation, grouped by wave if it has several.
 import type { OperationDetailOut, TargetDetailOut } from "@/api/schema";
 import { Progress } from "@/kit/measures";
 import { Pill, type Tone } from "@/kit/status";
@@ -17,7 +17,7 @@ const WAVE_WORDS: Record<Wave["state"], [string, Tone]> = {
 
 interface TargetListProps {
   operation: OperationDetailOut;
-  /** The node that somebody looks at: the others are folded away. */
+  /** The node that the dialog is about: the others are collapsed. */
   only?: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Everything that has an upgrade, at once: one operation for each backend, followed together.
+// Upgrades all backends that have an upgrade: one operation for each backend, followed together.
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import type { BackendUpgradeOut } from "@/api/schema";
@@ -21,7 +21,7 @@ export function UpgradeAll({ upgrades, onClose }: UpgradeAllProps) {
     mutationFn: upgradeAll,
     onSuccess: (done) => setFollowed(done.operations.map((one) => one.id)),
   });
-  // What was found when this was opened: the list empties itself while it is being worked through.
+  // The upgrades at the time the dialog was opened: the live list shrinks while they are carried out.
   const [found] = useState(() => Object.values(upgrades));
   const replace = (place: number) => (id: string) =>
     setFollowed((ids) => ids.map((was, at) => (at === place ? id : was)));

@@ -1,4 +1,4 @@
-// What this page reads beside the shared queries, and how it asks for changes.
+// Queries of the backends page, besides the shared ones, and its API calls.
 import { queryOptions } from "@tanstack/react-query";
 import { api, request, unwrapResponse } from "@/api/client";
 import type { BackendOperationOut, BackendPlanOut, CatalogEntryOut, StrategyIn } from "@/api/schema";
@@ -10,7 +10,7 @@ async function catalogPage(page: number) {
   return unwrapResponse(api.GET("/api/backends", { params: { query: { items: PAGE_MAX, page } } }));
 }
 
-/** The whole catalog: it is small, and filtering it here needs no waiting. */
+/** The whole catalog: it is small, and filtering it in the page needs no request. */
 export const catalog = queryOptions({
   queryKey: ["backends", "catalog"] as const,
   queryFn: async () => {
@@ -43,7 +43,7 @@ export interface ExternalSource {
   sha256: string;
 }
 
-/** A change as it is sent. `nodes` null: every node that may have it. */
+/** The body of a change. `nodes` null means every node that the backend can be installed on. */
 export interface BackendChange {
   verb: BackendVerb;
   backend: string;
@@ -56,7 +56,7 @@ export interface BackendChange {
 
 export const ALL_AT_ONCE: StrategyIn = { waves: [], stop_on_failure: false, rollback: false };
 
-/** One backend on named nodes, all at once. */
+/** A change of one backend on the named nodes, all at once. */
 export function makeSimpleChange(
   verb: BackendVerb,
   backend: string,
@@ -84,12 +84,12 @@ async function postChange<T>(change: BackendChange, query: string, signal?: Abor
   return (await response.json()) as T;
 }
 
-/** Does it. With `waits` it comes after what is under way there, instead of being refused. */
+/** Requests the change. With `waits` it is queued behind active operations instead of being refused. */
 export function requestChange(change: BackendChange, waits = false): Promise<BackendOperationOut> {
   return postChange<BackendOperationOut>(change, waits ? "?after=true" : "");
 }
 
-/** What would be done. Read anew when backends or nodes change, like everything else. */
+/** The plan of a change. Refetched when backends or nodes change. */
 export function planChange(change: BackendChange) {
   return queryOptions({
     queryKey: ["backends", "plan", change] as const,

@@ -1,4 +1,4 @@
-// Cells that say the same are not drawn again, so that progress on one node costs one cell.
+// Compares cells, so that unchanged ones are not rendered again: progress on one node renders one cell.
 import type { MatrixCellData } from "@/pages/backends/fleet";
 
 export function isSameCell(one: MatrixCellData, other: MatrixCellData): boolean {

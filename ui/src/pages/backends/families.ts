@@ -10,7 +10,7 @@ export class BackendFamilies {
     for (const one of installed) if (one.meta) this.byBuild.set(one.Name, one.meta);
   }
 
-  /** The family of a name as a person, an operation or a node says it: with a gallery in front or without. */
+  /** The family of a name as a user, an operation or a node writes it: with or without a gallery in front. */
   of(name: string): string {
     const plain = name.includes("@") ? name.slice(name.indexOf("@") + 1) : name;
     return this.byBuild.get(plain) ?? plain;
@@ -19,13 +19,13 @@ export class BackendFamilies {
 
 const SMALL_VRAM = 4 * 1024 ** 3;
 
-/** What kind of machine a node is, as galleries name it. */
+/** The capability of a node, such as `nvidia`, as galleries name it. */
 export function getCapability(node: NodeOut): string {
   if (node.capability) return node.capability;
   return node.gpu_vendor && (node.total_vram ?? 0) > SMALL_VRAM ? node.gpu_vendor : "default";
 }
 
-/** The build that this kind of machine gets; null: none fits; undefined: only the server can say. */
+/** The build for a capability; null if none fits; undefined if only the server can tell. */
 function findBuild(entry: CatalogEntryOut, capability: string): string | null | undefined {
   if (entry.isMeta) {
     const builds = entry.capabilities ?? {};
@@ -34,16 +34,16 @@ function findBuild(entry: CatalogEntryOut, capability: string): string | null | 
   return entry.runsOn?.includes(capability) ? entry.name : undefined;
 }
 
-/** Whether a backend may go there. What is not known is not denied: the plan says for certain. */
+/** Whether a backend can be installed on the node. True if unknown: the plan decides. */
 export function fitsNode(entry: CatalogEntryOut | undefined, node: NodeOut): boolean {
   if (!entry) return true;
   const build = findBuild(entry, getCapability(node));
   if (build !== undefined) return build !== null;
-  // The server judges by the nodes that may get work: of those, silence is a no.
+  // `runsOn` covers all schedulable nodes: an entry that does not list such a node's capability cannot run there.
   return !(node.status === "healthy" && node.schedulable);
 }
 
-/** Those that can have backends at all. */
+/** The nodes that can have backends. */
 export function backendNodes(nodes: readonly NodeOut[]): NodeOut[] {
   return nodes
     .filter((node) => node.node_type !== "agent" && node.status !== "pending")

@@ -182,7 +182,7 @@ test("words find backends, or nodes if no backend is called so", () => {
   expect(filterMatrix(matrix, undefined, "gpu").columns.map((one) => one.name)).toEqual(["gpu-1"]);
 });
 
-test("what colours say is said in words too", () => {
+test("every colour of a cell has a sentence too", () => {
   const given = fleet({
     installed: [backend("fake", [installation("a", "1.0", { drifts: true })], { version: "1.1" })],
     upgrades: { fake: upgrade("fake", "2.0") },

@@ -1,4 +1,4 @@
-// The fleet as a matrix: one row for each backend, one column for each node. Pure: from what was read to what is shown.
+// The fleet as a matrix: one row for each backend, one column for each node. Pure.
 import type {
   AssignmentOut,
   BackendInstallationOut,
@@ -27,12 +27,12 @@ export interface MatrixCellData {
   nodeId: string;
   nodeName: string;
   state: CellState;
-  /** Why it cannot be had there. */
+  /** Why the backend cannot be installed on the node. */
   reason: string;
-  /** The build that is there; empty: none. */
+  /** The installed build; empty if there is none. */
   build: string;
   version: string;
-  /** Its place among the versions of the row and the newest that can be had; 0 is the newest. */
+  /** The rank of its version among the versions of the row and the newest available one; 0 is the newest. */
   shade: number;
   previous: string;
   digest: string;
@@ -41,9 +41,9 @@ export interface MatrixCellData {
   size: number | null;
   isSystem: boolean;
   drifts: boolean;
-  /** What most nodes have; empty unless this one differs. */
+  /** The version that most nodes have; empty unless this node differs. */
   usual: string;
-  /** The version that it could have. */
+  /** The version that an upgrade would install. */
   upgrade: string;
   /** The operation that is active, has failed, or has a change pending in this cell. */
   operationId: string;
@@ -61,7 +61,7 @@ export interface BackendRow {
   name: string;
   /** Every version that some node has, newest first. */
   versions: string[];
-  /** The newest that can be had. */
+  /** The newest available version. */
   available: string;
   cells: MatrixCellData[];
   drifting: number;
@@ -162,7 +162,7 @@ function makeInstalledCell(
   };
 }
 
-/** Why a node cannot get what it does not have; empty: it can. */
+/** Why the backend cannot be installed on a node; empty if it can. */
 function explainUnfit(entry: CatalogEntryOut | undefined, node: NodeOut): string {
   if (!entry) return "Not in any gallery. Install it from a URL in the catalog.";
   return fitsNode(entry, node) ? "" : "No compatible build for this node.";
@@ -197,7 +197,7 @@ function makeAbsentCell(node: NodeOut, reason: string): MatrixCellData {
   };
 }
 
-/** What an operation does there, or did in vain, unless the node has got something since. */
+/** Adds the active or failed operation to a cell, unless the node has changed its backend since. */
 function addWork(cell: MatrixCellData, work: TargetWork | undefined): MatrixCellData {
   if (!work) return cell;
   const { operation, target } = work;
@@ -246,7 +246,7 @@ const KIND_OF: Record<string, string> = {
   rolled_back: "backend_rollback",
 };
 
-/** By family and node, the newest operation that has something to say there. */
+/** The newest relevant operation, by family and node. */
 function workByFamily(
   operations: readonly OperationOut[],
   families: BackendFamilies,

@@ -1,4 +1,4 @@
-// Where a key leads in a grid. Column -1 is the head of a row.
+// Computes which cell of a grid gets the focus after a key. Column -1 is the head of a row.
 export interface GridPosition {
   row: number;
   column: number;

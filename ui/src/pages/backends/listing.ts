@@ -1,11 +1,11 @@
-// Which entries of the catalog, and which installed backends, are in the list.
+// Filters the catalog and the list of installed backends.
 import type { CatalogEntryOut, InstalledBackendOut } from "@/api/schema";
 import type { FILTERS } from "@/pages/backends/search";
 
 interface CatalogFilter {
   q: string;
   tag: string;
-  /** Builds for special hardware too. */
+  /** Whether builds for special hardware are listed too. */
   all: boolean;
   development: boolean;
 }
@@ -22,7 +22,7 @@ export function filterCatalog(entries: readonly CatalogEntryOut[], filter: Catal
     .sort((a, b) => Number(b.installed) - Number(a.installed) || a.name.localeCompare(b.name));
 }
 
-/** The entry that an address means: by its whole name, else by its name. */
+/** The entry that the URL names: by its full name, else by its name. */
 export function findEntry(entries: readonly CatalogEntryOut[], name: string): CatalogEntryOut | undefined {
   return entries.find((entry) => entry.id === name) ?? entries.find((entry) => entry.name === name);
 }

@@ -1,4 +1,4 @@
-// Which part of the matrix is shown, and how many cells there are of each kind.
+// Filters the matrix, and counts its cells of each kind.
 import type { MatrixCellData, MatrixData } from "@/pages/backends/fleet";
 import type { MATRIX_FILTERS } from "@/pages/backends/search";
 
@@ -20,7 +20,7 @@ export function countCells(matrix: MatrixData): Record<MatrixFilter, number> {
   return found;
 }
 
-/** Rows and columns in which something of the kind is. Words find backends or, if none is called so, nodes. */
+/** Rows and columns with a cell of the kind. A search text finds backends or, if none matches, nodes. */
 export function filterMatrix(matrix: MatrixData, show: MatrixFilter | undefined, words: string): MatrixData {
   const searched = words.trim().toLowerCase();
   const byName = matrix.rows.filter((row) => row.name.toLowerCase().includes(searched));

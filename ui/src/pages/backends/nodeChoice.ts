@@ -1,4 +1,4 @@
-// Who can be chosen for a change, and the word beside each.
+// Lists the nodes that can be chosen for a change, with a word about each.
 import { asProblem } from "@/api/client";
 import type { BackendPlanOut, CatalogEntryOut, NodeOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
@@ -11,16 +11,16 @@ export interface NodeCandidate {
   cell: MatrixCellData | undefined;
   word: string;
   tone: Tone;
-  /** Why it is not a good choice, in a sentence. */
+  /** Why the node is not a good choice, in a sentence. */
   reason: string;
-  /** Chosen only by somebody who insists. */
+  /** Whether the node probably cannot run the backend; it is chosen only by hand. */
   isOdd: boolean;
-  /** Cannot be chosen at all. */
+  /** Whether the node cannot be chosen at all. */
   isClosed: boolean;
   isHealthy: boolean;
 }
 
-/** For an installation every node that can have backends; for the rest those that have this one. */
+/** For an installation every node that can have backends; for other changes those that have this backend. */
 export function listCandidates(
   verb: BackendVerb,
   nodes: readonly NodeOut[],

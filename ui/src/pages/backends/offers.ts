@@ -1,4 +1,4 @@
-// What makes sense for one backend on one node.
+// Lists the actions for one backend on one node.
 import type { MatrixCellData } from "@/pages/backends/fleet";
 
 export type BackendVerb = "install" | "upgrade" | "reinstall" | "rollback" | "delete";
@@ -20,7 +20,7 @@ export interface CellOffer {
   version?: string;
 }
 
-/** The first is what most people will want. */
+/** The actions of a cell; the most likely one comes first. */
 export function listCellOffers(cell: MatrixCellData): CellOffer[] {
   if (cell.state === "unfit" || cell.isSystem) return [];
   if (cell.state === "busy" || cell.state === "queued")
@@ -57,7 +57,7 @@ function ofInstalled(cell: MatrixCellData): CellOffer[] {
   return found;
 }
 
-/** The version that brings all nodes of a row together: the newest that can be had, else what most have. */
+/** The version that all nodes of a row should have: the newest available one, else the one that most nodes have. */
 export function pickCommonVersion(cells: readonly MatrixCellData[], available: string): string {
   if (available) return available;
   const counts = new Map<string, number>();

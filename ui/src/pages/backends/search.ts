@@ -1,7 +1,7 @@
 import { dropUndefined, parseChoice, parseFlag, parseText } from "@/text/search";
 
 const VIEWS = ["matrix", "catalog", "installed"] as const;
-/** What the matrix shows only, and what the list of installed ones does. */
+/** The filters of the matrix, and those of the list of installed backends. */
 export const MATRIX_FILTERS = ["drift", "upgrades", "failed", "busy", "missing"] as const;
 export const FILTERS = ["user", "updates", "offline"] as const;
 

@@ -18,7 +18,7 @@ export function groupWaves(targets: readonly TargetDetailOut[]): Wave[] {
     .sort((a, b) => a.number - b.number);
 }
 
-/** Failures on top, the others as they come. */
+/** Sorts failures first and keeps the order of the others. */
 export function sortFailedFirst(targets: readonly TargetDetailOut[]): TargetDetailOut[] {
   return [...targets].sort((a, b) => Number(b.state === "error") - Number(a.state === "error"));
 }
@@ -40,7 +40,7 @@ const DOING: Record<string, [string, string, string]> = {
   backend_delete: ["Removing", "Removed", "delete"],
 };
 
-/** One sentence on how the whole stands. It changes with states, never with percentages. */
+/** One sentence on the state of the operation. It changes with states, never with percentages. */
 export function describeOperation(operation: OperationDetailOut): string {
   const [doing, done] = DOING[operation.kind] ?? ["Working on", "Done with"];
   const targets = operation.nodes ?? [];
@@ -83,7 +83,7 @@ function failedSentence(
   return all === 1 ? "Failed." : `Failed on ${where}.${rest}`;
 }
 
-/** The same once more for the nodes that do not have it: those that failed and those that were not begun. */
+/** The same change again for the nodes that lack it: those that failed and those that were not started. */
 export function makeRetryChange(operation: OperationDetailOut): BackendChange | null {
   const verb = DOING[operation.kind]?.[2] as BackendVerb | undefined;
   const left = (operation.nodes ?? []).filter((target) => ["error", "skipped"].includes(target.state));

@@ -1,4 +1,4 @@
-// Everything that the page shows, read together. What is there is shown; what is not there yet counts as empty.
+// Combines all queries of the backends page. Data that is not loaded yet counts as empty.
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { installedBackends, nodes, operations, upgrades } from "@/api/queries";
@@ -8,7 +8,7 @@ import { type BackendFleet, buildMatrix, type MatrixData } from "@/pages/backend
 export interface FleetQueries {
   fleet: BackendFleet;
   matrix: MatrixData;
-  /** Nodes and what they have are known: the rest is trimming. */
+  /** Whether nodes and installed backends are loaded, which is enough to show the matrix. */
   isReady: boolean;
   error: Error | null;
   onRetry: () => void;

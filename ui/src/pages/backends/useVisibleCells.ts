@@ -3,15 +3,15 @@ import { defaultRangeExtractor, type Range, useVirtualizer, type VirtualItem } f
 import { type RefObject, useCallback, useLayoutEffect, useMemo, useState } from "react";
 import type { GridPosition } from "@/pages/backends/gridKeys";
 
-// As the style says; rows and columns are measured as soon as they are drawn.
+// The sizes in the style sheet; rows and columns are measured as soon as they are rendered.
 const ROW_HEIGHT = 64;
 const COLUMN_WIDTH = 128;
 const DEFAULT_HEADS = { width: 190, height: 60 };
 const SCREEN = { width: 1280, height: 800 };
-// Drawn on both sides before they are seen.
+// The number of rows and columns rendered beyond each edge.
 const OVERSCAN = 4;
 
-/** A row or column that is drawn, or the room in pixels of those between two of them. */
+/** A row or column that is rendered, or the size in pixels of a gap between two of them. */
 export type RangeItem = { place: number } | { from: number; room: number };
 
 interface VisibleCells {
@@ -81,7 +81,7 @@ function useHeadSizes(box: RefObject<HTMLDivElement | null>): { width: number; h
   return sizes;
 }
 
-/** Returns a range extractor that adds the place that has the focus, wherever it is. */
+/** Returns a range extractor that always includes the index that has the focus. */
 function useRangeWith(at: number): (range: Range) => number[] {
   return useCallback(
     (range) => {
@@ -93,13 +93,13 @@ function useRangeWith(at: number): (range: Range) => number[] {
   );
 }
 
-/** Lists what is drawn and the room between, the same list while it says the same: no row is drawn again for it. */
+/** Lists the rendered items and the gaps between them. Returns the same list while it is equal, to avoid rendering. */
 function useRangeItems(drawn: readonly VirtualItem[], start: number, length: number): readonly RangeItem[] {
   const listed = JSON.stringify(listRangeItems(drawn, start, length));
   return useMemo(() => JSON.parse(listed) as RangeItem[], [listed]);
 }
 
-/** `start` is where the first place begins, `length` the room of all places together. */
+/** `start` is the offset of the first item, `length` the size of all items together. */
 export function listRangeItems(
   drawn: readonly Pick<VirtualItem, "index" | "start" | "end">[],
   start: number,

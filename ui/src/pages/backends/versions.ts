@@ -1,4 +1,4 @@
-// Which of two versions is newer, for order and colour only: what an upgrade is, the server says.
+// Compares versions for sorting and colours only: the server decides what an upgrade is.
 import type { BackendUpgradeOut } from "@/api/schema";
 import { plural } from "@/text/format";
 
@@ -30,7 +30,7 @@ function rank(part: number | string | undefined): number {
   return part === 0 ? 1 : 3;
 }
 
-/** Above zero: `one` is newer. */
+/** Positive if `one` is newer. */
 export function compareVersions(one: string, other: string): number {
   const a = parts(one);
   const b = parts(other);
@@ -53,7 +53,7 @@ export function isNewer(version: string, than: string): boolean {
   return version !== "" && compareVersions(version, than) > 0;
 }
 
-/** `2.0.0 on 2 nodes, 1.0.0 on 2 nodes`: every version that is there, the newest first. */
+/** `2.0.0 on 2 nodes, 1.0.0 on 2 nodes`: every installed version, newest first. */
 export function versionWords(places: readonly { version: string }[]): string {
   const counts = new Map<string, number>();
   for (const { version } of places) counts.set(version, (counts.get(version) ?? 0) + 1);
@@ -69,7 +69,7 @@ interface UpgradeStep {
   nodes: string[];
 }
 
-/** What an upgrade would do: from which version to which, on which nodes. None: nothing is behind. */
+/** The steps of an upgrade: from which version to which, on which nodes. Empty if no node is behind. */
 export function upgradeSteps(found: Pick<BackendUpgradeOut, "nodes">): UpgradeStep[] {
   const steps = new Map<string, UpgradeStep>();
   for (const { from_version, to_version, node_name } of found.nodes ?? []) {
@@ -80,7 +80,7 @@ export function upgradeSteps(found: Pick<BackendUpgradeOut, "nodes">): UpgradeSt
   return [...steps.values()].sort((one, other) => compareVersions(other.from, one.from));
 }
 
-/** What a node that has `place` would get; empty: it has it already, whatever others have. */
+/** The version that a node with `place` would get; empty if it has that version already. */
 export function findUpgrade(
   found: Pick<BackendUpgradeOut, "available_version" | "available_digest">,
   place: { version: string; digest: string },

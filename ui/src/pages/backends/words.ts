@@ -1,4 +1,4 @@
-// What a cell says, in a few letters and in a sentence.
+// The text of a cell: a word, and a sentence for screen readers.
 import type { MatrixCellData } from "@/pages/backends/fleet";
 import { phaseWord } from "@/text/operation";
 import { RETRYING, STATE_WORDS } from "@/text/stateWords.gen";
@@ -11,7 +11,7 @@ const DOING: Record<string, string> = {
   backend_delete: "removing",
 };
 
-/** In the cell. */
+/** The word that is shown in the cell. */
 export function cellWord(cell: MatrixCellData): string {
   switch (cell.state) {
     case "installed":
@@ -29,7 +29,7 @@ export function cellWord(cell: MatrixCellData): string {
   }
 }
 
-/** For somebody who does not see the colours. */
+/** The same as a sentence, for users who do not see the colours. */
 export function cellSentence(cell: MatrixCellData, backend: string): string {
   const facts = [`${backend} on ${cell.nodeName}`];
   const doing = DOING[cell.kind] ?? STATE_WORDS.target.working;

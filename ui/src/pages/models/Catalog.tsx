@@ -1,4 +1,4 @@
-// The galleries' entries.
+// The catalog: the entries of all model galleries.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useEffect, useState } from "react";

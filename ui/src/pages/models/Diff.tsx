@@ -1,4 +1,4 @@
-// Two texts, one above the other, with what goes and what comes.
+// Shows the diff of two texts as one list of removed and added lines.
 import { useMemo } from "react";
 import { lineDiff } from "@/pages/models/linediff";
 import { plural } from "@/text/format";
@@ -32,7 +32,7 @@ export function Diff({ before, after, label }: { before: string; after: string; 
   );
 }
 
-/** What the server says that is different, setting by setting. */
+/** The differences that the server reports, setting by setting. */
 export function ChangedLines({ lines }: { lines: readonly string[] }) {
   return (
     <ul className="models-changes" aria-label="Changes">

@@ -1,4 +1,4 @@
-// The files of a model: their contents, and who holds them.
+// The files of a model: their contents, and the libraries and nodes that hold them.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { cluster } from "@/api/queries";
@@ -87,7 +87,7 @@ function Nodes({ held }: { held: FileOut | undefined }) {
   );
 }
 
-/** Where they will come from. */
+/** The sources of files that are not fetched yet. */
 function Sources({ model }: { model: ModelOut }) {
   const files = Array.isArray(model.config.files) ? (model.config.files as Record<string, unknown>[]) : [];
   return (

@@ -1,4 +1,4 @@
-// Where it would fit, node by node, and why not elsewhere.
+// Lists for each node whether a model would fit there, and why not.
 import { Icon } from "@/kit/icons";
 import { describeFits, type NodeFit } from "@/pages/models/fit";
 

@@ -1,4 +1,4 @@
-// A model from an address. What it would become is shown before anything is done.
+// Imports a model from an address. The resulting model is shown before anything is changed.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { nodes } from "@/api/queries";
@@ -31,7 +31,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
     },
   });
   if (start.data) return <InstallProgress {...start.data} onClose={onClose} />;
-  /** What was checked is no longer what is there. */
+  /** Discards the result of the check, because the input has changed. */
   const edit = (set: (value: string) => void) => (event: { target: { value: string } }) => {
     set(event.target.value);
     check.reset();

@@ -1,4 +1,4 @@
-// Installing an entry of the catalog: which variant, where it would fit, what is done; then what comes of it.
+// Installs an entry of the catalog: choose the variant, see where it fits, start, and follow the progress.
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
 import { modelConfigs, nodes } from "@/api/queries";

@@ -1,4 +1,4 @@
-// The same dialog after the button: what has become of it. It may be closed; the work goes on.
+// The progress of an installation, in the same dialog. Closing the dialog does not cancel it.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { operation } from "@/api/queries";

@@ -1,4 +1,4 @@
-// The models of this cluster, the busy ones first.
+// The list of the cluster's models, busy ones first.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -143,7 +143,7 @@ function LoadFailureNotice({ model }: { model: ModelOut }) {
   );
 }
 
-/** Why a rule cannot be met, as the plan of its next replica says it. */
+/** Why a rule cannot be met, from the plan of its next replica. */
 function UnmetRuleNotice({ model }: { model: string }) {
   const plan = useQuery(loadPlanQuery(model));
   return (

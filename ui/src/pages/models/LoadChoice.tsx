@@ -1,10 +1,10 @@
-// What happens when the files are here: load it, somewhere or on chosen nodes, or nothing yet.
+// The choice of what happens after the installation: load on any node, on chosen nodes, or do not load.
 import { Checkbox } from "@/kit/fields";
 import type { NodeFit } from "@/pages/models/fit";
 
 export interface LoadChoiceValue {
   loads: boolean;
-  /** Null: where it is soonest ready. */
+  /** The chosen nodes; null for the node that is ready soonest. */
   nodes: string[] | null;
 }
 

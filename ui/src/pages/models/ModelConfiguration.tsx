@@ -1,4 +1,4 @@
-// The configuration as YAML. What would change is shown before it is saved, and nobody's work is overwritten.
+// Edits the configuration as YAML. Changes are shown before they are saved; edits of other users are not overwritten.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useBlocker } from "@tanstack/react-router";
 import { useState } from "react";
@@ -16,7 +16,7 @@ import { NewerRevisionNotice, Review } from "@/pages/models/Review";
 import { toYaml } from "@/pages/models/yaml";
 
 interface Draft {
-  /** The revision that it began from, and its text. */
+  /** The revision that the draft is based on, and its text. */
   revision: number;
   before: string;
   text: string;
@@ -32,7 +32,7 @@ export function ModelConfiguration({ model }: { model: ModelOut }) {
   const toast = useToast();
   const [draft, setDraft] = useState(() => draftOf(model));
   const [reviewed, setReviewed] = useState<FleetChangeOut | null>(null);
-  // Another key is another editor: with the text of another revision.
+  // Another `key` creates another editor, with the text of the other revision.
   const [edition, setEdition] = useState(0);
   const isChanged = draft.text !== draft.before;
   const isNewer = model.revision > draft.revision;
@@ -135,7 +135,7 @@ export function ModelConfiguration({ model }: { model: ModelOut }) {
   );
 }
 
-/** What saving would do. Another name in it would make another model, which is not what is meant here. */
+/** What saving would do. Refuses a text with another name, which would create another model. */
 async function planned(text: string, name: string): Promise<FleetChangeOut> {
   const { steps } = await planConfig(text);
   const step = steps[0];

@@ -1,4 +1,4 @@
-// An operation about a model as it goes: its step, its words, its nodes. It never gives up watching.
+// The progress of an operation about a model: its step, message and nodes. It is followed without a deadline.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { runOperationAction } from "@/api/operations";
@@ -95,7 +95,7 @@ function Targets({ operation }: { operation: OperationOut }) {
   );
 }
 
-/** A failure stays until somebody has seen it. */
+/** A failure is shown until a user dismisses it. */
 function FailedOperation({ operation }: { operation: OperationOut }) {
   const { data: all } = useQuery(operations);
   const ids = listSameFailures(operation, all);

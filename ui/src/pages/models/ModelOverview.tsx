@@ -1,4 +1,4 @@
-// What runs of a model and where, the rule that keeps it so, and where the next replica would go.
+// The overview of a model: its replicas, its rule, and the node that the next replica would be placed on.
 import { useQuery } from "@tanstack/react-query";
 import { live } from "@/api/queries";
 import type { ModelOut, RuleOut } from "@/api/schema";

@@ -1,4 +1,4 @@
-// One model: what runs, what it is made of, what it was, and its files.
+// The page of one model: replicas, configuration, revisions and files.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { operations, rules } from "@/api/queries";

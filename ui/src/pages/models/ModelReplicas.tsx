@@ -1,4 +1,4 @@
-// The replicas of a model with what they do now.
+// The replicas of a model with their current load.
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { LiveOut, ModelOut } from "@/api/schema";

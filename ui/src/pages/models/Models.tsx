@@ -1,4 +1,4 @@
-// What this cluster can run, and what it could.
+// The models page: the models of this cluster, and the catalog of models that can be installed.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { modelConfigs } from "@/api/queries";

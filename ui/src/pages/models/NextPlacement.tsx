@@ -1,4 +1,4 @@
-// Where the next replica would go, how long that takes, what has to make room, and why not elsewhere.
+// The placement of the next replica: its node, the time it takes, evicted replicas, and why other nodes are refused.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { LoadPlanOut } from "@/api/schema";
 import { Button } from "@/kit/Button";

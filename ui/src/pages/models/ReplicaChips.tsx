@@ -1,4 +1,4 @@
-// Replicas as chips: node, and what it does there if it is not simply loaded.
+// Replicas as chips: the node, and the state if it is not loaded.
 import { Link } from "@tanstack/react-router";
 import type { LiveOut, ModelOut } from "@/api/schema";
 import { findLiveModel } from "@/pages/models/state";

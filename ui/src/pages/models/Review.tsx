@@ -1,4 +1,4 @@
-// Before saving: what changes, what ends because of it. And what to do if somebody else was faster.
+// The review before saving: the changes, the replicas that they stop, and the choices if another user saved first.
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { asProblem } from "@/api/client";
@@ -57,14 +57,14 @@ export function Review({ model, draft, step, onClose, onSaved }: ReviewProps) {
 }
 
 interface NewerRevisionNoticeProps {
-  /** What the edited text began from. */
+  /** The text of the revision that the edit is based on. */
   draft: string;
   model: ModelOut;
   onTake: () => void;
   onGoOn: () => void;
 }
 
-/** Somebody has saved meanwhile. Nothing is thrown away without a word. */
+/** Shown if another user has saved meanwhile. No text is discarded without a choice. */
 export function NewerRevisionNotice({ draft, model, onTake, onGoOn }: NewerRevisionNoticeProps) {
   const [isShown, show] = useState(false);
   return (

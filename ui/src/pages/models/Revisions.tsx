@@ -1,4 +1,4 @@
-// What a model was: who changed what and when, any two side by side, and the way restored.
+// The revisions of a model: who changed what and when, the diff of any two, and restoring one.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ModelOut, RevisionOut } from "@/api/schema";

@@ -1,4 +1,4 @@
-// The form of a rule. The server reads it; its sentence is shown if it does not like it.
+// The form of a rule. The server validates it, and its error is shown here.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { nodes } from "@/api/queries";

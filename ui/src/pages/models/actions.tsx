@@ -1,4 +1,4 @@
-// What can be done with a model: the words for it, and the dialogs that ask first.
+// The actions of a model: their labels, and the dialogs that confirm them.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
@@ -26,11 +26,11 @@ const SHOWN: Record<ModelAction, { label: string; icon: IconName }> = {
   rename: { label: "Rename", icon: "again" },
   delete: { label: "Delete", icon: "trash" },
 };
-/** Beside the name; the others are in the menu. */
+/** The actions shown as buttons beside the name; the others are in the menu. */
 const atHand = (model: ModelOut): readonly ModelAction[] =>
   (model.replicas ?? []).length > 0 ? ["unload", "talk"] : ["load", "talk"];
 
-/** The whole name of an action: no two buttons of a page are called the same. */
+/** The accessible name of an action: no two buttons of a page have the same one. */
 function nameOf(action: ModelAction, model: ModelOut): string {
   if (action === "talk") return `Chat with ${model.name}`;
   if (action === "load" && (model.replicas ?? []).length > 0) return `Load one more replica of ${model.name}`;
@@ -38,7 +38,7 @@ function nameOf(action: ModelAction, model: ModelOut): string {
   return `${SHOWN[action].label} ${model.name}`;
 }
 
-/** Of the one replica; of several, one chooses on the model's page. */
+/** The link to the logs of the only replica; with several replicas, to the model's page, where the user picks one. */
 function logsOf(model: ModelOut) {
   const [first, second] = model.replicas ?? [];
   if (!first || second) return { to: "/models/$model", params: { model: model.name } } as const;

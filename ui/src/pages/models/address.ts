@@ -1,8 +1,8 @@
-// What can be said of an address before the server looks at it.
+// Checks the address of a model before it is sent to the server.
 
 const SCHEMES = ["https", "http", "file", "hf", "oci", "ollama", "wheel", "upload"];
 
-/** A sentence; null if nothing is wrong, or nothing is there yet. */
+/** The problem with an address as a sentence; null if it is valid or empty. */
 export function addressProblem(address: string): string | null {
   if (address === "") return null;
   if (/\s/.test(address)) return "A URL contains no spaces.";

@@ -1,4 +1,4 @@
-// What this page asks of the API: what it reads, and what it changes.
+// Queries and API calls of the models page.
 import { queryOptions } from "@tanstack/react-query";
 import { api, request, unwrapResponse } from "@/api/client";
 import type {
@@ -48,7 +48,7 @@ export const galleryQuery = ({ term, tag, page }: GalleryQuery) =>
       ),
   });
 
-/** One entry by its id; the list that shows it may be on another page. */
+/** One gallery entry by its id; in the list it may be on another page. */
 export const entryQuery = (id: string) =>
   queryOptions({
     queryKey: ["models", "entry", id] as const,
@@ -65,7 +65,7 @@ export const variantsQuery = (entry: string) =>
     queryFn: () => unwrapResponse(api.GET("/api/models/variants/{name}", named(entry))),
   });
 
-/** Where the next replica would go. It moves with replicas and nodes, so it is read anew with them. */
+/** The node that the next replica would be placed on. Refetched when replicas or nodes change. */
 export const loadPlanQuery = (model: string, nodes: string[] | null = null) =>
   queryOptions({
     queryKey: ["models", "plan", model, nodes] as const,
@@ -74,7 +74,7 @@ export const loadPlanQuery = (model: string, nodes: string[] | null = null) =>
     staleTime: 0,
   });
 
-/** Written by hand until the API's description has it: who else holds a content. */
+/** The files of a model, with the libraries and nodes that hold them. */
 export const filesQuery = (model: string) =>
   queryOptions({
     queryKey: ["files", model] as const,
@@ -123,7 +123,7 @@ async function importUri(spec: ImportUriIn, plan: boolean): Promise<unknown> {
 
 // --- changing ---
 
-/** Behind what is under way, as an installation. */
+/** Loads a model, queued behind active operations such as its installation. */
 export const loadModel = (name: string, nodes: string[] | null) =>
   unwrapResponse(
     api.POST("/api/models/{name}/load", {
@@ -169,7 +169,7 @@ export const deleteRule = (name: string) => unwrapResponse(api.DELETE("/api/rule
 
 const YAML = { "Content-Type": "application/yaml" };
 
-/** What saving would do. Nothing is done. */
+/** What saving would do; nothing is changed. */
 export async function planConfig(text: string): Promise<FleetChangesOut> {
   const answered = await request("/api/fleet?plan=true", {
     method: "POST",
@@ -179,7 +179,7 @@ export async function planConfig(text: string): Promise<FleetChangesOut> {
   return (await answered.json()) as FleetChangesOut;
 }
 
-/** Refused with 409 if somebody has saved since `revision`. */
+/** Saves a configuration. Refused with 409 if another user has saved since `revision`. */
 export async function saveConfig(name: string, text: string, revision: number): Promise<SavedModelOut> {
   const answered = await request(`/api/models/config/${encodeURIComponent(name)}`, {
     method: "PUT",

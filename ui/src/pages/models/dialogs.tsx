@@ -14,9 +14,9 @@ import { bytes, joinWords, plural } from "@/text/format";
 
 interface UnloadDialogProps {
   model: ModelOut;
-  /** Only there; null: everywhere. */
+  /** The node to unload from; null for all nodes. */
   node: string | null;
-  /** Requests that are being answered. */
+  /** The number of requests that are being answered. */
   busy: number;
   onClose: () => void;
 }

@@ -1,4 +1,4 @@
-// Whether a variant fits on a node, in a sentence for each. The server decides; this says why, as far as one can see.
+// Explains for each node whether a variant fits, in a sentence. The server decides; the page estimates why.
 import type { ModelPlanOut, NodeOut, VariantOut } from "@/api/schema";
 import { bytes } from "@/text/format";
 import { findStateWord } from "@/text/stateWords";
@@ -14,7 +14,7 @@ function getMemory(node: NodeOut): { bytes: number | null; kind: string } {
   return { bytes: node.total_ram ?? null, kind: "memory" };
 }
 
-/** What was found out about an address, as one variant of a gallery. */
+/** Converts the facts about an address to the form of a gallery's variant. */
 export function toVariant(plan: ModelPlanOut): VariantOut {
   return {
     model: plan.name,
@@ -80,7 +80,7 @@ export function describeFits(fits: readonly NodeFit[]): string {
   return `Fits on ${good} of ${fits.length} nodes.`;
 }
 
-/** The entry's own name, or the first with a number behind it that no model has. */
+/** A free name for the model: the entry's own, or the first with a number that no model has. */
 export function pickFreeName(entry: string, taken: readonly string[]): string {
   const names = new Set(taken);
   let name = entry;

@@ -1,9 +1,9 @@
-// Two texts line by line: what stays, what goes, what comes. Long unchanged parts are left out.
+// Compares two texts line by line. Long unchanged parts are left out.
 
 interface DiffLine {
   kind: "same" | "gone" | "new" | "left out";
   text: string;
-  /** Numbers of the line in the old and in the new text. */
+  /** The line numbers in the old and in the new text. */
   old: number | null;
   new: number | null;
 }
@@ -20,7 +20,7 @@ function splitLines(text: string): string[] {
   return lines;
 }
 
-/** By the longest common subsequence; configurations are short. */
+/** Diffs by the longest common subsequence, which is fast enough for short configurations. */
 function aligned(before: string[], after: string[]): DiffLine[] {
   const rows = before.length + 1;
   const columns = after.length + 1;

@@ -1,4 +1,4 @@
-// A load's way in four steps, from the phases that the server reports.
+// Maps the phases of a load that the server reports to four steps.
 import type { OperationOut } from "@/api/schema";
 
 export const STEPS = ["Placement", "Files", "Engine", "Load"] as const;
@@ -18,7 +18,7 @@ const STEP: Record<string, number> = {
   starting: 2,
   loading: 3,
 };
-/** Which of the steps it is at; null if the operation has no such way. */
+/** The index of the current step; null if the operation is not a load. */
 export function findStep(operation: Pick<OperationOut, "kind" | "phase" | "state">): number | null {
   if (operation.kind !== "model_load") return null;
   if (operation.state === "completed") return STEPS.length;

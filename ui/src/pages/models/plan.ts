@@ -1,4 +1,4 @@
-// A plan in sentences.
+// Describes a placement plan in sentences.
 import type { LoadPlanOut, PlacementOut } from "@/api/schema";
 import { bytes, duration, joinWords } from "@/text/format";
 
@@ -39,7 +39,7 @@ interface OtherNode {
   sentence: string;
 }
 
-/** Where it would fit as well, the soonest first, with how much later. */
+/** Other nodes on which the replica would fit, soonest first, each with its delay. */
 export function otherNodes(plan: LoadPlanOut): OtherNode[] {
   const chosen = new Set((plan.choices ?? []).map((one) => one.node_id));
   const best = Math.min(

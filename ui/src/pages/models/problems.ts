@@ -1,23 +1,23 @@
-// Where in the text a problem is that the server has named in words.
+// Finds the line of the text that an error of the server is about.
 
-/** Lines that `asFleet` puts before the text. */
+/** The number of lines that `toFleetFile` puts before the text. */
 const LINES_BEFORE = 2;
 const IN_LINE = /in line (\d+)/;
 
-/** The configuration as the only model of a fleet file: the one call that says what a change would do. */
+/** Wraps the configuration into a fleet file with one model, because only `/api/fleet` can plan a change. */
 export function toFleetFile(text: string): string {
   const lines = text.replace(/^---\s*\n/, "\n").split("\n");
   return `models:\n  -\n${lines.map((line) => (line.trim() ? `    ${line}` : "")).join("\n")}\n`;
 }
 
-/** The sentence with the line as the person sees it. */
+/** The error with the line number of the text that the user sees. */
 export function toOwnLines(message: string): string {
   return message
     .replace(IN_LINE, (_, line: string) => `in line ${Math.max(1, Number(line) - LINES_BEFORE)}`)
     .replace(/^The body: t/, "T");
 }
 
-/** A line, from 1; null if the problem is not in one. */
+/** The line of the problem, from 1; null if the error names none. */
 export function findLine(text: string, message: string): number | null {
   const lines = text.split("\n");
   const line = IN_LINE.exec(message)?.[1];

@@ -1,9 +1,9 @@
-// A rule between what the server has, what a form shows, and a sentence.
+// Converts a rule between the server's form, the fields of the form, and a sentence.
 import type { RuleOut } from "@/api/schema";
 import { duration, joinWords, plural } from "@/text/format";
 
 export interface WindowDraft {
-  /** For React: windows have no name of their own. */
+  /** The React key: windows have no name of their own. */
   key: number;
   cron: string;
   duration: string;
@@ -60,14 +60,14 @@ export function makeDraft(rule: RuleOut | undefined): RuleDraft {
   };
 }
 
-/** As people write it: `10h`, `90m`, `45s`. */
+/** Formats a duration as users type it: `10h`, `90m`, `45s`. */
 function durationText(value: unknown): string {
   if (typeof value !== "number") return String(value ?? "");
   if (value % 3600 === 0) return `${value / 3600}h`;
   return value % 60 === 0 ? `${value / 60}m` : `${value}s`;
 }
 
-/** The body that the server reads; numbers that are none are sent as they were typed, and refused with a sentence. */
+/** The body of the request. Invalid numbers are sent as typed, and the server refuses them with a sentence. */
 export function makeRuleBody(draft: RuleDraft): Record<string, unknown> {
   const range = {
     ...(draft.min.trim() ? { min_replicas: number(draft.min) } : {}),

@@ -32,7 +32,7 @@ const operation = (kind: string, state = "running", name = "chat", isBackend = f
 
 const still = { busy: [], isUnmet: false };
 
-test("what runs is said by nodes, and by replicas when there are more", () => {
+test("state counts nodes, and replicas when there are more of them", () => {
   expect(describeModelState(model({ replicas: [replica("a")] }), still).word).toBe("loaded on 1 node");
   expect(describeModelState(model({ replicas: [replica("a"), replica("a")] }), still).word).toBe(
     "2 replicas loaded on 1 node",

@@ -1,4 +1,4 @@
-// How a model is, in a word and a colour, and what can be done about it. Pure.
+// Computes the state of a model as a word and a colour, and the actions that it offers. Pure.
 import type { LiveModelOut, LiveOut, ModelOut, OperationOut, RuleOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { plural } from "@/text/format";
@@ -8,7 +8,7 @@ import { findStateWord } from "@/text/stateWords";
 interface ModelState {
   tone: Tone;
   word: string;
-  /** A sentence more, if the word does not say it all. */
+  /** A further sentence, if the word alone is not enough. */
   detail: string;
 }
 
@@ -20,7 +20,7 @@ const DOING: Record<string, string> = {
   model_delete: "deleting",
 };
 
-/** Operations about this very model: a backend may have the same name. */
+/** The operations about this model; a backend may have the same name. */
 export function listOperations(model: string, all: readonly OperationOut[] | undefined): OperationOut[] {
   return (all ?? []).filter((one) => !one.isBackend && one.kind in DOING && one.name === model);
 }
@@ -32,7 +32,7 @@ export function listActiveOperations(
   return listOperations(model, all).filter((one) => !isFinished(one.state));
 }
 
-/** The failures that nobody has acknowledged: of each kind the last one, which says the most. */
+/** The failures that were not dismissed: the last one of each kind, which tells the most. */
 export function listFailures(model: string, all: readonly OperationOut[] | undefined): OperationOut[] {
   const last = new Map<string, OperationOut>();
   for (const one of listOperations(model, all)) {
@@ -43,7 +43,7 @@ export function listFailures(model: string, all: readonly OperationOut[] | undef
   return [...last.values()];
 }
 
-/** This failure and those before it that nobody has acknowledged: who has seen the last one has seen them all. */
+/** The ids of this failure and of earlier ones of its kind, which are dismissed together. */
 export function listSameFailures(failed: OperationOut, all: readonly OperationOut[] | undefined): string[] {
   const others = listOperations(failed.name, all).filter(
     (one) => one.state === "failed" && one.kind === failed.kind && one.createdAt <= failed.createdAt,
@@ -51,7 +51,7 @@ export function listSameFailures(failed: OperationOut, all: readonly OperationOu
   return [...new Set([failed.id, ...others.map((one) => one.id)])];
 }
 
-/** A rule that was given up for a while, or whose last load has just failed. */
+/** Whether a rule is in its backoff, or its last load has just failed. */
 export function isRuleUnmet(
   rule: RuleOut | undefined,
   model: ModelOut,
@@ -71,7 +71,7 @@ function listLoadedNodes(model: ModelOut): string[] {
   return [...new Set(names)].sort();
 }
 
-/** What else is known of a model: what is under way, and whether its rule cannot be met. */
+/** Further facts about a model: its active operations, and whether its rule cannot be met. */
 interface ModelContext {
   busy: readonly OperationOut[];
   isUnmet: boolean;
@@ -106,7 +106,7 @@ export function findLiveModel(model: string, live: LiveOut | undefined): LiveMod
   return live?.models.find((one) => one.name === model);
 }
 
-/** Requests that an unload would have to wait for. */
+/** The number of requests that an unload would have to wait for. */
 export function countInFlight(model: ModelOut, live: LiveOut | undefined, node?: string): number {
   const shown = findLiveModel(model.name, live);
   if (node !== undefined)
@@ -129,7 +129,7 @@ export type ModelAction =
   | "rename"
   | "delete";
 
-/** What makes sense now, in the order in which it is shown. */
+/** The actions that are possible now, in the order in which they are shown. */
 export function listActions(model: ModelOut, busy: readonly OperationOut[]): ModelAction[] {
   const goes = busy.some((one) => one.kind === "model_delete");
   if (goes) return [];
@@ -148,13 +148,13 @@ export function listActions(model: ModelOut, busy: readonly OperationOut[]): Mod
   return offered.filter((action) => action !== false);
 }
 
-/** Whether one can have a conversation with it; if nobody said what it serves, it may be tried. */
+/** Whether the model can chat; true if it does not say which calls it serves. */
 function canChat(model: ModelOut): boolean {
   const serves = model.config.serves;
   return !Array.isArray(serves) || serves.length === 0 || serves.includes("chat");
 }
 
-/** Busy ones first, then loaded ones, then by name. */
+/** Sorts busy models first, then loaded ones, then by name. */
 export function sortModels(models: readonly ModelOut[], live: LiveOut | undefined): ModelOut[] {
   const load = (model: ModelOut) => {
     const shown = findLiveModel(model.name, live);

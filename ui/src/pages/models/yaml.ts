@@ -1,7 +1,7 @@
-// A configuration as YAML, the way `corral models export` writes it. The server reads YAML itself: nothing here does.
+// Writes a configuration as YAML, as `corral models export` does. Only the server parses YAML.
 
 const INDENT = "  ";
-/** Begins like a word and has nothing inside that YAML would take for something else. */
+/** Texts that need no quotes in YAML, apart from words of `OTHER`. */
 const PLAIN = /^[A-Za-z_/][\w ./@+()\-:,']*$/;
 /** A size or a duration: 320MiB, 10h. */
 const MEASURE = /^[1-9]\d*(?:\.\d+)?[A-Za-z]{1,3}$/;
@@ -16,7 +16,7 @@ function mapping(value: Record<string, unknown>, indent: string): string[] {
   return Object.entries(value).flatMap(([key, item]) => under(`${indent}${scalar(key)}:`, item, indent));
 }
 
-/** `head` with its value: beside it if it is short, under it if it has parts. */
+/** Writes `head` with its value: on the same line if it is a scalar, below it if it has parts. */
 function under(head: string, item: unknown, indent: string): string[] {
   const deeper = indent + INDENT;
   if (Array.isArray(item)) return item.length ? [head, ...list(item, deeper)] : [`${head} []`];
@@ -28,7 +28,7 @@ function under(head: string, item: unknown, indent: string): string[] {
 function list(items: unknown[], indent: string): string[] {
   return items.flatMap((item) => {
     if (!isMapping(item) || Object.keys(item).length === 0) return under(`${indent}-`, item, indent);
-    // The first key stands beside the dash.
+    // The first key is written on the line of the dash.
     const [first = "", ...rest] = mapping(item, indent + INDENT);
     return [`${indent}- ${first.trimStart()}`, ...rest];
   });
@@ -38,7 +38,7 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A text of several lines is written as such, if that says exactly the same. */
+/** Whether a text of several lines can be written as a YAML block without changing it. */
 function isBlock(text: string): boolean {
   return (
     text.includes("\n") &&
@@ -66,6 +66,6 @@ function scalar(value: unknown): string {
     !value.endsWith(" ") &&
     !value.includes(": ") &&
     !value.endsWith(":");
-  // A text of JSON is a text of YAML too.
+  // A JSON string is valid YAML.
   return isPlain ? value : JSON.stringify(value);
 }

@@ -1,4 +1,4 @@
-// A new machine: a token, the command to run there, and the machine itself as soon as it comes.
+// Adds a machine: a token, the command to run there, and the new node as soon as it has joined.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
@@ -178,7 +178,7 @@ function TokenForm({
       <Checkbox
         name="approves"
         label="Approve machines automatically"
-        hint="Use only if nobody else can read the token."
+        hint="Use only if no one else can read the token."
       />
       <ErrorNotice error={error} />
       <div className="row">

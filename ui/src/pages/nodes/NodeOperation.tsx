@@ -1,4 +1,4 @@
-// What is being done on one node, in a line that leads to it.
+// The active operation of one node, as a link in one line.
 import { Link } from "@tanstack/react-router";
 import type { NodeOut, OperationOut } from "@/api/schema";
 import { Progress } from "@/kit/measures";

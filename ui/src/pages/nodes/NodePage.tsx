@@ -1,4 +1,4 @@
-// One machine: how it is and why, what runs on it, what it may use, and what its engines print.
+// The page of one node: status and conditions, replicas, limits, and logs of its engines.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useRef } from "react";
@@ -68,7 +68,7 @@ export default function NodePage() {
   );
 }
 
-/** For a node that went while its page was open. */
+/** Shown for a node that was removed while its page was open. */
 function RemovedNotice({ name }: { name: string }) {
   return (
     <div role="status">

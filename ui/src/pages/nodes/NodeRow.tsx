@@ -1,4 +1,4 @@
-// One machine of the roster. Drawn anew only when something of it has changed: there may be hundreds.
+// One row of the list of nodes. Rendered only when its data has changed, because there may be hundreds.
 import { Link } from "@tanstack/react-router";
 import { memo, useRef } from "react";
 import type { NodeOut, OperationOut } from "@/api/schema";
@@ -18,7 +18,7 @@ import { findStateWord } from "@/text/stateWords";
 interface NodeRowProps {
   node: NodeOut;
   chips: ReplicaChip[];
-  /** What is being done on this node, and only on what it is done. */
+  /** The operation that is active, or has failed, on this node. */
   operation: OperationOut | undefined;
 }
 
@@ -28,7 +28,7 @@ export const NodeRow = memo(
     const name = useRef<HTMLAnchorElement>(null);
     const inFlight = sumInFlight(chips);
     const approve = () => {
-      // The button goes when it has worked; the focus stays with the machine.
+      // The button disappears after its success, so the focus moves to the row.
       name.current?.focus();
       actions.run("approve");
     };

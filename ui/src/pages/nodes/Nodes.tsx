@@ -1,4 +1,4 @@
-// The roster: every machine, what it is, how full it is and what it does.
+// The list of nodes: hardware, memory use and current work of each.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";

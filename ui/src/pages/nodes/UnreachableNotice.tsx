@@ -3,7 +3,7 @@ import type { JoinOut } from "@/api/schema";
 import { Icon } from "@/kit/icons";
 import "@/pages/nodes/nodes.css";
 
-/** Said before a token is made: it would be of no use elsewhere. */
+/** Shown before a token is created, which would be useless on another machine. */
 export function UnreachableNotice({ join }: { join: JoinOut }) {
   if (!join.problem) return null;
   return (

@@ -1,4 +1,4 @@
-// What can be done to a node.
+// API calls that change a node.
 import { api, unwrapResponse } from "@/api/client";
 import type { NodeOut } from "@/api/schema";
 
@@ -37,7 +37,7 @@ export const setSlots = (node: string, value: number) =>
 export const resetSlots = (node: string) =>
   unwrapResponse(api.DELETE("/api/nodes/{node}/max-replicas-per-model", at(node)));
 
-/** Replicas of one model on one node, behind what is under way. With force, requests are cut off. */
+/** Unloads the replicas of a model from a node, queued behind active operations. With force, requests are cut off. */
 export const unloadFromNode = (model: string, node: Pick<NodeOut, "id">, force: boolean) =>
   unwrapResponse(
     api.POST("/api/models/{name}/unload", {

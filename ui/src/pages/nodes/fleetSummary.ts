@@ -1,4 +1,4 @@
-// Nodes and their memory as every page counts them. Pure. What is not known of a node is left out of a sum.
+// Counts nodes and sums their memory, for every page. Pure. Unknown values are left out of a sum.
 import type { NodeOut } from "@/api/schema";
 import { formatCount, plural } from "@/text/format";
 import { findStateWord } from "@/text/stateWords";
@@ -89,7 +89,7 @@ export function statusWords(fleet: FleetSummary): string[] {
     .map((status) => `${formatCount(fleet.byStatus[status])} ${findStateWord("node", status)}`);
 }
 
-/** What the memory is the memory of. */
+/** The caption that says which nodes the memory is of. */
 export function describeCapacity(fleet: FleetSummary): string {
   return `on ${plural(fleet.total, "reachable node")}`;
 }

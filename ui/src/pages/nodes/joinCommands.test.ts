@@ -23,7 +23,7 @@ test("the command is the server's, with the token", () => {
   );
 });
 
-test("who is new has come, and who was away and has started anew", () => {
+test("new node and a known node that restarts both count as joined", () => {
   const node = (id: string, status: string, boot_id: string) => ({ id, status, boot_id });
   const before = [node("a", "healthy", "1"), node("b", "offline", "1"), node("c", "offline", "1")];
   const now = [

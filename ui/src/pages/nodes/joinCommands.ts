@@ -1,4 +1,4 @@
-// What to run on a new machine, by what it has, and who has come since.
+// The commands for a new machine, by the software that it has, and the nodes that have joined since.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import type { JoinOut, NodeOut } from "@/api/schema";
@@ -26,7 +26,7 @@ export function makeJoinCommand(platform: Platform, join: JoinOut, token: string
 
 type KnownNode = Pick<NodeOut, "id" | "boot_id" | "status">;
 
-/** Who was not there, or not alive, when the window opened. A node that is known and starts anew has come too. */
+/** The nodes that were absent or unreachable when the dialog opened. A known node that restarts counts as joined. */
 export function listArrivals<T extends KnownNode>(before: readonly KnownNode[], now: readonly T[]): T[] {
   const were = new Map(before.map((node) => [node.id, node]));
   return now.filter((node) => {

@@ -11,7 +11,7 @@ import {
 const node = (name: string, status: string, more: Partial<NodeOut> = {}) =>
   ({ id: name, name, status, address: "", labels: {}, ...more }) as NodeOut;
 
-test("nodes that wait for somebody come first, then those with a problem", () => {
+test("nodes that wait for an admin come first, then those with a problem", () => {
   const nodes = [node("b", "healthy"), node("a", "healthy"), node("z", "pending"), node("y", "offline")];
   expect(filterNodes(nodes, "", undefined).map((one) => one.name)).toEqual(["z", "y", "a", "b"]);
 });

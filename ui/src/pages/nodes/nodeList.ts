@@ -1,4 +1,4 @@
-// Which nodes are shown, in which order, what is done on each, and how the fleet is as a whole.
+// Filters and sorts the list of nodes, finds the operation of each, and sums up the fleet.
 import type { LiveOut, NodeOut, OperationOut } from "@/api/schema";
 import type { NODE_KINDS, STATUSES } from "@/pages/nodes/search";
 import { describeHardware } from "@/pages/nodes/words";
@@ -6,7 +6,7 @@ import { describeHardware } from "@/pages/nodes/words";
 export type NodeStatusFilter = (typeof STATUSES)[number];
 export type NodeKind = (typeof NODE_KINDS)[number];
 
-// Those that wait for somebody first, then those that have a problem.
+// Nodes that wait for an admin come first, then those that have a problem.
 const RANK: Record<string, number> = {
   pending: 0,
   unhealthy: 1,
@@ -72,14 +72,14 @@ export function isSameChips(before: ReplicaChip[], after: ReplicaChip[]): boolea
   );
 }
 
-/** What a node is answering now. The live view moves every second, the numbers of nodes every two. */
+/** The requests that a node answers now. The live view changes every second, the numbers of nodes every two. */
 export function sumInFlight(chips: readonly ReplicaChip[]): number {
   return chips.reduce((sum, chip) => sum + chip.inFlight, 0);
 }
 
 const WORKING_STATES = new Set(["working", "unconfirmed", "queued"]);
 
-/** Marks only nodes that an operation has something to do on. Work comes before a failure, a failure before nothing. */
+/** The operation of each node that has one: an active operation first, else a failed one. */
 export function operationByNode(operations: OperationOut[]): Map<string, OperationOut> {
   const found = new Map<string, OperationOut>();
   for (const isWork of [false, true]) {

@@ -11,7 +11,7 @@ export interface NodeOffer {
   danger?: boolean;
 }
 
-/** The first is what most people will want. Names say the node: several rows have the same menu. */
+/** The most likely action comes first. Labels name the node, because several rows have the same menu. */
 export function listNodeOffers(node: Pick<NodeOut, "name" | "status" | "conditions">): NodeOffer[] {
   const { name } = node;
   const offers: NodeOffer[] = [];
@@ -31,7 +31,7 @@ export function hasCondition(node: Pick<NodeOut, "conditions">, name: string): b
   return node.conditions.some((fact) => fact.name === name && fact.holds === true);
 }
 
-/** A worker that shuts down drains itself as well; that is not ours to take back. */
+/** Whether an admin has drained the node. A worker that shuts down drains itself too, which a user cannot undo. */
 function isDrainedByAdmin(node: Pick<NodeOut, "conditions">): boolean {
   return node.conditions.some(
     (fact) => fact.name === "draining" && fact.holds === true && fact.reason.startsWith("Drained by"),

@@ -1,4 +1,4 @@
-// What a node offers now, as items of a menu; what cannot be taken back asks first.
+// The actions of a node as items of a menu. An action that cannot be undone is confirmed first.
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { asProblem } from "@/api/client";
@@ -17,9 +17,9 @@ interface NodeActions {
   offers: NodeOffer[];
   items: MenuItem[];
   run: (id: OfferId) => void;
-  /** What has been begun and not been answered yet. */
+  /** The action whose request has no response yet. */
   pending: OfferId | null;
-  /** The question that is open, to be rendered somewhere. */
+  /** The open confirmation dialog, for the caller to render. */
   dialog: ReactNode;
 }
 

@@ -1,4 +1,4 @@
-// A machine in a few words.
+// Describes a node in words: its hardware, its status, and what removing it would do.
 import type { NodeOut } from "@/api/schema";
 import { bytes, joinWords, plural } from "@/text/format";
 
@@ -28,7 +28,7 @@ export function computeUsed(
   return total == null || available == null ? null : Math.max(0, total - available);
 }
 
-/** What is gone when a node is removed. Only what is there is said. */
+/** What is lost when a node is removed: only what it has is listed. */
 export function describeLoss(
   node: Pick<
     NodeOut,
@@ -54,7 +54,7 @@ export function describeLoss(
   return `This also deletes ${joinWords(lost)}.${busy}`;
 }
 
-/** What somebody can do about a node that is not well; empty: nothing has to be done. */
+/** What a user can do about a node that is not healthy; empty if nothing has to be done. */
 export function describeAdvice(node: Pick<NodeOut, "status" | "status_reason">): string {
   if (node.status === "unhealthy")
     return "The worker runs but is not connected to NATS. Check that the machine reaches NATS, then look at the worker's log.";
@@ -64,7 +64,7 @@ export function describeAdvice(node: Pick<NodeOut, "status" | "status_reason">):
     : "Check that the machine is on and reaches this cluster: the worker reconnects by itself. If the machine is gone, remove the node.";
 }
 
-/** Why it has its status. What to type in a terminal is left to terminals. */
+/** Why the node has its status, without the commands that the server's sentence names. */
 export function describeReason(
   node: Pick<NodeOut, "status" | "status_reason"> &
     Partial<Pick<NodeOut, "proposed_labels" | "address_note">>,
@@ -73,7 +73,7 @@ export function describeReason(
   return ["Waiting for approval.", ...approvalNotes(node)].join(" ");
 }
 
-/** What an admin should know before approving a node: where it says it is, and which labels it brings. */
+/** What an admin should know before approving a node: its reported address, and the labels that its worker sends. */
 export function approvalNotes(node: Partial<Pick<NodeOut, "proposed_labels" | "address_note">>): string[] {
   const labels = Object.entries(node.proposed_labels ?? {}).map(([key, value]) => `${key}=${value}`);
   const brings = labels.length > 0 && `Approving the node also approves its labels: ${labels.join(", ")}.`;

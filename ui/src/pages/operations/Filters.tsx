@@ -1,4 +1,4 @@
-// Kind, outcome, node and text; all of it in the address.
+// The filters of the operations page: kind, outcome, node and text, kept in the URL.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { nodes } from "@/api/queries";

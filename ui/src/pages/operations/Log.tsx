@@ -1,4 +1,4 @@
-// The log of one operation, the oldest line first. The stream says when there is more of it.
+// The log of one operation, the oldest line first. The stream announces new lines.
 import { useQuery } from "@tanstack/react-query";
 import type { OperationNoteOut } from "@/api/schema";
 import { QueryView } from "@/kit/QueryView";

@@ -1,4 +1,4 @@
-// One operation that is under way or has failed: what, how far, on which nodes, and what can be done.
+// The card of an active or failed operation: its progress, nodes and actions.
 import { Link } from "@tanstack/react-router";
 import { memo, useState } from "react";
 import type { OperationOut } from "@/api/schema";
@@ -72,7 +72,7 @@ interface CardTitleProps {
   subject: string;
 }
 
-/** Apart, because a link costs more than the rest of a card, and it does not move. */
+/** Memoised, because rendering a link costs more than the rest of a card and its text does not change. */
 const CardTitle = memo(function CardTitle({ id, filter, verb: done, subject: what }: CardTitleProps) {
   return (
     <Link id={`operation-${id}`} to="/operations" search={{ ...filter, operation: id }}>

@@ -43,7 +43,7 @@ export function OperationDetail({ id, filter, onClose }: OperationDetailProps) {
       className="panel operations-detail"
       aria-label="Operation details"
       onKeyDown={(event) => {
-        // A dialog of this panel closes itself first.
+        // An open dialog of this panel handles Escape itself.
         if (event.key === "Escape" && !(event.target as Element).closest("dialog")) onClose();
       }}
     >

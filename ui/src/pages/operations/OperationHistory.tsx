@@ -1,4 +1,4 @@
-// What has ended, the newest first.
+// The history of ended operations, newest first.
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useClearHistory } from "@/api/operations";
@@ -22,7 +22,7 @@ const OUTCOMES: Record<string, [IconName, Tone]> = {
 interface OperationHistoryProps {
   records: readonly EndedOperationOut[];
   filter: OperationFilter;
-  /** PostgreSQL is away, and this is what was read before. */
+  /** Set while PostgreSQL is unreachable and the list is from before. */
   stale: string | null | undefined;
   shown: string | undefined;
   onOlder: (() => void) | null;

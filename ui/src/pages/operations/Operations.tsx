@@ -1,4 +1,4 @@
-// What is under way, what needs somebody, and what has ended. One operation in full stands beside them.
+// The operations page: active operations, those that need a user, and the history; one operation in full beside them.
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
@@ -132,7 +132,7 @@ interface CardsProps {
   shown: string | undefined;
 }
 
-/** Hundreds of cards that all move would stop the browser: the first are drawn, and more when somebody asks. */
+/** Hundreds of moving cards would block the browser: only the first are rendered, and more on request. */
 function CardSection({ operations: all, filter, shown }: CardsProps) {
   const [drawn, setDrawn] = useState(CARDS);
   const left = all.length - drawn;

@@ -22,7 +22,7 @@ const CHANGE_WORDS: Record<string, string> = {
 interface PendingChangesProps {
   assignments: readonly AssignmentOut[];
   filter: OperationFilter;
-  /** Operations whose cards say why already. */
+  /** Operations whose cards show the reason already. */
   explainedOperations?: ReadonlySet<string>;
 }
 

@@ -13,7 +13,7 @@ import { targetWord } from "@/text/operation";
 interface TargetsProps {
   operation: string;
   targets: readonly TargetOut[];
-  /** Not where the errors stand above already. */
+  /** Whether errors are shown; false where they are shown above already. */
   withFaults?: boolean;
 }
 
@@ -75,7 +75,7 @@ const Target = memo(function Target({ operation, target, withFault }: TargetProp
   );
 });
 
-/** Apart, because a link costs more than the rest of a row, and names do not change. */
+/** Memoised, because rendering a link costs more than the rest of a row, and names do not change. */
 const NodeLink = memo(function NodeLink({ name }: { name: string }) {
   return (
     <Link to="/nodes/$node" params={{ node: name }} className="operations-node cut">

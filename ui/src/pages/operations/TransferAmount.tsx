@@ -1,4 +1,4 @@
-// Bytes, how fast they come, how long it will take. What is not known is left out.
+// Shows transferred bytes, rate and time left. Unknown values are left out.
 import type { TransferRate } from "@/live/transferRates";
 import { bytesOf, duration, rate, UNKNOWN } from "@/text/format";
 

@@ -1,4 +1,4 @@
-// What can be done about an operation. Pure; the server has the last word.
+// Lists the actions that an operation offers. Pure; the server decides whether an action is allowed.
 import type { OperationAction } from "@/api/operations";
 import type { OperationDetailOut, OperationOut } from "@/api/schema";
 import type { IconName } from "@/kit/icons";

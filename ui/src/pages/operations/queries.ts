@@ -1,11 +1,11 @@
-// What this page reads beside the live list.
+// Queries of the operations page, besides the live list.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import { type OperationFilter, toHistoryQuery } from "@/pages/operations/sections";
 
 const PAGE = 100;
 
-/** The frontend filters: what matches may be behind thousands of operations that do not. */
+/** The history. The frontend filters it, because matches may come after thousands of other operations. */
 export const historyQuery = (filter: OperationFilter) =>
   infiniteQueryOptions({
     queryKey: ["record", "pages", filter] as const,

@@ -1,4 +1,4 @@
-// What stands where on the page of operations, and what a filter leaves of it. Pure.
+// Divides operations into the sections of the page, and filters them. Pure.
 import type { AssignmentOut, OperationOut, TargetOut } from "@/api/schema";
 import type { OperationsSearch } from "@/pages/operations/search";
 import { plural } from "@/text/format";
@@ -12,7 +12,7 @@ export function isFiltered({ kind, outcome, q, node, since, until }: OperationFi
   return Boolean(kind || outcome || q || node || since || until);
 }
 
-/** The filter as the frontend takes it. Days are those of the reader, and the last one is part of the span. */
+/** The filter as query parameters. Days are in the reader's time zone, and the last one is included. */
 export function toHistoryQuery({ kind, outcome, q, node, since, until }: OperationFilter) {
   const search = q?.trim();
   return {
@@ -30,13 +30,13 @@ function startOfDay(day: string, later = 0): Date {
   return new Date(year, month - 1, date + later);
 }
 
-/** Loading, staging and unloading move what is installed: they are the cluster's. */
+/** The section of a kind of operation. Loading, staging and unloading belong to the cluster. */
 export function findFamily(kind: string): "models" | "backends" | "cluster" {
   if (kind.startsWith("backend_")) return "backends";
   return kind === "model_install" || kind === "model_delete" ? "models" : "cluster";
 }
 
-/** Whether an operation of the live list matches; the record is filtered by the frontend. */
+/** Whether an operation of the live list matches the filter; the history is filtered by the frontend. */
 export function matchesFilter(operation: OperationOut, filter: OperationFilter): boolean {
   if (filter.kind && findFamily(operation.kind) !== filter.kind) return false;
   if (filter.outcome && operation.state !== filter.outcome) return false;
@@ -46,7 +46,7 @@ export function matchesFilter(operation: OperationOut, filter: OperationFilter):
   return !filter.q || makeSearchText(operation).includes(filter.q.trim().toLowerCase());
 }
 
-/** What has not ended goes on now. */
+/** The end of an operation; now, if it has not ended. */
 function getEnd(operation: OperationOut): number {
   return operation.finishedAt ? Date.parse(operation.finishedAt) : Date.now();
 }
@@ -70,7 +70,7 @@ interface Sections {
   failed: OperationOut[];
 }
 
-/** A failure is never among what is under way. One that ended a moment ago is in neither. */
+/** Separates active and failed operations. One that has just completed is in neither list. */
 export function buildSections(operations: readonly OperationOut[]): Sections {
   const failed = operations.filter((operation) => operation.state === "failed");
   const active = operations.filter((operation) => !isSettled(operation.state));
@@ -79,14 +79,14 @@ export function buildSections(operations: readonly OperationOut[]): Sections {
 
 const WEIGHTS: Record<string, number> = { queued: 1, completed_with_pending: 2, paused: 3 };
 
-/** What runs, then what waits, then what nothing moves of; the oldest first, so that cards stay where they are. */
+/** Sorts running, then queued, then pending and paused operations; oldest first, so that cards keep their places. */
 function byWeight(one: OperationOut, other: OperationOut): number {
   return (
     (WEIGHTS[one.state] ?? 0) - (WEIGHTS[other.state] ?? 0) || one.createdAt.localeCompare(other.createdAt)
   );
 }
 
-/** What the operations on screen do not show already: what was given up, and what waits for a node or a next try. */
+/** Pending changes that no listed operation shows: failed ones, and those that wait for a node or the next attempt. */
 export function listOtherPendingChanges(
   assignments: readonly AssignmentOut[],
   operations: readonly OperationOut[],
@@ -112,7 +112,7 @@ export function describeTries(operations: readonly OperationOut[]): string {
     .join();
 }
 
-/** Of the whole system, whatever the filter is. */
+/** Sums up all operations in one sentence, regardless of the filter. */
 export function describeOperations(operations: readonly OperationOut[], dead: number): string {
   const { active, failed } = buildSections(operations);
   const attention = failed.length + dead;
@@ -125,7 +125,7 @@ export function describeOperations(operations: readonly OperationOut[], dead: nu
 
 interface TitledWave {
   wave: number;
-  /** Nothing if there is one wave only. */
+  /** Null if there is only one wave. */
   title: string | null;
   targets: TargetOut[];
 }

@@ -1,4 +1,4 @@
-// What needs somebody, with the way there; one quiet line if nothing does.
+// The items that need a person, each with a link; one quiet line if there are none.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Button } from "@/kit/Button";
@@ -31,7 +31,7 @@ function AttentionLine({ item }: { item: AttentionItem }) {
   return (
     <li className={`overview-item ${item.tone}`}>
       <Icon name={item.tone === "busy" ? "up" : "warn"} />
-      <div className="overview-said">
+      <div className="overview-note">
         <p>{item.title}</p>
         {item.detail && <p className="small soft overview-why">{item.detail}</p>}
       </div>
@@ -66,7 +66,7 @@ function ApproveButton({ node }: { node: NonNullable<AttentionItem["approves"]> 
   );
 }
 
-/** Every link has a name of its own, for whoever hears a list of links. */
+/** Every link has a name of its own, for screen readers that list the links. */
 function AttentionLink({ goal, word, about }: { goal: PageLink; word: string; about: string }) {
   const shown = { className: "button plain small-button", "aria-label": `${word}: ${about}`, children: word };
   switch (goal.page) {

@@ -1,4 +1,4 @@
-// The models with most to do.
+// The models with the most requests.
 import { Link } from "@tanstack/react-router";
 import type { LiveModelOut, LiveOut } from "@/api/schema";
 import { EmptyState, Panel } from "@/kit/Panel";

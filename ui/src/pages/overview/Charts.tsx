@@ -1,4 +1,4 @@
-// Throughput, times, load and memory, as they go.
+// Live charts of throughput, response times, load and memory.
 import { Chart } from "@/kit/chart";
 import { Panel } from "@/kit/Panel";
 import type { FleetCurveName, FleetCurves } from "@/pages/overview/fleetCurves";
@@ -60,7 +60,7 @@ const RATES: ChartSpec = {
 
 export function Charts() {
   const curves = useFleetCurves();
-  // A fleet without GPUs has no such curve.
+  // A fleet without GPUs has no curve of VRAM.
   const hasVram = curves.series.vram_total.some((total) => total);
   return (
     <div className="overview-charts">

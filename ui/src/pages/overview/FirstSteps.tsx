@@ -46,7 +46,7 @@ export function FirstSteps({ step }: { step: FirstStep | null }) {
   );
 }
 
-/** Goes to the playground when the load has ended well; else why it has not. */
+/** Opens the playground when the load has completed; returns its error if it failed. */
 function useOpenPlaygroundWhenLoaded(load: string | null): Problem | null {
   const navigate = useNavigate();
   const { data } = useQuery({ ...operationQuery(load ?? ""), enabled: load !== null });

@@ -1,4 +1,4 @@
-// What there is, and how much of it is used.
+// Tiles with the capacity of the fleet and how much of it is used.
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Meter } from "@/kit/measures";

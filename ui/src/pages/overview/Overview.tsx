@@ -1,4 +1,4 @@
-// The page that stays open on the second screen: what needs somebody, what there is, how it goes.
+// The overview page, made to stay open on a second screen: items that need a person, capacity, and live charts.
 import { useQuery } from "@tanstack/react-query";
 import { Navigate } from "@tanstack/react-router";
 import {
@@ -58,7 +58,7 @@ function FleetPanel() {
   );
 }
 
-/** Says that all is well only when everything has been read that could say otherwise. */
+/** Says that everything is healthy only after all queries that could contradict it have been read. */
 function Needs() {
   const nodes = useQuery(nodesQuery).data;
   const operations = useQuery(operationsQuery).data;

@@ -1,4 +1,4 @@
-// What needs somebody, the gravest first. Pure: from what is known to sentences, each with the place to go to.
+// Lists what needs a person, most urgent first: a sentence each, with the page to go to. Pure.
 import type {
   AssignmentOut,
   BackendUpgradeOut,
@@ -27,9 +27,9 @@ export interface AttentionItem {
   title: string;
   detail?: string | undefined;
   goal?: PageLink;
-  /** What its link is called. */
+  /** The label of the link. */
   word?: string;
-  /** A node that one click lets in. */
+  /** A pending node that one click approves. */
   approves?: Pick<NodeOut, "id" | "name" | "proposed_labels">;
 }
 
@@ -44,7 +44,7 @@ export interface AttentionInput {
   live: LiveOut | undefined;
 }
 
-/** More of one sort than this are said in one line. */
+/** More items of one kind than this are summed up in one line. */
 const LISTED_SINGLY_MAX = 3;
 
 export function listAttentionItems(known: AttentionInput): AttentionItem[] {
@@ -225,7 +225,7 @@ function drifting(installed: readonly InstalledBackendOut[]): AttentionItem[] {
   ];
 }
 
-/** Only what has nodes that are behind: nodes that merely differ are said above. */
+/** Only backends with nodes that are behind; nodes that merely differ are listed above. */
 function upgradable(upgrades: Readonly<Record<string, BackendUpgradeOut>>): AttentionItem[] {
   const all = Object.values(upgrades).filter((upgrade) => (upgrade.nodes ?? []).length > 0);
   if (all.length === 0) return [];

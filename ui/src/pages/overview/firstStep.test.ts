@@ -33,7 +33,7 @@ test("with a node a small model is one click away, and what comes of it is shown
   });
 });
 
-test("whoever has models is left alone", () => {
+test("no first step is shown to a cluster that has models", () => {
   expect(findFirstStep([node({})], [FIRST_MODEL], [])).toBeNull();
   expect(findFirstStep([node({})], ["other", FIRST_MODEL], [operation("model_load", "running")])).toBeNull();
 });

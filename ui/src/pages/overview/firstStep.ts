@@ -2,18 +2,18 @@
 import type { NodeOut, OperationOut } from "@/api/schema";
 import { isActive } from "@/text/operationStates";
 
-/** The smallest model that holds a conversation; `corral try` takes the same. */
+/** The smallest model that can chat; `corral try` uses the same. */
 export const FIRST_MODEL = "smollm2-135m";
 
 export type FirstStep =
   | { step: "join" }
   | { step: "approve" }
-  /** Nodes are there, and none of them takes work. */
+  /** There are nodes, but none of them takes work. */
   | { step: "wait"; reason: string }
   | { step: "try" }
   | { step: "working"; operation: OperationOut };
 
-/** Null: there is a model, and nobody has to be shown the way. */
+/** The first step to show; null if the cluster has a model already. */
 export function findFirstStep(
   nodes: readonly NodeOut[],
   models: readonly string[],

@@ -1,4 +1,4 @@
-// The curves of the last half hour: what the frontend remembers, and then what this tab sees. Pure.
+// The curves of the last half hour: the frontend's history, continued by the samples of this tab. Pure.
 import type { HistorySeriesOut, LiveOut, NodeOut } from "@/api/schema";
 import { computeFleetNumbers, toFleetPace } from "@/pages/overview/fleetNumbers";
 
@@ -61,7 +61,7 @@ export function appendFleetSample(curves: FleetCurves, at: number, sample: Fleet
   };
 }
 
-/** What the frontend remembers, continued by what was seen here after it. */
+/** The frontend's history, continued by the later samples of this tab. */
 export function joinCurves(past: HistorySeriesOut | undefined, own: FleetCurves): FleetCurves {
   if (!past || past.at.length === 0) return own;
   const last = past.at.at(-1) ?? 0;
@@ -76,7 +76,7 @@ export function joinCurves(past: HistorySeriesOut | undefined, own: FleetCurves)
   };
 }
 
-/** Seconds to add to this machine's clock, if it and the frontend's are clearly apart. */
+/** Seconds to add to this machine's clock, if it clearly differs from the frontend's. */
 export function computeSkew(past: HistorySeriesOut | undefined, readAt: number): number {
   const last = past?.at.at(-1);
   if (last === undefined) return 0;

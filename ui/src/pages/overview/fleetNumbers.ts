@@ -32,7 +32,7 @@ interface FleetPace {
   first95: number | null;
 }
 
-/** In the stream a pace of zeros is left out, and so is every zero of one. */
+/** Fills in zeros: the stream omits a pace of zeros, and each zero in one. */
 export function toFleetPace(reported: Partial<RequestPaceOut> | undefined): FleetPace {
   return {
     requests: reported?.requests_per_s ?? 0,
@@ -43,7 +43,7 @@ export function toFleetPace(reported: Partial<RequestPaceOut> | undefined): Flee
   };
 }
 
-/** Those with most to do first; the same order as long as nobody has anything to do. */
+/** Sorts models with the most requests first. The order is stable while no model has requests. */
 export function pickBusiest(models: readonly LiveModelOut[]): LiveModelOut[] {
   const load = (model: LiveModelOut) => (model.in_flight ?? 0) + (model.waiting ?? 0);
   return [...models].sort(

@@ -1,4 +1,4 @@
-// What this page reads beside what all pages do.
+// Queries of the overview page, besides the shared ones.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 

@@ -1,4 +1,4 @@
-// The curves as they grow: a reading every two seconds of what the stream last said.
+// The growing curves: every two seconds a sample of the stream's last numbers.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { live, nodes } from "@/api/queries";
@@ -34,7 +34,7 @@ export function useFleetCurves(): FleetCurves {
     return () => window.clearInterval(timer);
   }, [cache, isLost]);
 
-  // Timers of a page in the background are slowed down: what it missed is read.
+  // The browser slows down timers of a page in the background, so the missed samples are fetched.
   useEffect(() => {
     const back = () => {
       if (document.visibilityState === "visible")

@@ -1,4 +1,4 @@
-// An answer as it is read: Markdown, parsed by marked and drawn as React elements. Nothing that a model writes becomes
+// Shows an answer: Markdown, parsed by marked and rendered as React elements. Nothing that a model writes becomes
 // HTML: tags stay text, an image is a link that loads nothing, and links lead to the web or to a mail address only.
 import { Marked, type Token, type Tokens } from "marked";
 import { Fragment, memo, type ReactNode, useState } from "react";

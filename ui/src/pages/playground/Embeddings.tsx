@@ -1,4 +1,4 @@
-// Texts as vectors, and how alike they are.
+// Computes embeddings of texts, and shows how similar they are.
 import { type FormEvent, useState } from "react";
 import { request } from "@/api/client";
 import { Button } from "@/kit/Button";

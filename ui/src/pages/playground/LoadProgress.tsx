@@ -1,4 +1,4 @@
-// What a question waits for: a model that is being fetched or loaded, with its bar.
+// The progress of the model that a request waits for, while it is downloaded or loaded.
 import { useQuery } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import { operation, operations } from "@/api/queries";
@@ -25,7 +25,7 @@ function InstallLine({ id }: { id: string }) {
   );
 }
 
-/** Operators hear of the load on the stream. */
+/** For operators: the load is known from the stream. */
 function LoadByOperations({ model }: { model: string }) {
   const { data } = useQuery(operations);
   const load = data?.find((one) => one.kind === "model_load" && one.name === model && one.state !== "failed");
@@ -40,11 +40,11 @@ function LoadByOperations({ model }: { model: string }) {
   );
 }
 
-/** Everybody else asks: they have no stream. */
+/** For other users, who have no stream: the load is polled. */
 function LoadByModel({ model }: { model: string }) {
   const { data } = useQuery({
     queryKey: ["models", "load-status", model],
-    // No load is under way: nothing is answered, and that is no error.
+    // Without a load the response is empty, which is no error.
     queryFn: async () =>
       (await unwrapResponse(
         api.GET("/api/models/{name}/load-status", {

@@ -1,4 +1,4 @@
-// Which model: a list one can search, with what each needs before it answers.
+// A searchable list of models, with what each needs before it can answer.
 import { useState } from "react";
 import { Dialog } from "@/kit/Dialog";
 import { SearchField } from "@/kit/fields";

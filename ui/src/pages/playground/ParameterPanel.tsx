@@ -1,4 +1,4 @@
-// Beside the conversation: the parameters, and the same request as code.
+// The panel beside the conversation: the parameters, and the same request as code.
 import { useState } from "react";
 import { CopyButton } from "@/kit/CopyButton";
 import { SegmentedControl, TextArea, TextField } from "@/kit/fields";

@@ -1,4 +1,4 @@
-// Talk to the fleet: chat, vectors, speech, transcription.
+// The playground: chat, embeddings, speech and transcription with the cluster's models.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useRef, useState } from "react";
@@ -68,7 +68,7 @@ export default function Playground() {
   );
 }
 
-/** The choice, held as long as nobody chooses another one or another thing to do. */
+/** The chosen model, kept until the user chooses another model or another kind of call. */
 function useKeptChoice(
   choices: ModelChoice[],
   named: string | undefined,

@@ -1,4 +1,4 @@
-// A text, spoken.
+// Synthesises speech from a text.
 import { type FormEvent, useEffect, useState } from "react";
 import { request } from "@/api/client";
 import { Button } from "@/kit/Button";

@@ -1,4 +1,4 @@
-// What a recording says: a file, or what this machine's microphone hears.
+// Transcribes a file, or a recording of this machine's microphone.
 import { type ChangeEvent, useRef, useState } from "react";
 import { request } from "@/api/client";
 import { Button } from "@/kit/Button";

@@ -1,5 +1,5 @@
-// One question to /v1/chat/completions, streamed. Pieces come as they are written; what is known of the answer beside
-// its text (who answered, how fast) comes with them.
+// Streams one call of /v1/chat/completions. Each piece of text comes with what is known about the answer so far: the
+// replica that answers and its speed.
 import { makeProblem, Problem, request } from "@/api/client";
 import { SseParser } from "@/pages/playground/sse";
 
@@ -31,7 +31,7 @@ export interface AnswerFacts {
   firstTokenMs: number | null;
   promptTokens: number | null;
   tokens: number | null;
-  /** Of the answer alone, without the wait for its first token. */
+  /** The speed of the answer alone, without the wait for its first token. */
   tokensPerS: number | null;
   finish: string | null;
 }
@@ -47,7 +47,7 @@ export const NO_FACTS: AnswerFacts = {
   finish: null,
 };
 
-/** The body of the call, without what was not set: the server's own defaults hold then. */
+/** The body of the call. Parameters that are not set are left out, so that the server's defaults apply. */
 export function makeChatBody(
   model: string,
   messages: ChatMessage[],
@@ -98,7 +98,7 @@ export async function* streamChat(
   }
 }
 
-/** Adds pieces up. */
+/** Collects the pieces of an answer. */
 export class ChatAccumulator {
   private text = "";
   private pieces = 0;
@@ -142,7 +142,7 @@ export class ChatAccumulator {
   }
 }
 
-/** A model that is still loading when the server's patience ends: when to ask again, in seconds. */
+/** Seconds until the next attempt, if the model was still loading when the server's wait ended. */
 export function computeRetryDelay(error: unknown): number | null {
   if (!(error instanceof Problem) || error.status !== 503 || error.code !== "model_loading") return null;
   const seconds = Number(error.details.retry_after_s);

@@ -62,7 +62,7 @@ test("an address that names a model that is not there chooses nothing else inste
   expect(pickChoice(choices, undefined)?.name).toBe("hot");
 });
 
-test("who is talked to stays, whoever else becomes ready and while it is being installed", () => {
+test("current model stays chosen when another becomes ready and while it is being installed", () => {
   const choice = (name: string) => ({ name, ready: "cold" as const, note: "", entry: null });
   const [small, other] = [choice("small"), choice("other")];
   expect(keepChoice([other, small], undefined, null)).toBe(other);
@@ -73,7 +73,7 @@ test("who is talked to stays, whoever else becomes ready and while it is being i
   expect(keepChoice([other], "other", small)).toBe(other);
 });
 
-test("only a model that is loaded is said to be loaded", () => {
+test("only a loaded model is shown as loaded", () => {
   const [hot, warm, leaving] = ["loaded", "loading", "unloading"].map(
     (state) => listChoices("chat", [model("m", [state])], [])[0] ?? null,
   );

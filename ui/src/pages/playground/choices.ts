@@ -1,19 +1,19 @@
-// Which models can be talked to, in the order in which they are offered: what is loaded, what is there, what can be had.
+// Lists the models to choose from: loaded ones first, then the other models of the cluster, then gallery entries.
 import type { GalleryModelOut, ModelCapabilitiesOut } from "@/api/schema";
 
 export type PlaygroundMode = "chat" | "embeddings" | "speech" | "transcription";
 export type ModelReadiness = "loaded" | "loading" | "cold" | "absent";
 
 export interface ModelChoice {
-  /** What a request names. */
+  /** The model name in a request. */
   name: string;
   ready: ModelReadiness;
-  /** For people: where it is loaded, or how much has to be fetched. */
+  /** A text for the user: where the model is loaded, or how much has to be downloaded. */
   note: string;
   entry: string | null;
 }
 
-/** How small it is and how well it is known decides what a newcomer is offered first. */
+/** The gallery entry that is offered first: small and well known. */
 const DEFAULT_MODEL = "smollm2-135m";
 
 const NEEDS: Record<PlaygroundMode, readonly string[]> = {
@@ -68,7 +68,7 @@ function fromCatalog(entry: GalleryModelOut): ModelChoice {
   };
 }
 
-/** What happens with the first message, in a sentence. */
+/** What happens after the first message, in a sentence. */
 export function describeChoice(choice: ModelChoice | null): string {
   switch (choice?.ready) {
     case "loaded":
@@ -84,15 +84,15 @@ export function describeChoice(choice: ModelChoice | null): string {
   }
 }
 
-/** The choice that the address names, else the best one. */
+/** The choice that the URL names, else the best one. */
 export function pickChoice(choices: ModelChoice[], named: string | undefined): ModelChoice | null {
   if (named !== undefined) return choices.find((choice) => choice.name === named) ?? null;
   return choices[0] ?? null;
 }
 
 /**
- * The same, but whoever is being talked to stays: another model that becomes ready does not take the place, and one that
- * is being installed is for a moment neither in the catalog nor among the models.
+ * Like `pickChoice`, but the current model is kept: another model that becomes ready does not replace it, and a model
+ * that is being installed is for a moment neither in the catalog nor among the models.
  */
 export function keepChoice(
   choices: ModelChoice[],

@@ -1,4 +1,4 @@
-// A conversation with one model, kept in this tab. Bounded: what is too old or too long is not kept.
+// A conversation with one model, kept in this tab. Bounded: turns that are too old or too long are dropped.
 import type { AnswerFacts, ChatMessage } from "@/pages/playground/chat";
 
 export interface Turn {
@@ -37,6 +37,6 @@ export function storeTurns(model: string, turns: Turn[]): void {
   try {
     sessionStorage.setItem(makeStorageKey(model), text);
   } catch {
-    // No room, or not allowed: the conversation lasts as long as the page.
+    // The storage is full or not allowed: the conversation lasts as long as the page.
   }
 }

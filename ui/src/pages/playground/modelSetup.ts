@@ -1,4 +1,4 @@
-// Before a model can answer: what is being done, and how one that is only in a gallery is made.
+// Prepares a model before it can answer: describes the step, and installs a model from a gallery.
 import type { QueryClient } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import { waitForSuccess } from "@/live/operationEnd";
@@ -8,7 +8,7 @@ export type SetupStep =
   | { kind: "waiting" }
   | { kind: "answering" };
 
-/** What `corral try` does: make a model of a gallery's entry and fetch its files. */
+/** Installs a gallery's entry as a model and downloads its files, as `corral try` does. */
 export async function ensureModel(
   queries: QueryClient,
   entry: string,

@@ -1,4 +1,4 @@
-// The same request as code, to take away.
+// The same request as sample code to copy.
 
 export type Language = "curl" | "Python" | "JavaScript";
 export const LANGUAGES: readonly Language[] = ["curl", "Python", "JavaScript"];

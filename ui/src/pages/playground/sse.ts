@@ -1,4 +1,4 @@
-// Server-sent events out of pieces of text, however the network has cut them.
+// Parses server-sent events from pieces of text, however the network has split them.
 
 export class SseParser {
   private rest = "";

@@ -1,4 +1,4 @@
-// Asking: have the model first if it is not installed, wait while it loads, then take the answer as it is written.
+// Sends a message: installs the model if needed, waits while it loads, then streams the answer.
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import {
@@ -15,7 +15,7 @@ import { ensureModel, type SetupStep } from "@/pages/playground/modelSetup";
 
 export interface Conversation {
   turns: Turn[];
-  /** What is being done for the last turn; null: nothing. */
+  /** The current step of the last turn; null if it has ended. */
   step: SetupStep | null;
   error: unknown;
   send: (question: string) => void;

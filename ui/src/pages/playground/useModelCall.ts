@@ -1,4 +1,4 @@
-// One call to a model that may have to be installed and loaded first: its step, its answer, its problem.
+// One call to a model that may have to be installed and loaded first: its step, answer and error.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ModelChoice } from "@/pages/playground/choices";

@@ -1,4 +1,4 @@
-// How alike vectors are.
+// Computes the similarity of vectors.
 
 export function computeCosineSimilarity(a: number[], b: number[]): number {
   let dot = 0;
@@ -14,7 +14,7 @@ export function computeCosineSimilarity(a: number[], b: number[]): number {
   return squaresA && squaresB ? dot / Math.sqrt(squaresA * squaresB) : 0;
 }
 
-/** One text a line; empty lines are none. */
+/** Splits the input into texts, one per line, without empty lines. */
 export function parseTexts(lines: string, max = 20): string[] {
   return lines
     .split("\n")

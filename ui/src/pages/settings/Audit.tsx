@@ -1,4 +1,4 @@
-// Who did what to what, the newest first.
+// The audit log, newest entry first.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { AuditEntryOut } from "@/api/schema";
 import { Button } from "@/kit/Button";

@@ -1,4 +1,4 @@
-// The control plane: frontends, who leads, versions, and the two things that all stand on.
+// The control plane: frontends, leader, versions, PostgreSQL and NATS.
 import { useQuery } from "@tanstack/react-query";
 import { cluster } from "@/api/queries";
 import type { ClusterOut, FrontendOut } from "@/api/schema";
@@ -10,7 +10,7 @@ import { listVersions } from "@/pages/settings/settingsLists";
 import { joinWords } from "@/text/format";
 
 export function Cluster() {
-  // Times in it move without an event: it is read when this is opened, too.
+  // Its times change without an event, so it is also read when the tab is opened.
   const query = useQuery({ ...cluster, staleTime: 0 });
   return (
     <QueryView query={query}>

@@ -1,4 +1,4 @@
-// What the frontend that answers runs with, and by whom; live settings can be changed. Secrets are masked by the frontend.
+// The settings of the frontend that answers, with their origin; live ones can be changed. The frontend masks secrets.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { FormEvent } from "react";
 import type { SettingOut } from "@/api/schema";

@@ -1,4 +1,4 @@
-// Where backends and models come from: how fresh each list is, and what is wrong with one that could not be fetched.
+// The galleries of backends and models: when each was fetched, and the error of one that could not be fetched.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import type { GalleryOut } from "@/api/schema";
@@ -14,7 +14,7 @@ import { GALLERY_KINDS, type GalleryKind, galleries, refreshGalleries } from "@/
 import { galleryState } from "@/pages/settings/settingsLists";
 import { plural } from "@/text/format";
 
-/** A refresh answers before it is done, and only a list that changed is an event: for so long it is looked at. */
+/** How long the list is polled after a refresh, which answers before it is done and emits no event without a change. */
 const WATCH_REFRESH_MS = 20_000;
 const POLL_REFRESH_MS = 1500;
 

@@ -1,4 +1,4 @@
-// A new join token: its secret, this once, and the command for the machine.
+// Creates a join token: shows its secret once, and the command for the machine.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { FormEvent } from "react";
 import type { CreatedTokenOut, JoinOut } from "@/api/schema";
@@ -62,7 +62,7 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
         <Checkbox
           name="approves"
           label="Approve machines automatically"
-          hint="Use only if nobody else can read the token."
+          hint="Use only if no one else can read the token."
         />
         <ErrorNotice error={made.error} />
         <div className="row settings-buttons">

@@ -1,23 +1,23 @@
-// Settings: what is read, and what can be done.
+// Queries and API calls of the settings page.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import type { TokenIn } from "@/api/schema";
 
-/** They change when an admin changes them or a frontend is started anew; which one answers may change too. */
+/** Settings change when an admin changes them, when a frontend restarts, and when another frontend answers. */
 export const settings = queryOptions({
   queryKey: ["settings"] as const,
   queryFn: () => unwrapResponse(api.GET("/api/settings")),
   staleTime: 60_000,
 });
 
-/** Null goes back to the default. */
+/** Changes a live setting; null restores the default. */
 export const changeSetting = (name: string, value: string | null) =>
   unwrapResponse(api.POST("/api/settings", { body: { [name]: value } }));
 
 export const tokens = queryOptions({
   queryKey: ["tokens"] as const,
   queryFn: () => unwrapResponse(api.GET("/api/tokens")),
-  // A machine that joins uses one up, and that is no event of the token.
+  // A machine that joins uses a token up without an event about the token.
   staleTime: 0,
 });
 
@@ -40,7 +40,7 @@ export const refreshGalleries = (kind: GalleryKind) =>
 
 const PAGE = 50;
 
-/** Page after page, the newest first. A page never changes; what is new is read when this is opened. */
+/** The audit log in pages, newest first. A page never changes; new entries are read when the tab is opened. */
 export const audit = infiniteQueryOptions({
   queryKey: ["audit"] as const,
   queryFn: ({ pageParam }) =>

@@ -6,9 +6,9 @@ export function settingsSearch(search: Record<string, unknown>) {
   return dropUndefined({
     tab: parseChoice(search, "tab", TABS),
     q: parseText(search, "q"),
-    /** Settings that somebody has set, and no others. */
+    /** Whether only settings are listed that were set explicitly. */
     set: parseFlag(search, "set"),
-    /** Tokens that do not work any more, too. */
+    /** Whether expired, used and revoked tokens are listed too. */
     all: parseFlag(search, "all"),
   });
 }

@@ -1,4 +1,4 @@
-// What is shown of settings, galleries, tokens and the audit log, and in which words.
+// Filters, sorts and describes settings, galleries, tokens and audit entries.
 import type { AuditEntryOut, ClusterOut, GalleryOut, SettingOut, TokenOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { findStateWord } from "@/text/stateWords";
@@ -13,7 +13,7 @@ const word = (term: string) => term.trim().toLowerCase();
 
 export const isChangedFromDefault = (setting: SettingOut): boolean => setting.source !== "default";
 
-/** By section, in the order in which the frontend tells them. */
+/** Groups settings by section, in the frontend's order. */
 export function groupSettings(all: SettingOut[], term: string, onlySet: boolean): SettingsSection[] {
   const found = new Map<string, SettingOut[]>();
   for (const setting of all) {
@@ -30,13 +30,13 @@ export function valueWords(setting: SettingOut): string {
   return setting.value;
 }
 
-/** Whether this frontend lets an admin change it: what it was given at its start wins over any change. */
+/** Whether this frontend lets an admin change the setting: a value given at its start wins over any change. */
 export const isChangeable = (setting: SettingOut): boolean =>
   setting.is_live === true && (setting.source === "default" || isChanged(setting));
 
 export const isChanged = (setting: SettingOut): boolean => setting.source.startsWith("cluster");
 
-/** How the same setting is written in the environment. */
+/** The environment variable of a setting. */
 export const makeVariableName = (setting: SettingOut): string => `CORRAL_${setting.name.toUpperCase()}`;
 
 export function galleryState(gallery: GalleryOut): { tone: Tone; words: string } {
@@ -61,7 +61,7 @@ const TOKEN_TONES: Record<string, Tone> = {
 export const tokenTone = (state: string): Tone => TOKEN_TONES[state] ?? "still";
 export const tokenState = (state: string): string => findStateWord("secret", state);
 
-/** Those that work first, then the newest. */
+/** Sorts active tokens first, then newest first. */
 export function filterTokens(tokens: TokenOut[], all: boolean): TokenOut[] {
   const works = (token: TokenOut) => Number(token.state === "active");
   return tokens

@@ -1,4 +1,4 @@
-// My limits, and how much of the day's and the month's is used.
+// The caller's limits, and how much of the daily and monthly ones is used.
 import { useQuery } from "@tanstack/react-query";
 import { Meter } from "@/kit/measures";
 import { Panel } from "@/kit/Panel";

@@ -1,4 +1,4 @@
-// Who has used how much of what: columns over time, a table with totals, and what is left of one's quotas.
+// The usage page: a chart over time, a table with totals, and the caller's quotas.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -33,7 +33,7 @@ export default function Usage() {
   const say = (part: Partial<UsageSearch>) => void navigate({ search: (was) => ({ ...was, ...part }) });
   const queries = useQueryClient();
   const seesAll = useHasScope("operate");
-  // The moment at which the page was opened: a period that moved with the clock would ask again with each drawing.
+  // The time at which the page was opened: a period that moved with the clock would be queried at each render.
   const [now, setNow] = useState(() => Date.now());
   const period = makePeriod(span, now);
   const isMine = !seesAll || mine === true;

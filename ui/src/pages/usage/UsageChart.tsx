@@ -1,4 +1,4 @@
-// Stacked columns over time. Plain boxes: they are sharp at every width, and each says its numbers.
+// Stacked columns over time, as plain elements: sharp at every width, and each with its numbers as text.
 import type { Period } from "@/pages/usage/usageQuery";
 import { type ChartLayer, findTop, REST } from "@/pages/usage/usageSums";
 import { dayOf, formatCount, minuteOfDay, plural } from "@/text/format";

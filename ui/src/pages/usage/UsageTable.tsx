@@ -19,7 +19,7 @@ const COLUMNS = [
 interface TableProps {
   title: string;
   groups: UsageGroup[];
-  /** Of all, also of rows that were left out. */
+  /** The totals of all rows, including those that are not listed. */
   total: UsageSumsOut;
   isCut: boolean;
   measure: Measure;

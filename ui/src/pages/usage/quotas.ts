@@ -1,4 +1,4 @@
-// Of a key's quotas: how much of the day and of the month is used. What holds by the minute only the answers tell.
+// Computes how much of a key's daily and monthly quotas is used. Limits per minute are only in response headers.
 import type { LimitOut, UsageRowOut } from "@/api/schema";
 
 interface Quota {

@@ -9,9 +9,9 @@ export function usageSearch(search: Record<string, unknown>) {
     by: parseChoice(search, "by", BY),
     span: parseChoice(search, "span", SPANS),
     of: parseChoice(search, "of", MEASURES),
-    /** One of them alone: the name of a model or node, the id of a key. */
+    /** The one group to show: the name of a model or node, or the id of a key. */
     only: parseText(search, "only"),
-    /** What I have used, for those who may see what all have. */
+    /** Whether an admin sees only their own usage. */
     mine: search.mine === true ? true : undefined,
   });
 }

@@ -14,11 +14,11 @@ const DAYS: Record<Exclude<UsageSpan, "day">, number> = { week: 7, month: 30 };
 
 export interface Period {
   step: UsageStep;
-  /** The beginnings of all steps, oldest first, in milliseconds. The last is going on. */
+  /** The start times of all steps, oldest first, in milliseconds. The last step has not ended. */
   steps: number[];
 }
 
-/** 24 hours, or 7 or 30 days, up to the one that is going on. */
+/** 24 hours, or 7 or 30 days, up to the present one. */
 export function makePeriod(span: UsageSpan, now: number): Period {
   const stepMs = span === "day" ? HOUR_MS : DAY_MS;
   const length = span === "day" ? 24 : DAYS[span];
@@ -41,7 +41,7 @@ export function makeAddress(question: UsageQuery, format?: "csv"): string {
   return `${question.mine ? "/api/me/usage" : "/api/usage"}?${query.toString()}`;
 }
 
-/** Nobody tells of usage when it changes: it is read anew when the page is opened, and on demand. */
+/** Usage emits no events: it is read again when the page is opened, and on demand. */
 export const usage = (question: UsageQuery) =>
   queryOptions({
     queryKey: ["usage", question] as const,

@@ -1,4 +1,4 @@
-// From the rows of the API to what is drawn and listed.
+// Converts the rows of the API to the columns of the chart and the rows of the table.
 import type { UsageRowOut, UsageSumsOut } from "@/api/schema";
 import type { MEASURES } from "@/pages/usage/search";
 import type { UsageGrouping } from "@/pages/usage/usageQuery";
@@ -6,7 +6,7 @@ import type { UsageGrouping } from "@/pages/usage/usageQuery";
 export type Measure = (typeof MEASURES)[number];
 
 export interface UsageGroup {
-  /** What the address calls it. */
+  /** The id of the group in the URL. */
   id: string;
   name: string;
   detail: string;
@@ -34,7 +34,7 @@ function makeName(row: UsageRowOut, by: UsageGrouping): string {
   return row[by] || FALLBACK_NAMES[by];
 }
 
-/** The groups with most of what is measured first. */
+/** The groups, largest first. */
 export function groupRows(rows: UsageRowOut[], by: UsageGrouping, measure: Measure): UsageGroup[] {
   return rows
     .map((row) => ({
@@ -58,7 +58,7 @@ export interface ChartLayer {
 const LAYERS_MAX = 4;
 export const REST = "\u0000rest";
 
-/** What is stacked: the biggest groups by themselves, the rest together. */
+/** The parts of a stack: the largest groups, and the sum of the rest. */
 export function makeLayers(
   rows: UsageRowOut[],
   groups: UsageGroup[],

@@ -1,4 +1,4 @@
-// Failures that nobody has dismissed: a count in the strip, which opens a list of them.
+// Failures that were not dismissed: a count in the strip, which opens a list of them.
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useOperationAction } from "@/api/operations";
@@ -10,7 +10,7 @@ import { RelativeTime } from "@/kit/RelativeTime";
 import { useDismiss } from "@/shell/useDismiss";
 import { describeDetail, describeVerb, nameForActions, subject } from "@/text/operation";
 
-/** More of them are on the page of operations. */
+/** The number of failures that are listed here; the operations page has all of them. */
 const LISTED_MAX = 20;
 
 interface FailureButtonProps {
@@ -40,7 +40,7 @@ interface FailureSummaryProps {
   children: ReactNode;
 }
 
-/** While nothing runs: the newest failure in one line. */
+/** The newest failure in one line, shown while no operation runs. */
 export function FailureSummary({ failure, onHide, children }: FailureSummaryProps) {
   const detail = describeDetail(failure);
   return (

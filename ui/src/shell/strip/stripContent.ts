@@ -3,18 +3,18 @@ import type { OperationOut } from "@/api/schema";
 import { isActive } from "@/text/operationStates";
 
 interface StripContent {
-  /** What runs, or is next in the queue; null if nothing does, or all of it was hidden here. */
+  /** The operation that runs or is next in the queue; null if there is none, or all were hidden in this tab. */
   shown: OperationOut | null;
-  /** Others that are under way, hidden ones too. */
+  /** The number of other active operations, including hidden ones. */
   more: number;
-  /** The newest first. */
+  /** Failed operations, newest first. */
   failed: OperationOut[];
 }
 
-/** The one on screen gives way only to one that is so many points behind it: else two would take turns. */
+/** The shown operation is replaced only by one that is this many points behind it, so that two do not alternate. */
 const KEEP_WITHIN_PERCENT = 10;
 
-/** The least advanced of what runs; what waits in the queue comes after it. Failures never take its place. */
+/** Picks the least advanced running operation, else the next queued one. A failure never replaces it. */
 export function pickStripContent(
   operations: readonly OperationOut[],
   hidden: ReadonlySet<string>,
@@ -27,7 +27,7 @@ export function pickStripContent(
   return { shown, more: active.length - (shown ? 1 : 0), failed };
 }
 
-/** Changes when there is another failure: a hidden list of failures is shown again then. */
+/** The id of the newest failure. When it changes, a hidden list of failures is shown again. */
 export function newestFailure(failed: readonly OperationOut[]): string {
   return failed[0]?.id ?? "";
 }
@@ -53,7 +53,7 @@ function newestFirst(one: OperationOut, other: OperationOut): number {
   return (other.finishedAt ?? other.updatedAt).localeCompare(one.finishedAt ?? one.updatedAt);
 }
 
-/** The last one that has left the screen because it ended, if nothing else is there to be shown. */
+/** The operation that was shown last and has ended, if there is no other one to show. */
 export function findJustEnded(
   previous: OperationOut | null,
   operations: readonly OperationOut[],

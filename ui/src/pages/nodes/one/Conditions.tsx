@@ -1,4 +1,4 @@
-// Why the node is as it is: each fact with since when and why; and what the machine is.
+// The conditions of a node, each with its time and reason, and the facts of the machine.
 import type { NodeOut } from "@/api/schema";
 import { Icon } from "@/kit/icons";
 import { Panel } from "@/kit/Panel";

@@ -1,5 +1,5 @@
 // Labels by which rules find the node. Those of the machine stay as they are, those of the worker count once they are
-// approved; ours cover and add.
+// approved; those of an admin override and add.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useRef } from "react";
 import type { NodeOut } from "@/api/schema";
@@ -82,7 +82,7 @@ function LabelPair({ row }: { row: LabelRow }) {
   );
 }
 
-/** Labels that the worker sends and nobody has approved. Those of a pending node are approved with it. */
+/** Labels that the worker sends and no admin has approved. Those of a pending node are approved with it. */
 function ProposedLabels({ node }: { node: NodeOut }) {
   const queries = useQueryClient();
   const approving = useMutation({

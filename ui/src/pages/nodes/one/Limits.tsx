@@ -1,4 +1,4 @@
-// What Corral may use of the machine: how much VRAM, and how many replicas of one model.
+// The limits of a node: how much VRAM Corral may use, and how many replicas of one model.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import type { NodeOut } from "@/api/schema";
@@ -116,7 +116,7 @@ function SlotsForm({ node }: { node: NodeOut }) {
 }
 
 interface ActionsProps {
-  /** An admin has set it, whatever the worker says. */
+  /** Whether an admin has set the value, which overrides the worker's. */
   isSet: boolean;
   what: string;
   isBusy: boolean;

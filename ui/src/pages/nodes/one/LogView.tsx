@@ -1,4 +1,4 @@
-// The lines of one process. It stays at the end while lines come, until somebody scrolls up.
+// The log lines of one process. The view stays at the end while lines arrive, until the user scrolls up.
 import { useLayoutEffect, useRef, useState } from "react";
 import { asProblem } from "@/api/client";
 import type { NodeOut } from "@/api/schema";

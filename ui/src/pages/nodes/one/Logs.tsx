@@ -1,4 +1,4 @@
-// What the engines of the node print: choose a process, and its lines come as they are written.
+// The logs of the node's engines: choose a process, and its lines are shown as they are written.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
@@ -17,7 +17,7 @@ export function Logs({ node }: { node: NodeOut }) {
   const navigate = useNavigate({ from: "/nodes/$node" });
   const keys = query.data ?? [];
   const shown = log ?? keys[0];
-  // A log that the address names may be empty, and is then not in the list.
+  // The log that the URL names may be empty, and is then not in the list.
   const all = shown && !keys.includes(shown) ? [shown, ...keys] : keys;
   return (
     <Panel

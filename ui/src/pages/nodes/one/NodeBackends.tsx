@@ -1,4 +1,4 @@
-// The backends that this node has, and what can be done with each here.
+// The backends that are installed on this node, with their actions.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";

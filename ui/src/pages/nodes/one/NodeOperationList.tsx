@@ -1,4 +1,4 @@
-// What is done, and was done, on this node.
+// The active and ended operations of this node.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { operations } from "@/api/queries";

@@ -1,4 +1,4 @@
-// What runs here: each replica with what it does now.
+// The replicas on this node, each with its current load.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";

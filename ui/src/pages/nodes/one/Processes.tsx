@@ -1,4 +1,4 @@
-// What really runs there, as the worker says it.
+// The engine processes that run on the node, as its worker reports them.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";

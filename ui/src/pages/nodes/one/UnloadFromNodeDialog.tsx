@@ -1,4 +1,4 @@
-// "Really unload?", with what is being answered now.
+// Confirms an unload, and shows the requests that are being answered now.
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { NodeOut } from "@/api/schema";

@@ -1,4 +1,4 @@
-// What can be done with a backend on one node, and what it does.
+// Lists the actions for a backend on one node, and what each does.
 import type { NodeBackendOut, OperationOut } from "@/api/schema";
 import type { IconName } from "@/kit/icons";
 import type { NodeBackendVerb } from "@/pages/nodes/calls";
@@ -45,7 +45,7 @@ export function describeConsequence(verb: NodeBackendVerb, backend: NodeBackend)
   }
 }
 
-/** What is being done with this backend on this node. One that has another node to do marks nothing here. */
+/** The active operation about this backend on this node; operations on other nodes do not count. */
 export function findOperation(
   operations: readonly OperationOut[],
   node: string,

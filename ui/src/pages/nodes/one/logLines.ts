@@ -1,4 +1,4 @@
-// Lines of a log as they come: each once, in their order, and not more than a page can bear.
+// Collects the lines of a log: each once, in order, and no more than a page can show.
 
 export interface LogLine {
   number: number;
@@ -9,7 +9,7 @@ export interface LogLine {
 
 export const LINES_KEPT_MAX = 2000;
 
-/** Lines that are there already are left out. */
+/** Appends lines, except those that are there already. */
 export function appendLines(before: readonly LogLine[], came: readonly LogLine[]): readonly LogLine[] {
   let last = before.at(-1)?.number ?? -1;
   const fresh: LogLine[] = [];
@@ -21,7 +21,7 @@ export function appendLines(before: readonly LogLine[], came: readonly LogLine[]
   return fresh.length === 0 ? before : [...before, ...fresh].slice(-LINES_KEPT_MAX);
 }
 
-/** Beside what the engine prints, the worker says what it does with it. */
+/** The log also has lines of the worker, about what it does with the engine. */
 export type StreamFilter = "all" | "stdout" | "stderr" | "worker";
 
 export function filterLines(
@@ -46,7 +46,7 @@ const ERROR =
   /\b(?:error|fatal|critical|panic|traceback|exception|segmentation fault|core dumped|out of memory|failed|aborted)\b|\w+(?:Error|Exception)\b/i;
 const WARNING = /\b(?:warn|warning|deprecated)\b/i;
 
-/** How serious a line is, by what it says. */
+/** The severity of a line, by its text. */
 export function findSeverity(text: string): Severity {
   const level = LEVEL.exec(text)?.[1];
   if (level) return level === "W" ? "warning" : "error";
@@ -55,12 +55,12 @@ export function findSeverity(text: string): Severity {
   return WARNING.test(text) ? "warning" : "plain";
 }
 
-/** What a file of it holds. */
+/** The text of the file that a download saves. */
 export function toText(lines: readonly LogLine[]): string {
   return lines.map((line) => `${line.at} ${line.stream} ${line.text}\n`).join("");
 }
 
-/** Near enough to the end to stay there when lines come. */
+/** Whether the view is near enough to the end to stay there when lines arrive. */
 export function isAtEnd(box: { scrollTop: number; scrollHeight: number; clientHeight: number }): boolean {
   return box.scrollHeight - box.scrollTop - box.clientHeight < 24;
 }

@@ -1,4 +1,4 @@
-// The last half hour of a node, and what has come since the page was opened.
+// The curves of a node: the last half hour, continued by the samples since the page was opened.
 import type { HistorySeriesOut, NodeOut } from "@/api/schema";
 import { computeUsed } from "@/pages/nodes/words";
 
@@ -12,7 +12,7 @@ export interface NodeCurves {
 }
 
 const SAMPLES_KEPT_S = 30 * 60;
-/** A reading may be noted a little after the heartbeat that brought it. */
+/** A sample may be recorded a little after the heartbeat that brought it. */
 const HEARTBEAT_S = 5;
 const EMPTY_SAMPLE: NodeSample = {
   vram_used: null,
@@ -53,7 +53,7 @@ export function cutCurves(curves: NodeCurves, lastHeartbeatS: number | null): No
   return { at: curves.at, series };
 }
 
-/** A reading behind the others; times that go back are left out, and what is older than half an hour too. */
+/** Appends a sample. One that is older than the last, and samples older than half an hour, are dropped. */
 export function appendNodeSample(curves: NodeCurves, at: number, sample: NodeSample): NodeCurves {
   if (at <= (curves.at.at(-1) ?? 0)) return curves;
   const first = curves.at.findIndex((time) => time >= at - SAMPLES_KEPT_S);

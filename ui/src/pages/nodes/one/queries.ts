@@ -1,4 +1,4 @@
-// What the page of one node reads beside the list of nodes. Processes and logs come from the worker itself.
+// Queries of the page of one node, besides the list of nodes. Processes and logs come from the worker itself.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 

@@ -1,5 +1,5 @@
-// The output of one process, line by line, for as long as it is looked at. After a cut, and after a time in which the
-// node was away, it goes on after the last line that came.
+// Follows the output of one process, line by line, while it is shown. After an interruption, also one in which the
+// node was unreachable, it continues after the last line that arrived.
 import { useEffect, useState } from "react";
 import { type ConnectionStatus, EventStream, type StreamFrame } from "@/live/stream";
 import { runWhileVisible } from "@/live/tabStream";
@@ -31,7 +31,7 @@ export function useLog(node: string, key: string): LogState {
       setLog((before) => ({ ...before, lines: appendLines(before.lines, came) }));
     };
     const take = ({ kind, data }: StreamFrame) => {
-      // The log itself has begun anew, and its numbers with it.
+      // The log has started over, and so have its line numbers.
       if (kind === "reset") {
         waiting = [];
         setLog((before) => ({ ...before, lines: [] }));

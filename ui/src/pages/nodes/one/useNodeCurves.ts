@@ -1,4 +1,4 @@
-// The curves as they grow: a reading every five seconds of what the stream last said of the node.
+// The growing curves of a node: every five seconds a sample of the stream's last numbers about it.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { live } from "@/api/queries";

@@ -11,7 +11,7 @@ const WORDS: Record<string, [yes: string, no: string, unknown: string]> = {
   draining: ["Draining", "Not draining", "Not draining"],
 };
 
-/** Draining is the one that is good when it does not hold. */
+/** Draining is the only condition that is good when it does not hold. */
 export function conditionWord({ name, holds }: Pick<Condition, "name" | "holds">): {
   text: string;
   tone: Tone;
@@ -34,7 +34,7 @@ export function describeSlotExcess(
   return [...counts].filter(([, count]) => count > slots).map(([model]) => model);
 }
 
-/** Handed out to the replicas that are there. */
+/** The CPU threads that are assigned to the replicas of the node. */
 export function describeThreads({
   held_threads,
   cpu_threads,
@@ -66,9 +66,9 @@ export interface LabelRow {
   key: string;
   value: string;
   source: string;
-  /** Others would come back; they can be covered by one of ours, not removed. */
+  /** Whether an admin has set the label. Others come back with the worker: they can be overridden, not removed. */
   isOurs: boolean;
-  /** The machine's own: nobody can set it. */
+  /** Whether the label is the machine's own, which cannot be set. */
   isFixed: boolean;
 }
 

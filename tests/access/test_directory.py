@@ -35,7 +35,7 @@ class ShiftedClock(SystemClock):
         return super().wall() + timedelta(seconds=self.shift_s)
 
 
-async def test_a_key_is_known_from_memory_with_everything_that_it_may(
+async def test_key_is_known_from_memory_with_everything_that_it_may(
     frontend: RunningFrontend, database: Database
 ) -> None:
     limits = [{"model": "m", "requests_per_minute": 5}]
@@ -60,7 +60,7 @@ async def test_a_key_is_known_from_memory_with_everything_that_it_may(
     assert statements == []
 
 
-async def test_a_key_in_memory_ends_at_its_expiry(frontend: RunningFrontend, database: Database) -> None:
+async def test_key_in_memory_ends_at_its_expiry(frontend: RunningFrontend, database: Database) -> None:
     made = await make_key(frontend, expires_in_s=3600)
     clock = ShiftedClock()
     directory = CredentialDirectory(database, clock)
@@ -154,5 +154,5 @@ def test_key_of_an_agent_node_is_limited_to_inference_whatever_its_scope() -> No
         assert not agent.may(scope)
 
 
-def test_the_clock_of_this_test_is_another_one() -> None:
+def test_clock_of_this_test_is_another_one() -> None:
     assert ShiftedClock(60).wall() > datetime.now(UTC)

@@ -130,16 +130,14 @@ async def test_login_cookie_is_http_only_and_deleted_after_the_login(
 
 @pytest.mark.behaviour("GW-126")
 @pytest.mark.parametrize("ways", [None, ["client_secret_post"], ["client_secret_basic", "client_secret_post"]])
-async def test_the_client_shows_its_secret_in_the_way_that_the_provider_takes(
+async def test_client_shows_its_secret_in_the_way_that_the_provider_takes(
     provider: Provider, browser: Browser, ways: list[str] | None
 ) -> None:
     provider.auth_methods = ways
     assert (await browser.log_in())[0] == 303
 
 
-async def test_a_login_that_was_not_begun_in_this_browser_is_refused(
-    frontend: RunningFrontend, browser: Browser
-) -> None:
+async def test_login_that_was_not_begun_in_this_browser_is_refused(frontend: RunningFrontend, browser: Browser) -> None:
     back = await browser.to_provider()
     victim = Browser(frontend)
     status, answer, _ = await victim.get(back)
@@ -151,7 +149,7 @@ async def test_a_login_that_was_not_begun_in_this_browser_is_refused(
 
 
 @pytest.mark.parametrize("state", ["", "another", "é"])
-async def test_a_way_back_with_another_state_is_refused_even_if_all_else_is_right(browser: Browser, state: str) -> None:
+async def test_way_back_with_another_state_is_refused_even_if_all_else_is_right(browser: Browser, state: str) -> None:
     back = await browser.to_provider()
     address, _, _ = back.partition("&state=")
     status, answer, _ = await browser.get(f"{address}&state={state}")
@@ -159,7 +157,7 @@ async def test_a_way_back_with_another_state_is_refused_even_if_all_else_is_righ
     assert (await browser.get("/api/me"))[0] == 401
 
 
-async def test_a_way_back_works_once(browser: Browser, frontend: RunningFrontend) -> None:
+async def test_way_back_works_once(browser: Browser, frontend: RunningFrontend) -> None:
     back = await browser.to_provider()
     begun = {cookie.key: cookie.value for cookie in browser.http.cookie_jar}["corral_login"]
     assert (await browser.get(back))[0] == 303
@@ -171,7 +169,7 @@ async def test_a_way_back_works_once(browser: Browser, frontend: RunningFrontend
         assert "corral_session" not in SimpleCookie(again.headers.get("Set-Cookie", ""))
 
 
-async def test_a_code_is_useless_without_the_verifier_of_its_login(browser: Browser, frontend: RunningFrontend) -> None:
+async def test_code_is_useless_without_the_verifier_of_its_login(browser: Browser, frontend: RunningFrontend) -> None:
     back = await browser.to_provider()
     begun = PendingLogin.from_text({cookie.key: cookie.value for cookie in browser.http.cookie_jar}["corral_login"])
     assert begun is not None
@@ -195,7 +193,7 @@ BENT: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("how", BENT)
-async def test_a_token_that_does_not_hold_is_refused(
+async def test_token_that_does_not_hold_is_refused(
     frontend: RunningFrontend, provider: Provider, browser: Browser, how: str
 ) -> None:
     provider.bend = BENT[how]
@@ -214,7 +212,7 @@ SIGNED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("how", SIGNED)
-async def test_a_token_that_the_provider_has_not_signed_is_refused(
+async def test_token_that_the_provider_has_not_signed_is_refused(
     provider: Provider, browser: Browser, how: str
 ) -> None:
     for name, value in SIGNED[how].items():
@@ -222,7 +220,7 @@ async def test_a_token_that_the_provider_has_not_signed_is_refused(
     assert refused(*await browser.log_in())
 
 
-async def test_a_new_key_of_the_provider_is_found_and_strange_ones_do_not_make_us_ask_all_the_time(
+async def test_new_key_of_the_provider_is_found_and_strange_ones_do_not_make_us_ask_all_the_time(
     provider: Provider, browser: Browser, clock: HandClock
 ) -> None:
     assert (await browser.log_in())[0] == 303
@@ -237,7 +235,7 @@ async def test_a_new_key_of_the_provider_is_found_and_strange_ones_do_not_make_u
 
 
 @pytest.mark.behaviour("GW-126")
-async def test_a_provider_with_one_key_need_not_name_it(provider: Provider, browser: Browser) -> None:
+async def test_provider_with_one_key_need_not_name_it(provider: Provider, browser: Browser) -> None:
     provider.kid = None
     assert (await browser.log_in())[0] == 303
 
@@ -255,7 +253,7 @@ async def test_provider_login_without_a_mapped_group_is_refused_unless_there_is_
     assert (await browser.get("/api/me"))[1]["scope"] == "infer"
 
 
-async def test_the_claim_may_lie_deep_and_be_a_word(provider: Provider, browser: Browser, oidc: OidcClient) -> None:
+async def test_claim_may_lie_deep_and_be_a_word(provider: Provider, browser: Browser, oidc: OidcClient) -> None:
     oidc.options = replace(oidc.options, scope_claim="realm_access.roles")
     provider.person["realm_access"] = {"roles": "corral-admins"}
     assert (await browser.log_in())[0] == 303
@@ -280,7 +278,7 @@ async def test_provider_login_with_the_name_of_a_local_user_does_not_get_their_a
     assert (await browser.get("/api/me"))[0] == 401
 
 
-async def test_a_name_that_cannot_be_one_here_is_replaced(provider: Provider, browser: Browser) -> None:
+async def test_name_that_cannot_be_one_here_is_replaced(provider: Provider, browser: Browser) -> None:
     provider.person |= {"preferred_username": "Ada Lovelace", "email": "Ada@example.com"}
     await browser.log_in()
     assert (await browser.get("/api/me"))[1]["name"] == "ada@example.com"

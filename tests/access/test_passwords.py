@@ -16,7 +16,7 @@ from tests.support.hand_clock import HandClock
 
 
 @pytest.mark.behaviour("GW-122")
-async def test_a_password_is_right_or_not_and_the_same_one_is_never_hashed_the_same() -> None:
+async def test_password_is_right_or_not_and_the_same_one_is_never_hashed_the_same() -> None:
     passwords = PasswordHasher(SystemIdGenerator())
     one, other = await passwords.hash_password("pässword one"), await passwords.hash_password("pässword one")
     assert one != other
@@ -45,7 +45,7 @@ async def test_password_check_without_a_user_fails_after_the_same_work(monkeypat
 
 
 @pytest.mark.behaviour("GW-122")
-async def test_a_flood_of_tries_takes_little_memory_and_is_turned_away_in_the_end(
+async def test_flood_of_tries_takes_little_memory_and_is_turned_away_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running, most, counting, go = 0, 0, threading.Lock(), threading.Event()
@@ -109,7 +109,7 @@ def test_names_are_remembered_within_a_bound() -> None:
 
 
 @pytest.mark.behaviour("GW-122")
-async def test_a_password_is_checked_while_all_threads_of_the_loop_wait_for_something() -> None:
+async def test_password_is_checked_while_all_threads_of_the_loop_wait_for_something() -> None:
     loop, over = asyncio.get_running_loop(), threading.Event()
     loop.set_default_executor(ThreadPoolExecutor(1))
     stuck = loop.run_in_executor(None, over.wait)

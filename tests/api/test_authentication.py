@@ -70,7 +70,7 @@ REFUSED = [_nothing, _unknown, _revoked, _rotated, _expired, _credential_of_a_no
 
 @pytest.mark.behaviour("API-4")
 @pytest.mark.parametrize("make", REFUSED, ids=lambda make: make.__name__.strip("_"))
-async def test_no_admin_route_lets_in(
+async def test_admin_routes_refuse_invalid_credentials(
     frontend: RunningFrontend, make: Callable[[RunningFrontend], Awaitable[str | None]]
 ) -> None:
     secret = await make(frontend)
@@ -101,7 +101,7 @@ async def test_key_is_accepted_as_bearer_or_x_api_key(frontend: RunningFrontend,
 
 
 @pytest.mark.behaviour("API-4")
-async def test_a_key_in_the_address_is_not_looked_at(frontend: RunningFrontend) -> None:
+async def test_key_in_the_address_is_not_looked_at(frontend: RunningFrontend) -> None:
     """Addresses end up in the logs of proxies."""
     query = "&".join(f"{name}={ADMIN_KEY}" for name in ("key", "api_key", "token", "access_token"))
     status, _ = await frontend.call("GET", f"/api/nodes?{query}", key=None)
@@ -109,7 +109,7 @@ async def test_a_key_in_the_address_is_not_looked_at(frontend: RunningFrontend) 
 
 
 @pytest.mark.behaviour("API-4")
-async def test_a_key_of_strange_characters_is_refused_like_any_other(frontend: RunningFrontend) -> None:
+async def test_key_of_strange_characters_is_refused_like_any_other(frontend: RunningFrontend) -> None:
     for key in ("é" * 40, "ck_" + "x" * 7000, " ", "ck_\t1"):
         async with frontend.http.get(f"{frontend.url}/api/nodes", headers={"X-Api-Key": key}) as answer:
             assert answer.status == 401, key
@@ -125,7 +125,7 @@ async def _agent(frontend: RunningFrontend) -> tuple[PretendNode, str]:
     return agent, answer["api_token"]
 
 
-async def test_the_key_of_an_agent_node_administers_nothing(frontend: RunningFrontend) -> None:
+async def test_key_of_an_agent_node_administers_nothing(frontend: RunningFrontend) -> None:
     agent, key = await _agent(frontend)
     for operation in ADMIN:
         path = operation.path(node=agent.id)
@@ -134,7 +134,7 @@ async def test_the_key_of_an_agent_node_administers_nothing(frontend: RunningFro
         assert_envelope(answer, code="not_allowed")
 
 
-async def test_the_key_of_an_agent_node_goes_with_the_node(frontend: RunningFrontend) -> None:
+async def test_key_of_an_agent_node_goes_with_the_node(frontend: RunningFrontend) -> None:
     agent, key = await _agent(frontend)
     assert (await frontend.call("GET", "/api/nodes", key=key))[0] == 403
     assert (await agent.call_as_admin("DELETE", ""))[0] == 200
@@ -146,7 +146,7 @@ async def test_the_key_of_an_agent_node_goes_with_the_node(frontend: RunningFron
 
 
 @pytest.mark.behaviour("API-6")
-async def test_a_node_route_takes_the_credential_of_that_node_and_no_other(frontend: RunningFrontend) -> None:
+async def test_node_route_takes_the_credential_of_that_node_and_no_other(frontend: RunningFrontend) -> None:
     node, other = await join_node(frontend, "a"), await join_node(frontend, "b")
     nearly = node.credential[:-1], node.credential + "x"
     wrong = (None, other.credential, ADMIN_KEY, await create_join_token(frontend), *nearly, node.boot_id)
@@ -160,7 +160,7 @@ async def test_a_node_route_takes_the_credential_of_that_node_and_no_other(front
 
 
 @pytest.mark.behaviour("API-6")
-async def test_a_refusal_that_is_remembered_does_not_lock_the_rightful_node_out(frontend: RunningFrontend) -> None:
+async def test_refusal_that_is_remembered_does_not_lock_the_rightful_node_out(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     for _ in range(3):
         assert (await _as(frontend, Operation("POST", "/api/node/{node_id}/heartbeat"), node, "wrong"))[0] == 401

@@ -26,7 +26,7 @@ from tests.support.nodes import age_heartbeat, create_join_token, join_node
 
 
 @pytest.mark.behaviour("API-18")
-async def test_a_plan_shows_what_each_node_would_get_and_does_nothing(frontend: RunningFrontend) -> None:
+async def test_plan_shows_what_each_node_would_get_and_does_nothing(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, "a")
     await has_it_now(frontend, node)
     away = await join_node(frontend, "b")
@@ -73,7 +73,7 @@ async def test_every_route_that_requests_a_change_supports_plan(frontend: Runnin
 
 
 @pytest.mark.behaviour("API-18")
-async def test_a_node_route_answers_202_with_the_place_to_look_and_a_fleet_route_200(
+async def test_node_route_answers_202_with_the_place_to_look_and_a_fleet_route_200(
     frontend: RunningFrontend,
 ) -> None:
     await join_node(frontend, "a")
@@ -94,7 +94,7 @@ async def test_a_node_route_answers_202_with_the_place_to_look_and_a_fleet_route
 
 
 @pytest.mark.behaviour("OPS-56")
-async def test_a_build_for_special_hardware_needs_nodes_on_every_route(frontend: RunningFrontend) -> None:
+async def test_build_for_special_hardware_needs_nodes_on_every_route(frontend: RunningFrontend) -> None:
     await join_node(frontend, "a")
     for name in (CONCRETE, f"corral@{CONCRETE}"):
         for path, body in (
@@ -166,7 +166,7 @@ async def test_idempotency_key_starts_one_operation_on_all_frontends_also_after_
         "127.0.0.1:5000/engines/x:1",
     ],
 )
-async def test_an_address_inside_a_network_is_refused_unless_a_setting_allows_it(
+async def test_address_inside_a_network_is_refused_unless_a_setting_allows_it(
     frontend: RunningFrontend, database_url: str, uri: str
 ) -> None:
     await join_node(frontend, "a")
@@ -278,7 +278,7 @@ async def test_backend_report_shows_at_once_and_only_the_current_boot_of_a_node_
     assert (await frontend.call("GET", "/api/nodes/a/backends"))[1] == []
 
 
-async def test_an_agent_node_has_no_backends_and_gets_none(frontend: RunningFrontend) -> None:
+async def test_agent_node_has_no_backends_and_gets_none(frontend: RunningFrontend) -> None:
     agent = await join_node(frontend, "agent", approved=False)
     del agent
     token = await create_join_token(frontend, approves=True)
@@ -305,7 +305,7 @@ async def test_agent_node_refuses_limits_that_are_for_engines(
 
 
 @pytest.mark.behaviour("API-20")
-async def test_the_installed_list_names_every_node_with_drift_and_upgrades(frontend: RunningFrontend) -> None:
+async def test_installed_list_names_every_node_with_drift_and_upgrades(frontend: RunningFrontend) -> None:
     version = await newest(frontend)
     for name, has in (("a", "1.0.0"), ("b", "1.0.0"), ("c", version)):
         await report(await join_node(frontend, name), {"name": BACKEND, "version": has, "gallery": "corral"})
@@ -380,7 +380,7 @@ async def test_backend_catalog_is_paged_with_the_fields_of_localai(frontend: Run
         assert (await frontend.call("GET", f"/api/backends?{query}"))[0] == 400, query
 
 
-async def test_the_smaller_lists_for_choices(frontend: RunningFrontend) -> None:
+async def test_smaller_lists_for_choices(frontend: RunningFrontend) -> None:
     await join_node(frontend, "a")
     known = {one["name"]: one for one in (await frontend.call("GET", "/backends/known"))[1]}
     assert META in known
@@ -393,7 +393,7 @@ async def test_the_smaller_lists_for_choices(frontend: RunningFrontend) -> None:
     assert isinstance((await frontend.call("GET", "/backends/available"))[1], list)
 
 
-async def test_a_node_off_the_bus_cannot_tell_what_runs(frontend: RunningFrontend) -> None:
+async def test_node_off_the_bus_cannot_tell_what_runs(frontend: RunningFrontend) -> None:
     await join_node(frontend, "a")
     for method, path, body in (
         ("GET", "/processes", None),

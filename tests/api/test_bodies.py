@@ -65,7 +65,7 @@ WRONG_REGISTRATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_a_registration_that_makes_no_sense_is_refused_and_registers_nothing(frontend: RunningFrontend) -> None:
+async def test_registration_that_makes_no_sense_is_refused_and_registers_nothing(frontend: RunningFrontend) -> None:
     token = await create_join_token(frontend, max_uses=None)
     for what, wrong in WRONG_REGISTRATIONS.items():
         status, answer = await PretendNode(frontend, "hostile").register(token, **wrong)
@@ -75,7 +75,7 @@ async def test_a_registration_that_makes_no_sense_is_refused_and_registers_nothi
     assert (await frontend.call("GET", "/api/tokens"))[1][0]["uses"] == 0
 
 
-async def test_any_printable_name_that_an_address_can_hold_is_a_name(frontend: RunningFrontend) -> None:
+async def test_node_name_accepts_any_printable_text_that_fits_into_a_url(frontend: RunningFrontend) -> None:
     names = ["n" * 255, "Größe 7", "機械", "🦙", "%41", "' OR 1=1 --", "a?b#c", "x" * 36]
     for name in names:
         node = await join_node(frontend, name)
@@ -87,7 +87,7 @@ async def test_any_printable_name_that_an_address_can_hold_is_a_name(frontend: R
     assert {shown["name"] for shown in (await frontend.call("GET", "/api/nodes"))[1]} == set(names)
 
 
-async def test_a_heartbeat_that_makes_no_sense_changes_nothing(frontend: RunningFrontend) -> None:
+async def test_heartbeat_that_makes_no_sense_changes_nothing(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     for body in (
         {"available_vram": -1},
@@ -134,7 +134,7 @@ WRONG_SETTINGS: dict[tuple[str, str], list[Any]] = {
 }
 
 
-async def test_a_setting_of_a_node_that_makes_no_sense_is_refused_and_changes_nothing(
+async def test_setting_of_a_node_that_makes_no_sense_is_refused_and_changes_nothing(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend)
@@ -156,7 +156,7 @@ async def test_patching_label_after_label_ends_at_the_limit(frontend: RunningFro
     assert (status, answer["error"]["code"]) == (400, "bad_label")
 
 
-async def test_a_selector_with_a_mistake_is_never_taken_for_none(frontend: RunningFrontend) -> None:
+async def test_selector_with_a_mistake_is_never_taken_for_none(frontend: RunningFrontend) -> None:
     await join_node(frontend)
     for selector in ("a", "=b", "a=b,c", "a b=c", "a=\x00", "a=" + "v" * 256, "k" * 129 + "=v", "a=\x1b"):
         status, answer = await frontend.call("GET", f"/api/nodes?selector={quote(selector)}")
@@ -164,14 +164,14 @@ async def test_a_selector_with_a_mistake_is_never_taken_for_none(frontend: Runni
         assert assert_envelope(answer, kind="node_error")["hint"]
 
 
-async def test_a_filter_with_a_mistake_is_refused(frontend: RunningFrontend) -> None:
+async def test_filter_with_a_mistake_is_refused(frontend: RunningFrontend) -> None:
     for query in ("status=happy", "status=%00", "status=" + "x" * 21, "selector=" + "x" * 2001):
         status, answer = await frontend.call("GET", f"/api/nodes?{query}")
         assert status == 400, query
         assert_envelope(answer, kind="node_error")
 
 
-async def test_a_strange_name_in_the_address_is_an_unknown_node(frontend: RunningFrontend) -> None:
+async def test_strange_name_in_the_address_is_an_unknown_node(frontend: RunningFrontend) -> None:
     for name in ("%00", "%FF%FE", "%ED%A0%80", "x" * 5000, "%F0%9F%A6%99", "..%2F..", "urn:uuid:1"):
         for path in (f"/api/nodes/{name}", f"/api/nodes/{name}/labels", f"/api/node/{name}/models"):
             status, answer = await frontend.call("GET", path)
@@ -187,7 +187,7 @@ async def _pieces(total: int) -> AsyncIterator[bytes]:
 
 @pytest.mark.behaviour("API-14")
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["declared", "chunked"])
-async def test_a_body_of_50_mb_is_413_and_the_connection_goes_on(frontend: RunningFrontend, is_chunked: bool) -> None:
+async def test_body_of_50_mb_is_413_and_the_connection_goes_on(frontend: RunningFrontend, is_chunked: bool) -> None:
     for path in ("/api/tokens", "/api/node/register", "/api/keys"):
         body: Any = _pieces(50 * MIB) if is_chunked else io.BytesIO(b" " * (50 * MIB))
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
@@ -198,7 +198,7 @@ async def test_a_body_of_50_mb_is_413_and_the_connection_goes_on(frontend: Runni
 
 
 @pytest.mark.behaviour("API-14")
-async def test_a_body_at_the_limit_is_read_and_one_byte_more_is_not(frontend: RunningFrontend) -> None:
+async def test_body_at_the_limit_is_read_and_one_byte_more_is_not(frontend: RunningFrontend) -> None:
     fitting = json.dumps({"name": "k"}).encode()
     fitting += b" " * (MIB - len(fitting))
     headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}

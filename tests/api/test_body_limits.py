@@ -76,7 +76,7 @@ async def test_every_route_refuses_a_body_with_too_many_members_or_levels(
 
 
 @pytest.mark.behaviour("GW-210")
-async def test_a_large_body_reaches_its_engine_unchanged_but_for_an_alias(
+async def test_large_body_reaches_its_engine_unchanged_but_for_an_alias(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     inner = {"metadata": {"model": "x"}, "input": [[1, 2, 3]] * 100_000, "é": "ü"}
@@ -117,7 +117,7 @@ async def test_refused_bodies_count_against_the_request_limit_of_their_key(
 
 
 @pytest.mark.behaviour("GW-210")
-async def test_a_translated_call_refuses_a_large_body_with_too_many_values(frontend: RunningFrontend) -> None:
+async def test_translated_call_refuses_a_large_body_with_too_many_values(frontend: RunningFrontend) -> None:
     sent = {"model": "chat", "max_tokens": 5, "messages": [[]] * 200_000}
     for path in ("/v1/messages", "/v1/responses", "/api/chat"):
         status, said = await _post(frontend, path, json.dumps(sent).encode())
@@ -125,7 +125,7 @@ async def test_a_translated_call_refuses_a_large_body_with_too_many_values(front
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/api/chat"])
-async def test_a_translated_call_with_long_strings_reaches_its_engine_with_the_same_text(
+async def test_translated_call_with_long_strings_reaches_its_engine_with_the_same_text(
     frontend: RunningFrontend, engine: MisbehavingEngine, path: str
 ) -> None:
     text = 'Say "é\\n" again.\n' * 40_000

@@ -73,7 +73,7 @@ async def _answers(frontend: RunningFrontend) -> bool:
 
 
 @pytest.mark.behaviour("GW-144")
-async def test_a_frontend_that_starts_while_postgresql_is_away_serves_what_was_kept_and_goes_on_by_itself(
+async def test_frontend_that_starts_while_postgresql_is_away_serves_what_was_kept_and_goes_on_by_itself(
     wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")
@@ -148,7 +148,7 @@ async def test_models_are_served_all_the_time_however_long_the_rest_of_the_start
         await eventually(lambda: _is_booted(frontend))
 
 
-async def test_a_stream_that_began_from_what_was_kept_is_not_cut_when_postgresql_is_back(
+async def test_stream_that_began_from_what_was_kept_is_not_cut_when_postgresql_is_back(
     wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")

@@ -64,7 +64,7 @@ def test_every_described_inference_call_is_answered_by_a_route() -> None:
 
 
 @pytest.mark.behaviour("API-15")
-async def test_the_description_is_served_and_is_the_one_that_the_pages_are_made_from(frontend: RunningFrontend) -> None:
+async def test_description_is_served_and_is_the_one_that_the_pages_are_made_from(frontend: RunningFrontend) -> None:
     status, served = await frontend.call("GET", "/openapi.json", key=None)
     assert status == 200
     assert served == described()

@@ -95,9 +95,7 @@ async def test_unused_files_of_a_node_are_listed_in_a_dry_run_and_deleted_by_its
     assert_envelope(answer, code="node_unreachable")
 
 
-async def test_a_node_that_left_the_bus_is_503_and_known_to_be_off_it(
-    cluster: RunningFrontend, engines: Engines
-) -> None:
+async def test_node_that_left_the_bus_is_503_and_known_to_be_off_it(cluster: RunningFrontend, engines: Engines) -> None:
     await engines.bus.stop()
     status, answer = await cluster.call("GET", "/api/nodes/a/processes")
     assert status == 503
@@ -106,7 +104,7 @@ async def test_a_node_that_left_the_bus_is_503_and_known_to_be_off_it(
     assert facts["on_bus"] is False
 
 
-async def test_a_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
+async def test_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
     engines.prints("m#0", *(f"line {number}" for number in range(1, 1501)))
@@ -147,7 +145,7 @@ async def test_log_stream_sends_reset_when_the_log_has_started_over(cluster: Run
     assert (await cluster.call("GET", f"{LOG}/stream?after=x"))[0] == 400
 
 
-async def test_a_log_that_does_not_exist_is_404_and_a_number_that_is_none_is_400(
+async def test_log_that_does_not_exist_is_404_and_a_number_that_is_none_is_400(
     cluster: RunningFrontend, engines: Engines
 ) -> None:
     assert not engines.lines
@@ -171,9 +169,7 @@ async def _places(cluster: RunningFrontend) -> set[str]:
         return {str(event.position) for event in await outbox.read(tx, ORIGIN)}
 
 
-async def test_the_stream_tells_changes_with_ids_and_progress_without(
-    cluster: RunningFrontend, engines: Engines
-) -> None:
+async def test_stream_tells_changes_with_ids_and_progress_without(cluster: RunningFrontend, engines: Engines) -> None:
     async with open_stream(cluster.url, path=STREAM) as stream:
         hello = await stream.next()
         assert hello.event == "hello"
@@ -211,7 +207,7 @@ async def test_the_stream_tells_changes_with_ids_and_progress_without(
         assert (await resumed.until("operation.changed", id=operation["id"], state="completed"))[-1].id == ended.id
 
 
-async def test_a_watcher_at_another_frontend_sees_the_same_and_a_stopping_frontend_ends_its_streams(
+async def test_watcher_at_another_frontend_sees_the_same_and_a_stopping_frontend_ends_its_streams(
     cluster: RunningFrontend, engines: Engines, nats: NatsServer, database_url: str
 ) -> None:
     async with running_frontend(database_url, authority=nats.authority, nats_url=nats.url) as other:

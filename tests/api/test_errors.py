@@ -35,7 +35,7 @@ async def test_mistyped_node_is_answered_with_the_name_that_was_meant(frontend: 
 
 @pytest.mark.behaviour("API-1")
 @pytest.mark.parametrize("what", ["keys", "tokens"])
-async def test_an_unknown_key_or_token_is_404_with_a_hint(frontend: RunningFrontend, what: str) -> None:
+async def test_unknown_key_or_token_is_404_with_a_hint(frontend: RunningFrontend, what: str) -> None:
     for reference in ("00000000-0000-4000-8000-000000000000", "no-such-thing", "%00", "%F0%9F%A6%99", "x" * 300):
         status, answer = await frontend.call("DELETE", f"/api/{what}/{reference}")
         assert status == 404, answer
@@ -43,7 +43,7 @@ async def test_an_unknown_key_or_token_is_404_with_a_hint(frontend: RunningFront
 
 
 @pytest.mark.behaviour("API-1")
-async def test_a_method_that_a_path_does_not_have_is_405_and_names_those_it_has(frontend: RunningFrontend) -> None:
+async def test_method_that_a_path_does_not_have_is_405_and_names_those_it_has(frontend: RunningFrontend) -> None:
     for path in {operation.template: operation for operation in ALL}.values():
         address = path.path(node="models") if path.template == "/api/nodes/models" else path.path()
         async with frontend.http.request("OPTIONS", f"{frontend.url}{address}") as answer:
@@ -53,7 +53,7 @@ async def test_a_method_that_a_path_does_not_have_is_405_and_names_those_it_has(
 
 
 @pytest.mark.behaviour("API-1")
-async def test_a_path_that_does_not_exist_is_404_in_the_envelope(frontend: RunningFrontend) -> None:
+async def test_path_that_does_not_exist_is_404_in_the_envelope(frontend: RunningFrontend) -> None:
     for path in ("/nothing", "/api", "/api/nothing", "/api/nodes/a/b/c", "/api/node/a/b", "/%00", "//"):
         status, answer = await frontend.call("GET", path)
         assert status == 404, path
@@ -66,7 +66,7 @@ async def test_request_id_of_the_caller_is_returned_in_header_and_body(frontend:
         assert assert_envelope(await answer.json())["request_id"] == "mine-1"
 
 
-async def test_a_request_id_that_would_spoil_a_log_is_replaced(frontend: RunningFrontend) -> None:
+async def test_request_id_that_would_spoil_a_log_is_replaced(frontend: RunningFrontend) -> None:
     for given in ("two words", "x" * 65, "{json}", "ü"):
         async with frontend.http.get(f"{frontend.url}/api/nodes/gone", headers={"X-Request-Id": given}) as answer:
             ours = answer.headers["X-Request-Id"]
@@ -87,7 +87,7 @@ async def test_malformed_json_is_400_on_every_route_that_takes_a_body(frontend: 
             assert_envelope(answer, kind=_kind(operation))
 
 
-async def test_a_body_of_the_wrong_shape_is_400_and_names_the_field(frontend: RunningFrontend) -> None:
+async def test_body_of_the_wrong_shape_is_400_and_names_the_field(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     for operation in (operation for operation in ALL if operation.body is not None):
         path = operation.path(node=node.id, node_id=node.id)

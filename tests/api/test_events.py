@@ -48,7 +48,7 @@ async def _token(frontend: RunningFrontend, name: str) -> None:
 
 
 @pytest.mark.behaviour("EVT-1")
-async def test_a_stream_greets_with_its_position_and_then_tells_what_happens(frontend: RunningFrontend) -> None:
+async def test_stream_greets_with_its_position_and_then_tells_what_happens(frontend: RunningFrontend) -> None:
     async with open_stream(frontend.url) as stream:
         hello = await stream.next()
         assert hello.event == "hello"
@@ -79,7 +79,7 @@ async def test_events_written_while_hello_is_sent_are_delivered(frontend: Runnin
 
 
 @pytest.mark.behaviour("EVT-2")
-async def test_a_watcher_that_changes_frontends_while_both_write_misses_nothing_and_sees_nothing_twice(
+async def test_watcher_that_changes_frontends_while_both_write_misses_nothing_and_sees_nothing_twice(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     async with running_frontend(database_url) as other, open_stream(frontend.url) as first:
@@ -119,7 +119,7 @@ async def _hop(frontends: tuple[RunningFrontend, ...], start: str, count: int) -
 @pytest.mark.parametrize(
     "given", ["x", "1", "1-", "-1", "1-2-3", "1.5-2", "-1-2", "9" * 40 + "-1", "1-" + "9" * 19, "x" * 61, "²-1"]
 )
-async def test_an_id_that_is_none_is_refused(frontend: RunningFrontend, given: str) -> None:
+async def test_id_that_is_none_is_refused(frontend: RunningFrontend, given: str) -> None:
     sent = {"Authorization": f"Bearer {ADMIN_KEY}", "Last-Event-ID": given}
     async with frontend.http.get(f"{frontend.url}/api/events", headers=sent) as answer:
         assert answer.status == 400
@@ -127,7 +127,7 @@ async def test_an_id_that_is_none_is_refused(frontend: RunningFrontend, given: s
 
 
 @pytest.mark.behaviour("EVT-3")
-async def test_an_id_that_is_too_old_gets_a_reset_and_then_what_is_new(frontend: RunningFrontend) -> None:
+async def test_id_that_is_too_old_gets_a_reset_and_then_what_is_new(frontend: RunningFrontend) -> None:
     await _token(frontend, "old")
     async with frontend.database.transaction() as tx:
         await tx.execute(text("UPDATE outbox SET at = at - interval '2 days'"))
@@ -138,9 +138,7 @@ async def test_an_id_that_is_too_old_gets_a_reset_and_then_what_is_new(frontend:
 
 @pytest.mark.behaviour("EVT-3")
 @pytest.mark.parametrize("given", [f"{2**62}-1", "9999999999999999999-999999999999999999"])
-async def test_an_id_of_another_database_gets_a_reset_and_then_what_is_new(
-    frontend: RunningFrontend, given: str
-) -> None:
+async def test_id_of_another_database_gets_a_reset_and_then_what_is_new(frontend: RunningFrontend, given: str) -> None:
     await _expect_reset(frontend, given)
 
 
@@ -171,7 +169,7 @@ async def test_event_stream_resume_position_moves_past_events_that_are_filtered_
         await stream.moves_to(newest)
 
 
-async def test_a_frontend_that_stops_ends_its_streams_cleanly_and_another_goes_on(
+async def test_frontend_that_stops_ends_its_streams_cleanly_and_another_goes_on(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     async with running_frontend(database_url) as stopping:
@@ -205,7 +203,7 @@ async def test_fifty_watchers_see_the_same_in_the_same_order(frontend: RunningFr
     assert len(seen.pop()) == 10
 
 
-async def test_a_watcher_too_slow_for_the_memory_of_the_frontend_loses_nothing(frontend: RunningFrontend) -> None:
+async def test_watcher_too_slow_for_the_memory_of_the_frontend_loses_nothing(frontend: RunningFrontend) -> None:
     # More than the buffers of both ends hold: the frontend has to wait for the reader, which falls behind its ring.
     total, padding = RING_SIZE * 2, "x" * 8000
     async with open_stream(frontend.url, topics="bulk") as stream:

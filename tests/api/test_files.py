@@ -66,7 +66,7 @@ async def make_model(frontend: RunningFrontend, name: str, *sha256s: str) -> Non
     await frontend.core.library.ensure_files(name, files, RecordingProgress())
 
 
-async def test_a_node_reads_a_content_whole_and_in_ranges(library: RunningFrontend) -> None:
+async def test_node_reads_a_content_whole_and_in_ranges(library: RunningFrontend) -> None:
     assert (await send(library))[0] == 200
     node = await join_node(library)
     path = f"/blobs/{SHA256}"
@@ -95,7 +95,7 @@ async def test_a_node_reads_a_content_whole_and_in_ranges(library: RunningFronte
         assert await answer.read() == b""
 
 
-async def test_a_node_reads_the_hashes_of_the_chunks(library: RunningFrontend) -> None:
+async def test_node_reads_the_hashes_of_the_chunks(library: RunningFrontend) -> None:
     await send(library)
     node = await join_node(library)
     status, body, headers = await get(node, f"/blobs/{SHA256.upper()}/chunks")
@@ -105,7 +105,7 @@ async def test_a_node_reads_the_hashes_of_the_chunks(library: RunningFrontend) -
     assert (headers["X-File-Size"], headers["X-Content-SHA256"]) == (str(len(CONTENT)), SHA256)
 
 
-async def test_only_approved_nodes_read_and_only_with_their_own_credential(library: RunningFrontend) -> None:
+async def test_files_are_read_only_by_approved_nodes_with_their_own_credential(library: RunningFrontend) -> None:
     await send(library)
     node, pending = await join_node(library), await join_node(library, "node-2", approved=False)
     for path in (f"/blobs/{SHA256}", f"/blobs/{SHA256}/chunks"):
@@ -149,7 +149,7 @@ async def test_blob_has_no_holders_after_its_file_was_lost(library: RunningFront
     assert held["holders"] == []
 
 
-async def test_the_nodes_that_have_all_of_a_file_are_named(library: RunningFrontend) -> None:
+async def test_nodes_that_have_all_of_a_file_are_named(library: RunningFrontend) -> None:
     await send(library)
     whole, part = await join_node(library, name="whole"), await join_node(library, name="part")
     async with library.core.api_deps.database.transaction() as tx:
@@ -160,7 +160,7 @@ async def test_the_nodes_that_have_all_of_a_file_are_named(library: RunningFront
 
 
 @pytest.mark.behaviour("LIB-9")
-async def test_a_file_is_sent_in_pieces_and_goes_on_after_a_break(library: RunningFrontend) -> None:
+async def test_file_is_sent_in_pieces_and_goes_on_after_a_break(library: RunningFrontend) -> None:
     size, half = len(CONTENT), len(CONTENT) // 2
     url, headers = f"{library.url}/api/files/{SHA256}", {"Authorization": f"Bearer {ADMIN_KEY}"}
     async with library.http.head(url, headers=headers) as answer:
@@ -196,7 +196,7 @@ async def test_upload_with_a_wrong_sha256_is_refused_and_deleted(library: Runnin
 
 
 @pytest.mark.behaviour("LIB-9")
-async def test_the_client_sends_a_file_once_and_lists_it(library: RunningFrontend, tmp_path: Path) -> None:
+async def test_client_sends_a_file_once_and_lists_it(library: RunningFrontend, tmp_path: Path) -> None:
     file = tmp_path / "big.bin"
     file.write_bytes(CONTENT)
     progress: list[tuple[int, int]] = []
@@ -236,13 +236,13 @@ async def test_files_route_collects_unused_contents_and_a_dry_run_deletes_nothin
     assert library.core.library.find_path(used) is not None
 
 
-async def test_a_frontend_without_a_library_serves_none_and_takes_none(frontend: RunningFrontend) -> None:
+async def test_frontend_without_a_library_serves_none_and_takes_none(frontend: RunningFrontend) -> None:
     status, answer = await send(frontend)
     assert (status, answer["error"]["code"]) == (503, "no_library")
     assert (await frontend.call("GET", "/api/files"))[1] == {"files": [], "next": None}
 
 
-async def test_a_reader_that_leaves_ends_the_reading(library: RunningFrontend) -> None:
+async def test_reader_that_leaves_ends_the_reading(library: RunningFrontend) -> None:
     """The frontend goes on; nothing is left open."""
     await send(library)
     node = await join_node(library)

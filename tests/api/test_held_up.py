@@ -58,7 +58,7 @@ async def test_key_revoked_while_events_are_held_up_is_refused_at_the_other_fron
 
 
 @pytest.mark.behaviour("FLT-70")
-async def test_age_of_held_up_events_is_said_in_degraded_until_the_transaction_ends(database_url: str) -> None:
+async def test_age_of_held_up_events_is_in_degraded_until_the_transaction_ends(database_url: str) -> None:
     async with running_frontend(database_url) as frontend:
 
         async def is_said() -> bool:

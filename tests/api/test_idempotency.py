@@ -27,7 +27,7 @@ async def _count(frontend: RunningFrontend, path: str) -> int:
 
 @pytest.mark.behaviour("API-11")
 @pytest.mark.parametrize(("path", "body"), CREATING)
-async def test_the_same_call_again_gives_the_same_answer_with_its_secret_on_any_frontend(
+async def test_repeated_call_gets_the_same_response_with_its_secret_on_any_frontend(
     frontend: RunningFrontend, database_url: str, path: str, body: Any
 ) -> None:
     before = await _count(frontend, path)
@@ -51,7 +51,7 @@ async def test_rotating_again_with_the_same_key_does_not_rotate_again(frontend: 
 
 @pytest.mark.behaviour("API-11")
 @pytest.mark.parametrize(("path", "body"), CREATING)
-async def test_the_same_key_with_another_body_is_refused(frontend: RunningFrontend, path: str, body: Any) -> None:
+async def test_idempotency_key_with_another_body_is_refused(frontend: RunningFrontend, path: str, body: Any) -> None:
     assert (await _create(frontend, path, body, "k"))[0] == 201
     status, answer = await _create(frontend, path, body | {"name": "other"}, "k")
     assert status == 422
@@ -78,13 +78,13 @@ async def test_many_at_once_on_two_frontends_make_one(
 
 
 @pytest.mark.behaviour("API-11")
-async def test_a_call_that_failed_may_be_sent_again_with_the_same_key(frontend: RunningFrontend) -> None:
+async def test_call_that_failed_may_be_sent_again_with_the_same_key(frontend: RunningFrontend) -> None:
     assert (await _create(frontend, "/api/keys", {"name": ""}, "again"))[0] == 400
     assert (await _create(frontend, "/api/keys", {"name": "k"}, "again"))[0] == 201
 
 
 @pytest.mark.behaviour("API-11")
-async def test_the_keys_of_two_callers_do_not_meet(frontend: RunningFrontend) -> None:
+async def test_keys_of_two_callers_do_not_meet(frontend: RunningFrontend) -> None:
     other = (await make_key(frontend))["key"]
     mine = await _create(frontend, "/api/tokens", {"name": "t"}, "same")
     theirs = await _create(frontend, "/api/tokens", {"name": "t"}, "same", key=other)
@@ -94,7 +94,7 @@ async def test_the_keys_of_two_callers_do_not_meet(frontend: RunningFrontend) ->
 
 @pytest.mark.behaviour("API-11")
 @pytest.mark.parametrize("key", ["", "x" * 256])
-async def test_an_idempotency_key_of_no_or_endless_length_is_refused(frontend: RunningFrontend, key: str) -> None:
+async def test_idempotency_key_of_no_or_endless_length_is_refused(frontend: RunningFrontend, key: str) -> None:
     status, answer = await _create(frontend, "/api/tokens", {"name": "t"}, key)
     assert status == 400
     assert_envelope(answer, code="invalid_request")

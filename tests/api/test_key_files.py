@@ -135,7 +135,7 @@ async def test_rotation_with_a_key_that_another_command_replaced_says_so_and_wri
 
 
 @pytest.mark.behaviour("KEY-10")
-async def test_rotation_that_somebody_else_overtakes_does_not_write_its_dead_secret(
+async def test_rotation_overtaken_by_another_does_not_write_its_dead_secret(
     frontend: RunningFrontend, tmp_path: Path
 ) -> None:
     """Somebody on the page rotates the key between the answer to the command and the file."""

@@ -27,7 +27,7 @@ def _said(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in limit.items() if value is not None} for limit in limits]
 
 
-async def test_a_key_is_made_with_scope_models_limits_and_an_end(frontend: RunningFrontend) -> None:
+async def test_key_is_made_with_scope_models_limits_and_an_end(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="infer", models=["llama-*", "qwen"], limits=LIMITS, expires_in_s=60)
     status, shown = await frontend.call("GET", f"/api/keys/{made['id']}")
     assert status == 200
@@ -87,7 +87,7 @@ WRONG: list[Any] = [
 ]
 
 
-async def test_a_change_that_makes_no_sense_changes_nothing(frontend: RunningFrontend) -> None:
+async def test_change_that_makes_no_sense_changes_nothing(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="infer", limits=LIMITS)
     before = (await frontend.call("GET", f"/api/keys/{made['id']}"))[1]
     for change in WRONG:
@@ -109,7 +109,7 @@ async def test_keys_that_are_revoked_or_not_there_cannot_be_changed(frontend: Ru
         assert (status, assert_envelope(answer)["code"]) == (404, "key_not_found")
 
 
-async def test_the_last_admin_key_is_not_narrowed_and_a_key_for_asking_does_not_count(
+async def test_last_admin_key_is_not_narrowed_and_a_key_for_asking_does_not_count(
     frontend: RunningFrontend,
 ) -> None:
     await make_key(frontend, scope="infer")
@@ -143,7 +143,7 @@ async def _rotate(frontend: RunningFrontend, key_id: str, body: Any = None) -> A
     return made
 
 
-async def test_with_a_grace_both_secrets_work_on_every_frontend_and_the_one_before_them_does_not(
+async def test_rotation_with_a_grace_keeps_both_secrets_working_and_not_an_older_one(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     async with running_frontend(database_url) as other:
@@ -161,7 +161,7 @@ async def test_with_a_grace_both_secrets_work_on_every_frontend_and_the_one_befo
         assert [await _works(frontend, one["key"]) for one in (first, second, third)] == [False, False, False]
 
 
-async def test_the_old_secret_ends_with_its_grace_and_with_the_key(frontend: RunningFrontend) -> None:
+async def test_old_secret_ends_with_its_grace_and_with_the_key(frontend: RunningFrontend) -> None:
     first = await make_key(frontend, scope="infer")
     second = await _rotate(frontend, first["id"], {"grace_s": 0.3})
 
@@ -175,7 +175,7 @@ async def test_the_old_secret_ends_with_its_grace_and_with_the_key(frontend: Run
     assert [await _works(frontend, one["key"]) for one in (second, third)] == [False, False]
 
 
-async def test_a_grace_that_makes_no_sense_rotates_nothing(frontend: RunningFrontend) -> None:
+async def test_grace_that_makes_no_sense_rotates_nothing(frontend: RunningFrontend) -> None:
     made = await make_key(frontend)
     for body in ({"grace_s": 0}, {"grace_s": -1}, {"grace_s": 1e9}, {"grace": 5}):
         assert (await frontend.call("POST", f"/api/keys/{made['id']}/rotate", body))[0] == 400

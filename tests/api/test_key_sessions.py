@@ -28,7 +28,7 @@ async def make_key(frontend: RunningFrontend, **body: Any) -> Any:
 
 
 @pytest.mark.behaviour("PAGE-9")
-async def test_a_key_opens_a_session_with_its_rights(frontend: RunningFrontend) -> None:
+async def test_key_opens_a_session_with_its_rights(frontend: RunningFrontend) -> None:
     status, me, line, _ = await show(frontend, {"key": ADMIN_KEY})
     assert (status, me["scope"], me["key_id"] is not None) == (201, "admin", True)
     said = {part.strip().lower() for part in line.split(";")[1:]}
@@ -40,7 +40,7 @@ async def test_a_key_opens_a_session_with_its_rights(frontend: RunningFrontend) 
 
 
 @pytest.mark.behaviour("PAGE-9")
-async def test_a_key_that_may_only_ask_models_opens_a_session_that_may_no_more(frontend: RunningFrontend) -> None:
+async def test_key_that_may_only_ask_models_opens_a_session_that_may_no_more(frontend: RunningFrontend) -> None:
     key = (await make_key(frontend, scope="infer"))["key"]
     status, me, line, _ = await show(frontend, {"key": f"  {key}\n"})
     assert (status, me["scope"]) == (201, "infer")

@@ -24,7 +24,7 @@ async def _works(frontend: RunningFrontend, secret: str) -> bool:
 
 
 @pytest.mark.behaviour("API-7")
-async def test_a_new_key_works_at_once_on_this_and_on_every_other_frontend(
+async def test_new_key_works_at_once_on_this_and_on_every_other_frontend(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     async with running_frontend(database_url) as other:
@@ -40,7 +40,7 @@ async def test_a_new_key_works_at_once_on_this_and_on_every_other_frontend(
 
 
 @pytest.mark.behaviour("API-7")
-async def test_a_rotated_key_keeps_its_id_and_its_old_secret_is_dead_when_the_answer_comes(
+async def test_rotated_key_keeps_its_id_and_its_old_secret_is_dead_when_the_answer_comes(
     frontend: RunningFrontend,
 ) -> None:
     made = await make_key(frontend)
@@ -54,7 +54,7 @@ async def test_a_rotated_key_keeps_its_id_and_its_old_secret_is_dead_when_the_an
 
 
 @pytest.mark.behaviour("API-7")
-async def test_a_revoked_key_is_dead_when_the_answer_comes_and_soon_everywhere(
+async def test_revoked_key_is_dead_when_the_answer_comes_and_soon_everywhere(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     async with running_frontend(database_url) as other:
@@ -72,7 +72,7 @@ async def test_a_revoked_key_is_dead_when_the_answer_comes_and_soon_everywhere(
 
 
 @pytest.mark.behaviour("API-7")
-async def test_a_revoked_key_stays_revoked(frontend: RunningFrontend) -> None:
+async def test_revoked_key_stays_revoked(frontend: RunningFrontend) -> None:
     made = await make_key(frontend)
     await frontend.call("DELETE", f"/api/keys/{made['id']}")
     first = (await _keys(frontend))[made["id"]]["revoked_at"]
@@ -84,7 +84,7 @@ async def test_a_revoked_key_stays_revoked(frontend: RunningFrontend) -> None:
 
 
 @pytest.mark.behaviour("API-7")
-async def test_a_key_ends_at_its_expiry(frontend: RunningFrontend) -> None:
+async def test_key_ends_at_its_expiry(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, expires_in_s=0.3)
 
     async def is_dead() -> bool:
@@ -94,7 +94,7 @@ async def test_a_key_ends_at_its_expiry(frontend: RunningFrontend) -> None:
     assert (await _keys(frontend))[made["id"]]["state"] == "expired"
 
 
-async def test_the_last_key_cannot_be_revoked(frontend: RunningFrontend) -> None:
+async def test_last_key_cannot_be_revoked(frontend: RunningFrontend) -> None:
     (only,) = await _keys(frontend)
     status, answer = await frontend.call("DELETE", f"/api/keys/{only}")
     assert status == 409
@@ -153,7 +153,7 @@ WRONG: list[Any] = [
 ]
 
 
-async def test_a_key_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
+async def test_key_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
     for body in WRONG:
         status, answer = await frontend.call("POST", "/api/keys", body, Content_Type="application/json")
         assert status == 400, f"{body}: {answer}"

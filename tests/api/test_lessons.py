@@ -21,7 +21,7 @@ async def _entry(frontend: RunningFrontend) -> Any:
 
 
 @pytest.mark.behaviour("OPS-19")
-async def test_a_failure_is_listed_with_its_error_and_nothing_is_shown_as_busy(frontend: RunningFrontend) -> None:
+async def test_failure_is_listed_with_its_error_and_nothing_is_shown_as_busy(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, "a")
     operation = await install(frontend)
     await until_state(frontend, operation["id"], "completed_with_pending")

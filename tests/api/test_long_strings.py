@@ -91,7 +91,7 @@ async def test_event_loop_serves_others_while_one_long_string_is_decoded(name: s
     assert json.loads(_run(strings.put_back(json.dumps(found).encode())))[name] == [{"content": text}]
 
 
-async def test_a_large_member_that_is_no_prompt_is_refused() -> None:
+async def test_large_member_that_is_no_prompt_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
         await _decoded({"model": "chat", "instructions": "x" * 2 * MIB})
     assert refused.value.slug == "too_large_member"

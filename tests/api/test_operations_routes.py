@@ -81,7 +81,7 @@ async def test_operation_is_visible_on_every_frontend_at_once_whichever_route_cr
 
 @pytest.mark.behaviour("OPS-2")
 @pytest.mark.parametrize("reference", [SOME_ID, "nothing", "%00", "x" * 300])
-async def test_an_unknown_operation_is_404_on_every_route(frontend: RunningFrontend, reference: str) -> None:
+async def test_unknown_operation_is_404_on_every_route(frontend: RunningFrontend, reference: str) -> None:
     routes = [("GET", f"/api/operations/{reference}"), ("GET", f"/api/operations/{reference}/events")]
     routes += [("POST", f"/api/operations/{reference}/{action}") for action in ACTIONS]
     routes += [("GET", f"/api/backends/job/{reference}"), ("GET", f"/backends/jobs/{reference}")]
@@ -92,7 +92,7 @@ async def test_an_unknown_operation_is_404_on_every_route(frontend: RunningFront
 
 
 @pytest.mark.behaviour("OPS-3")
-async def test_the_same_request_again_is_the_same_operation_and_says_so(
+async def test_repeated_request_joins_the_same_operation_and_says_so(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     await join_node(frontend, "a")
@@ -125,7 +125,7 @@ async def test_completed_operation_leaves_the_live_list_and_cannot_be_cancelled(
 
 @pytest.mark.behaviour("OPS-19")
 @pytest.mark.behaviour("OPS-36")
-async def test_a_failure_stays_listed_until_it_is_dismissed_and_then_stays_in_the_record(
+async def test_failure_stays_listed_until_it_is_dismissed_and_then_stays_in_the_record(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     failed = await _failed(frontend)
@@ -194,7 +194,7 @@ async def test_live_operations_have_the_fields_and_order_of_localai(frontend: Ru
     assert "nodeID" not in first
 
 
-async def test_one_in_full_has_its_builds_its_request_and_its_log(frontend: RunningFrontend) -> None:
+async def test_operation_in_full_has_its_builds_its_request_and_its_log(frontend: RunningFrontend) -> None:
     await join_node(frontend, "a")
     operation = await install(frontend, "llama-cpp", strategy={"waves": [1], "deadline": "1h"})
     whole = await until_state(frontend, operation["id"], "completed_with_pending")
@@ -229,7 +229,7 @@ async def test_cancel_pause_resume_and_retry_answer_with_the_operation(frontend:
 
 
 @pytest.mark.behaviour("OPS-24")
-async def test_the_record_is_read_in_pages_without_gaps_by_one_statement_each(frontend: RunningFrontend) -> None:
+async def test_record_is_read_in_pages_without_gaps_by_one_statement_each(frontend: RunningFrontend) -> None:
     await join_node(frontend, "a")
     made = []
     for _ in range(7):
@@ -267,7 +267,7 @@ async def test_the_record_is_read_in_pages_without_gaps_by_one_statement_each(fr
         "until=9999-12-31T23:59:59-14:00",
     ],
 )
-async def test_a_page_that_makes_no_sense_is_400(frontend: RunningFrontend, query: str) -> None:
+async def test_page_that_makes_no_sense_is_400(frontend: RunningFrontend, query: str) -> None:
     status, answer = await frontend.call("GET", f"/api/operations/history?{query}")
     assert status == 400, answer
     assert_envelope(answer)
@@ -347,7 +347,7 @@ async def test_clear_history_deletes_ended_operations_and_returns_their_number(f
 
 
 @pytest.mark.behaviour("OPS-25")
-async def test_while_the_registry_is_away_the_record_that_was_read_last_is_shown_and_marked(
+async def test_history_that_was_read_last_is_shown_and_marked_while_postgresql_is_away(
     frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = await _completed(frontend, "a")
@@ -427,7 +427,7 @@ async def test_failed_assignment_can_be_retried(frontend: RunningFrontend) -> No
     assert revived["operation"]["nodeName"] == "a"
 
 
-async def test_the_client_reads_what_the_frontend_writes(frontend: RunningFrontend) -> None:
+async def test_client_reads_what_the_frontend_writes(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, "a")
     async with CorralClient(frontend.url, ADMIN_KEY, clock=SystemClock(), ids=SystemIdGenerator()) as client:
         plan = await client.backends.plan_change("install", BACKEND, InstallBackendIn())

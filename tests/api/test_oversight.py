@@ -155,7 +155,7 @@ async def test_admins_see_every_setting_with_where_it_came_from_and_no_secret(da
         assert answer["answered_by"] == frontend.core.api_deps.frontend_id
 
 
-async def test_admins_page_through_who_did_what_without_gaps_while_more_is_done(quiet: RunningFrontend) -> None:
+async def test_audit_log_is_paged_without_gaps_while_entries_are_added(quiet: RunningFrontend) -> None:
     async with quiet.database.transaction() as tx:
         for number in range(10):
             await access_store.record_audit(tx, "alice", "node.approve", f"node-{number}", "because")
@@ -178,7 +178,7 @@ async def test_admins_page_through_who_did_what_without_gaps_while_more_is_done(
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=501", "before=0", "before=x"])
-async def test_a_page_of_the_audit_that_makes_no_sense_is_refused(quiet: RunningFrontend, query: str) -> None:
+async def test_page_of_the_audit_that_makes_no_sense_is_refused(quiet: RunningFrontend, query: str) -> None:
     status, answer = await quiet.call("GET", f"/api/audit?{query}")
     assert status == 400
     assert_envelope(answer)

@@ -96,7 +96,7 @@ async def _status(frontend: RunningFrontend, method: str, path: str, key: str | 
 
 @pytest.mark.behaviour("GW-111")
 @pytest.mark.parametrize("held", list(Scope))
-async def test_a_key_may_call_what_its_scope_covers_and_nothing_else(frontend: RunningFrontend, held: Scope) -> None:
+async def test_key_may_call_what_its_scope_covers_and_nothing_else(frontend: RunningFrontend, held: Scope) -> None:
     key = (await make_key(frontend, scope=held))["key"]
     calls = list(_calls())
     assert {required for _, _, required in calls} == set(Scope)
@@ -110,7 +110,7 @@ async def test_a_key_may_call_what_its_scope_covers_and_nothing_else(frontend: R
 
 
 @pytest.mark.behaviour("GW-111")
-async def test_without_a_key_nothing_of_it_is_answered(frontend: RunningFrontend) -> None:
+async def test_scoped_routes_refuse_callers_without_a_key(frontend: RunningFrontend) -> None:
     for method, path, _ in _calls():
         assert await _status(frontend, method, path, None) == 401, f"{method} {path}"
 
@@ -125,7 +125,7 @@ async def test_refusal_names_the_scope_of_the_key_and_the_required_one(frontend:
     assert "--scope operate" in error["hint"]
 
 
-def test_a_wider_scope_covers_the_narrower_ones_and_not_the_other_way_round() -> None:
+def test_wider_scope_covers_the_narrower_ones_and_not_the_other_way_round() -> None:
     assert [[one.covers(other) for other in Scope] for one in Scope] == [
         [True, True, True],
         [False, True, True],

@@ -75,7 +75,7 @@ def _assert_none_in(secrets: dict[str, str], haystack: str, where: str) -> None:
 
 
 @pytest.mark.behaviour("OPS-93")
-async def test_no_answer_to_a_reading_call_holds_a_secret(frontend: RunningFrontend) -> None:
+async def test_responses_of_reading_calls_hold_no_secret(frontend: RunningFrontend) -> None:
     secrets = await _all_kinds_of_secret(frontend)
     for operation in READING:
         path = operation.path(
@@ -96,7 +96,7 @@ async def test_no_answer_to_a_reading_call_holds_a_secret(frontend: RunningFront
 
 
 @pytest.mark.behaviour("OPS-93")
-async def test_no_table_holds_a_secret(frontend: RunningFrontend) -> None:
+async def test_tables_hold_no_secret(frontend: RunningFrontend) -> None:
     """Outbox and audit included: whoever reads the database, or the events, gets in with nothing found there."""
     secrets = await _all_kinds_of_secret(frontend)
     filled = 0
@@ -110,7 +110,7 @@ async def test_no_table_holds_a_secret(frontend: RunningFrontend) -> None:
 
 @pytest.mark.behaviour("OPS-93")
 @pytest.mark.parametrize("log_format", list(LogFormat))
-async def test_no_secret_reaches_the_log_even_when_every_line_is_written(
+async def test_log_holds_no_secret_even_at_the_lowest_level(
     database_url: str, log_format: LogFormat, request: pytest.FixtureRequest
 ) -> None:
     written = io.StringIO()

@@ -50,7 +50,7 @@ async def cookie(frontend: RunningFrontend) -> str:
 
 
 @pytest.mark.behaviour("GW-124")
-async def test_a_password_opens_a_session_that_may_what_its_user_may(frontend: RunningFrontend) -> None:
+async def test_password_opens_a_session_that_may_what_its_user_may(frontend: RunningFrontend) -> None:
     ada = await make_user(frontend, scope="operate")
     status, me, line = await log_in(frontend, "ADA")
     assert (status, me["name"], me["scope"], me["key_id"], me["user_id"]) == (201, "ada", "operate", None, ada["id"])
@@ -79,7 +79,7 @@ async def test_over_https_the_cookie_stays_on_https(frontend: RunningFrontend) -
 
 
 @pytest.mark.behaviour("GW-124")
-async def test_with_a_cookie_nothing_is_changed_without_the_header_of_our_own_page(
+async def test_session_cookie_changes_nothing_without_the_header_of_our_own_page(
     frontend: RunningFrontend, cookie: str
 ) -> None:
     for method, path in (("POST", "/api/models/rename"), ("DELETE", "/api/session"), ("PUT", "/api/rules/m")):
@@ -91,14 +91,14 @@ async def test_with_a_cookie_nothing_is_changed_without_the_header_of_our_own_pa
 
 
 @pytest.mark.behaviour("GW-124")
-async def test_a_session_is_no_key_and_a_key_goes_before_it(frontend: RunningFrontend, cookie: str) -> None:
+async def test_session_is_no_key_and_a_key_goes_before_it(frontend: RunningFrontend, cookie: str) -> None:
     assert (await frontend.call("GET", "/api/me", key=cookie))[0] == 401
     status, answer = await as_browser(frontend, cookie, "/api/me", headers={"Authorization": "Bearer ck_wrong"})
     assert (status, assert_envelope(answer)["code"]) == (401, "not_authenticated")
 
 
 @pytest.mark.behaviour("GW-122")
-async def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(frontend: RunningFrontend) -> None:
+async def test_wrong_password_and_an_unknown_name_get_the_same_answer(frontend: RunningFrontend) -> None:
     await make_user(frontend)
     await frontend.call("POST", "/api/users", {"name": "bob"})
     refusals = [await log_in(frontend, name, "wrong password") for name in ("ada", "bob", "nobody")]
@@ -108,7 +108,7 @@ async def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(frontend
 
 
 @pytest.mark.behaviour("GW-123")
-async def test_after_five_wrong_passwords_a_name_has_to_wait_and_others_do_not(frontend: RunningFrontend) -> None:
+async def test_login_is_delayed_for_a_name_after_five_wrong_passwords(frontend: RunningFrontend) -> None:
     await make_user(frontend)
     await make_user(frontend, "bob")
     # All at once: what is counted after it was checked would let all of them through.
@@ -176,14 +176,14 @@ async def test_disabling_and_a_new_password_end_the_sessions(
 
 
 @pytest.mark.behaviour("GW-125")
-async def test_a_demoted_user_has_the_new_scope_in_the_open_session(frontend: RunningFrontend, cookie: str) -> None:
+async def test_demoted_user_has_the_new_scope_in_the_open_session(frontend: RunningFrontend, cookie: str) -> None:
     user = (await as_browser(frontend, cookie, "/api/me"))[1]
     await frontend.call("PATCH", f"/api/users/{user['user_id']}", {"scope": "infer"})
     assert (await as_browser(frontend, cookie, "/api/nodes"))[0] == 403
 
 
 @pytest.mark.behaviour("GW-124")
-async def test_a_session_ends_by_itself(frontend: RunningFrontend, cookie: str) -> None:
+async def test_session_ends_by_itself(frontend: RunningFrontend, cookie: str) -> None:
     async with frontend.database.transaction() as tx:
         await tx.execute(text("UPDATE sessions SET expires_at = corral_now()"))
     await frontend.core.directory.load_sessions()
@@ -191,7 +191,7 @@ async def test_a_session_ends_by_itself(frontend: RunningFrontend, cookie: str) 
 
 
 @pytest.mark.behaviour("GW-124")
-async def test_a_user_has_so_many_sessions_and_the_newest_stay(frontend: RunningFrontend, cookie: str) -> None:
+async def test_user_has_so_many_sessions_and_the_newest_stay(frontend: RunningFrontend, cookie: str) -> None:
     newest = [secret_of((await log_in(frontend))[2]) for _ in range(SESSIONS_OF_USER_MAX)]
     assert (await as_browser(frontend, cookie, "/api/me"))[0] == 401
     assert (await as_browser(frontend, newest[0], "/api/me"))[0] == 200
@@ -200,9 +200,7 @@ async def test_a_user_has_so_many_sessions_and_the_newest_stay(frontend: Running
 
 @pytest.mark.behaviour("GW-124")
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
-async def test_another_site_cannot_log_a_browser_in_with_what_it_may_send(
-    frontend: RunningFrontend, kind: str | None
-) -> None:
+async def test_login_from_another_site_is_refused(frontend: RunningFrontend, kind: str | None) -> None:
     """These kinds a page may send anywhere without asking; JSON it may not."""
     await make_user(frontend)
     body = json.dumps({"name": "ada", "password": PASSWORD}).encode()

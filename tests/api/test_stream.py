@@ -60,7 +60,7 @@ def refresh_now(board: LiveViews) -> None:
     board.live._least_s = board.nodes._least_s = 0.0
 
 
-async def test_one_stream_has_changes_progress_the_live_view_and_the_numbers_of_nodes(
+async def test_stream_has_changes_progress_the_live_view_and_the_numbers_of_nodes(
     quiet: RunningFrontend, node: PretendNode
 ) -> None:
     await put_model(quiet.database)
@@ -99,7 +99,7 @@ async def test_quiet_stream_sends_keepalive_events(quiet: RunningFrontend, monke
 
 @pytest.mark.behaviour("PAGE-31")
 @pytest.mark.parametrize("way", ["header", "address", "both"])
-async def test_a_stream_goes_on_where_it_was_on_another_frontend(
+async def test_stream_goes_on_where_it_was_on_another_frontend(
     quiet: RunningFrontend, database_url: str, way: str
 ) -> None:
     place = str(quiet.core.feed.position)
@@ -273,7 +273,7 @@ async def _ends(stream: Stream) -> None:
         pass
 
 
-async def test_the_stream_of_a_key_that_is_revoked_ends_and_others_go_on(
+async def test_stream_of_a_key_that_is_revoked_ends_and_others_go_on(
     quiet: RunningFrontend, watched_by_key: tuple[Stream, str]
 ) -> None:
     stream, key_id = watched_by_key
@@ -285,9 +285,7 @@ async def test_the_stream_of_a_key_that_is_revoked_ends_and_others_go_on(
         await next_of(other, "model.changed")
 
 
-async def test_the_stream_of_a_key_that_may_less_ends(
-    quiet: RunningFrontend, watched_by_key: tuple[Stream, str]
-) -> None:
+async def test_stream_of_a_key_that_may_less_ends(quiet: RunningFrontend, watched_by_key: tuple[Stream, str]) -> None:
     stream, key_id = watched_by_key
     status, answer = await quiet.call("PATCH", f"/api/keys/{key_id}", {"scope": "infer"})
     assert status == 200, answer

@@ -24,7 +24,7 @@ def delta(rev: int) -> OperationDelta:
     return OperationDelta(operation_id="k", rev=rev, state="running", targets=(target,))
 
 
-def test_a_frame_is_made_once_however_many_read_it() -> None:
+def test_frame_is_made_once_however_many_read_it() -> None:
     frames, changed, progress = FrameCache(HandClock()), event(1), delta(1)
     assert frames.render_change(changed) is frames.render_change(changed)
     assert frames.render_progress(progress) is frames.render_progress(progress)

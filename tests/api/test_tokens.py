@@ -72,7 +72,7 @@ async def test_each_refusal_of_a_token_has_its_own_sentence(frontend: RunningFro
 
 
 @pytest.mark.behaviour("API-9")
-async def test_a_registration_that_is_refused_for_another_reason_costs_no_use(frontend: RunningFrontend) -> None:
+async def test_registration_that_is_refused_for_another_reason_costs_no_use(frontend: RunningFrontend) -> None:
     await join_node(frontend, "taken")
     token = await create_join_token(frontend)
     status, answer = await PretendNode(frontend, "taken").register(token)
@@ -85,7 +85,7 @@ async def test_a_registration_that_is_refused_for_another_reason_costs_no_use(fr
 
 
 @pytest.mark.behaviour("API-9")
-async def test_a_node_that_comes_back_needs_no_token_and_spends_none(frontend: RunningFrontend) -> None:
+async def test_node_that_comes_back_needs_no_token_and_spends_none(frontend: RunningFrontend) -> None:
     token = await create_join_token(frontend, max_uses=2)
     node = PretendNode(frontend, "n")
     assert (await node.register(token))[0] == 201
@@ -128,7 +128,7 @@ WRONG: list[Any] = [
 ]
 
 
-async def test_a_token_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
+async def test_token_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
     for body in WRONG:
         status, answer = await frontend.call("POST", "/api/tokens", body, Content_Type="application/json")
         assert status == 400, f"{body}: {answer}"

@@ -31,7 +31,7 @@ async def _status(frontend: RunningFrontend, key: str, path: str = "/api/me") ->
     return (await frontend.call("GET", path, key=key))[0]
 
 
-async def test_a_user_is_made_listed_shown_and_deleted(frontend: RunningFrontend) -> None:
+async def test_user_is_made_listed_shown_and_deleted(frontend: RunningFrontend) -> None:
     ada = await make_user(frontend, "Ada@Example.com", scope="operate")
     assert (ada["name"], ada["scope"], ada["has_password"], ada["created_by"]) == (
         "ada@example.com",
@@ -48,7 +48,7 @@ async def test_a_user_is_made_listed_shown_and_deleted(frontend: RunningFrontend
     assert (status, assert_envelope(answer)["code"]) == (404, "user_not_found")
 
 
-async def test_a_name_is_taken_whatever_its_capitals(frontend: RunningFrontend) -> None:
+async def test_name_is_taken_whatever_its_capitals(frontend: RunningFrontend) -> None:
     await make_user(frontend, "ada")
     status, answer = await frontend.call("POST", "/api/users", {"name": "ADA"})
     assert (status, assert_envelope(answer)["code"]) == (409, "user_name_taken")
@@ -67,7 +67,7 @@ WRONG: list[Any] = [
 ]
 
 
-async def test_a_user_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
+async def test_user_that_makes_no_sense_is_not_made(frontend: RunningFrontend) -> None:
     for body in WRONG:
         status, answer = await frontend.call("POST", "/api/users", body)
         assert status == 400, f"{body}: {answer}"
@@ -76,7 +76,7 @@ async def test_a_user_that_makes_no_sense_is_not_made(frontend: RunningFrontend)
 
 
 @pytest.mark.behaviour("GW-122")
-async def test_no_answer_and_no_table_has_a_password(frontend: RunningFrontend) -> None:
+async def test_responses_and_tables_hold_no_password(frontend: RunningFrontend) -> None:
     made = await make_user(frontend)
     assert PASSWORD not in str(made)
     async with frontend.database.transaction() as tx:
@@ -88,7 +88,7 @@ async def test_no_answer_and_no_table_has_a_password(frontend: RunningFrontend) 
 
 
 @pytest.mark.behaviour("GW-125")
-async def test_a_disabled_user_stops_with_every_key_here_at_once_and_soon_everywhere(
+async def test_disabled_user_stops_with_every_key_here_at_once_and_soon_everywhere(
     frontend: RunningFrontend, database_url: str
 ) -> None:
     async with running_frontend(database_url) as other:
@@ -109,7 +109,7 @@ async def test_a_disabled_user_stops_with_every_key_here_at_once_and_soon_everyw
 
 
 @pytest.mark.behaviour("GW-125")
-async def test_a_key_can_do_no_more_than_its_user_may_now(frontend: RunningFrontend) -> None:
+async def test_key_can_do_no_more_than_its_user_may_now(frontend: RunningFrontend) -> None:
     ada = await make_user(frontend, scope="infer")
     key = (await make_key(frontend, user="ada", scope="admin"))["key"]
     assert (await frontend.call("GET", "/api/me", key=key))[1]["scope"] == "infer"
@@ -120,7 +120,7 @@ async def test_a_key_can_do_no_more_than_its_user_may_now(frontend: RunningFront
 
 
 @pytest.mark.behaviour("GW-125")
-async def test_with_a_user_go_their_keys(frontend: RunningFrontend) -> None:
+async def test_deleting_a_user_deletes_their_keys(frontend: RunningFrontend) -> None:
     ada = await make_user(frontend)
     key = await make_key(frontend, user="ada", scope="infer")
     await frontend.call("DELETE", f"/api/users/{ada['id']}")
@@ -128,7 +128,7 @@ async def test_with_a_user_go_their_keys(frontend: RunningFrontend) -> None:
     assert (await frontend.call("GET", f"/api/keys/{key['id']}"))[0] == 404
 
 
-async def test_the_user_of_the_last_admin_key_stays(frontend: RunningFrontend) -> None:
+async def test_user_of_the_last_admin_key_stays(frontend: RunningFrontend) -> None:
     ada = await make_user(frontend, scope="admin")
     await make_key(frontend, user="ada", scope="admin")
     me = (await frontend.call("GET", "/api/me"))[1]

@@ -25,13 +25,13 @@ GIB = 1 << 30
         ("something-new", "cpu-brain"),
     ],
 )
-def test_a_meta_resolves_by_capability_and_then_by_default(capability: str, concrete: str) -> None:
+def test_meta_resolves_by_capability_and_then_by_default(capability: str, concrete: str) -> None:
     build = catalog().resolve("brain", capability)
     assert (build.name, build.meta, build.alias, build.gallery) == (concrete, "brain", "brain", "corral")
 
 
 @pytest.mark.behaviour("OPS-95")
-def test_a_meta_without_default_falls_back_to_cpu_and_then_to_nothing() -> None:
+def test_meta_without_default_falls_back_to_cpu_and_then_to_nothing() -> None:
     assert choose_concrete({"cpu": "c", "nvidia": "n"}, "amd") == "c"
     assert choose_concrete({"cpu": "c", "default": "d"}, "amd") == "d"
     assert choose_concrete({"nvidia": "n"}, "amd") is None
@@ -42,7 +42,7 @@ def test_a_meta_without_default_falls_back_to_cpu_and_then_to_nothing() -> None:
 
 
 @pytest.mark.behaviour("OPS-95")
-def test_a_meta_that_names_a_build_which_is_not_there_is_refused_with_its_name() -> None:
+def test_meta_that_names_a_build_which_is_not_there_is_refused_with_its_name() -> None:
     with pytest.raises(Unprocessable, match="lost-brain") as caught:
         catalog().resolve("brain", "amd")
     assert caught.value.slug == "no_build_for_node"
@@ -60,18 +60,18 @@ def test_a_meta_that_names_a_build_which_is_not_there_is_refused_with_its_name()
         (Hardware(), "default"),
     ],
 )
-def test_the_capability_of_an_older_worker_is_its_vendor_when_it_has_memory(hardware: Hardware, word: str) -> None:
+def test_capability_of_an_older_worker_is_its_vendor_when_it_has_memory(hardware: Hardware, word: str) -> None:
     assert find_capability(hardware) == word
 
 
 @pytest.mark.behaviour("GAL-6")
 @pytest.mark.parametrize("name", ["brain", "BRAIN", " brain ", "corral@brain", "Corral@Brain"])
-def test_a_name_is_found_whatever_its_case_and_with_its_gallery(name: str) -> None:
+def test_name_is_found_whatever_its_case_and_with_its_gallery(name: str) -> None:
     assert catalog().find(name).id == "corral@brain"
 
 
 @pytest.mark.behaviour("GAL-6")
-def test_an_unknown_name_is_answered_with_what_was_meant() -> None:
+def test_unknown_name_is_answered_with_what_was_meant() -> None:
     with pytest.raises(NotFound) as caught:
         catalog().find("brian")
     assert caught.value.slug == "backend_not_found"
@@ -104,19 +104,19 @@ ALIASED = """
         ("nvidia-l4t", "cuda-voice"),
     ],
 )
-def test_an_alias_resolves_to_the_best_build_that_runs_there(capability: str, concrete: str) -> None:
+def test_alias_resolves_to_the_best_build_that_runs_there(capability: str, concrete: str) -> None:
     build = catalog(ALIASED).resolve("voice", capability)
     assert (build.name, build.meta) == (concrete, "voice")
 
 
 @pytest.mark.behaviour("GAL-6")
-def test_an_alias_of_builds_that_run_nowhere_else_has_none_for_other_hardware() -> None:
+def test_alias_of_builds_that_run_nowhere_else_has_none_for_other_hardware() -> None:
     assert catalog(ALIASED).resolve("tune", "metal").name == "metal-tune"
     with pytest.raises(Unprocessable):
         catalog(ALIASED).resolve("tune", "default")
 
 
-def test_the_best_of_none_is_none() -> None:
+def test_best_of_none_is_none() -> None:
     assert pick_best([], "nvidia") is None
     assert pick_best(["b", "a"], "nvidia") == "a"
     assert pick_best(["chipmunk-cpu", "vulkan-chipmunk"], "amd") == "vulkan-chipmunk"
@@ -145,7 +145,7 @@ def test_words_in_a_name_say_where_a_build_runs(name: str, runs: set[str]) -> No
     assert {word for word in CAPABILITIES if can_run_on("x", f"registry.example/y:{name}", word)} == runs
 
 
-def test_a_concrete_build_is_refused_for_other_hardware_unless_that_is_overridden() -> None:
+def test_concrete_build_is_refused_for_other_hardware_unless_that_is_overridden() -> None:
     with pytest.raises(Unprocessable) as caught:
         catalog().resolve("cuda12-brain", "default")
     assert caught.value.slug == "no_build_for_node"
@@ -156,13 +156,13 @@ def test_a_concrete_build_is_refused_for_other_hardware_unless_that_is_overridde
 
 @pytest.mark.behaviour("OPS-56")
 @pytest.mark.parametrize("name", ["cuda12-brain", "corral@cuda12-brain", "CORRAL@CUDA12-BRAIN"])
-def test_a_concrete_build_knows_its_meta_also_when_it_is_named_with_its_gallery(name: str) -> None:
+def test_concrete_build_knows_its_meta_also_when_it_is_named_with_its_gallery(name: str) -> None:
     assert catalog().find_meta(name) == "brain"
     assert not catalog().find(name).is_meta
 
 
 @pytest.mark.behaviour("OPS-56")
-def test_only_a_concrete_build_has_a_meta() -> None:
+def test_catalog_names_a_meta_only_for_concrete_builds() -> None:
     assert catalog().find_meta("brain") is None
     assert catalog().find_meta("ear") is None
     assert catalog().find_meta("nothing") is None
@@ -171,12 +171,12 @@ def test_only_a_concrete_build_has_a_meta() -> None:
 
 
 @pytest.mark.behaviour("OPS-56")
-def test_an_alias_that_several_builds_share_stands_in_for_a_meta() -> None:
+def test_alias_that_several_builds_share_stands_in_for_a_meta() -> None:
     assert catalog(ALIASED).find_meta("cuda-voice") == "voice"
     assert catalog(ALIASED).find_meta("metal-tune") is None
 
 
-def test_a_version_is_exact_and_the_newest_release_is_taken_without_one() -> None:
+def test_version_is_exact_and_the_newest_release_is_taken_without_one() -> None:
     assert catalog().resolve("ear", "default").version == "1.10.0"
     assert catalog().resolve("ear", "default", version="2.0.0rc1").source.requirements == ("ear==2.0.0rc1",)
     assert catalog().resolve("ear", "default", version="1.9.0").manifest.launcher == "ear"
@@ -187,7 +187,7 @@ def test_a_version_is_exact_and_the_newest_release_is_taken_without_one() -> Non
         assert caught.value.details["versions"] == ["2.0.0rc1", "1.10.0", "1.9.0"]
 
 
-def test_the_newest_is_taken_when_there_is_no_release_yet() -> None:
+def test_newest_is_taken_when_there_is_no_release_yet() -> None:
     source = "source: {kind: bundled, uri: a}"
     text = f"- {{name: a, versions: [{{version: 1.0a1, {source}}}, {{version: 1.0b1, {source}}}]}}"
     assert catalog(text).resolve("a", "default").version == "1.0b1"
@@ -210,7 +210,7 @@ def test_preferring_development_changes_what_a_meta_gives_and_nothing_else() -> 
         ("/opt/engine", "a/b", (SourceKind.DIRECTORY, "/opt/engine", "a__b")),
     ],
 )
-def test_a_build_from_outside_has_a_source_and_a_name(uri: str, name: str, expected: tuple[object, ...]) -> None:
+def test_build_from_outside_has_a_source_and_a_name(uri: str, name: str, expected: tuple[object, ...]) -> None:
     build = catalog().make_external_build(uri, name, "shared", "")
     kind, address, called = expected
     assert (build.source.kind, build.source.uri, build.name) == (kind, address or uri, called)
@@ -233,17 +233,17 @@ def test_a_build_from_outside_has_a_source_and_a_name(uri: str, name: str, expec
         ("/opt/x", "y" * 300, "", "bad_backend_name"),
     ],
 )
-def test_a_build_from_outside_that_makes_no_sense_is_refused(uri: str, name: str, alias: str, code: str) -> None:
+def test_build_from_outside_that_makes_no_sense_is_refused(uri: str, name: str, alias: str, code: str) -> None:
     with pytest.raises((InvalidRequest, Conflict)) as caught:
         catalog().make_external_build(uri, name, alias, "")
     assert caught.value.slug == code
 
 
-def test_a_digest_of_a_build_from_outside_is_checked_for_its_form() -> None:
+def test_digest_of_a_build_from_outside_is_checked_for_its_form() -> None:
     assert catalog().make_external_build("https://h.example/x.zip", "x", "", "A" * 64).source.sha256 == "a" * 64
     with pytest.raises(InvalidRequest):
         catalog().make_external_build("https://h.example/x.zip", "x", "", "abc")
 
 
-def test_the_index_of_these_tests_has_no_wrong_entry() -> None:
+def test_index_of_these_tests_has_no_wrong_entry() -> None:
     assert catalog(INDEX).states[0].warnings == ()

@@ -21,7 +21,7 @@ async def refusal(request: FetchRequest) -> str:
     return caught.value.message
 
 
-async def test_an_answer_is_given_whatever_its_status() -> None:
+async def test_answer_is_given_whatever_its_status() -> None:
     async with site() as place, fetcher() as http:
         url = place.text("/a", "hello", status=418, X_Mark="1")
         answer = await http.fetch(FetchRequest(url=url, headers={"If-None-Match": "x"}))
@@ -29,7 +29,7 @@ async def test_an_answer_is_given_whatever_its_status() -> None:
         assert place.requests[0].headers["If-None-Match"] == "x"
 
 
-async def test_a_body_over_the_limit_is_dropped_also_when_it_says_no_length() -> None:
+async def test_body_over_the_limit_is_dropped_also_when_it_says_no_length() -> None:
     async with site() as place:
 
         async def endless(request: web.Request) -> web.StreamResponse:
@@ -44,7 +44,7 @@ async def test_a_body_over_the_limit_is_dropped_also_when_it_says_no_length() ->
         assert "larger than 1000 bytes" in await refusal(FetchRequest(url=url, limit_bytes=1000))
 
 
-async def test_a_packed_body_is_measured_unpacked() -> None:
+async def test_packed_body_is_measured_unpacked() -> None:
     async with site() as place:
 
         async def packed(_: web.Request) -> web.Response:
@@ -54,7 +54,7 @@ async def test_a_packed_body_is_measured_unpacked() -> None:
         assert "larger than 100000 bytes" in await refusal(FetchRequest(url=f"{place.url}/packed", limit_bytes=100_000))
 
 
-async def test_a_server_that_does_not_end_is_left_after_the_time_limit() -> None:
+async def test_server_that_does_not_end_is_left_after_the_time_limit() -> None:
     async with site() as place:
 
         async def silent(_: web.Request) -> web.Response:
@@ -76,7 +76,7 @@ async def test_redirects_are_followed_a_few_times() -> None:
         assert "redirected too often" in await refusal(FetchRequest(url=f"{place.url}/round"))
 
 
-async def test_a_cut_answer_is_a_failure() -> None:
+async def test_cut_answer_is_a_failure() -> None:
     async with site() as place:
 
         async def cut(request: web.Request) -> web.StreamResponse:

@@ -57,13 +57,13 @@ def test_galleries_come_from_tables_in_the_file(tmp_path: Path) -> None:
         '[{"name": "a", "url": "https://x"}, {"name": "A", "url": "https://y"}]',
     ],
 )
-def test_a_gallery_that_makes_no_sense_is_refused_by_the_name_of_its_variable(text: str) -> None:
+def test_gallery_that_makes_no_sense_is_refused_by_the_name_of_its_variable(text: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         settings(CORRAL_BACKEND_GALLERIES=text)
     assert caught.value.message.startswith("CORRAL_BACKEND_GALLERIES ")
 
 
-def test_a_password_in_the_address_of_a_gallery_is_never_shown() -> None:
+def test_password_in_the_address_of_a_gallery_is_never_shown() -> None:
     loaded = load_settings(FrontendSettings, environ=NEEDED | {"CORRAL_BACKEND_GALLERIES": json.dumps([MINE])})
     shown = next(one.value for one in redact_settings(loaded) if one.key == "backend_galleries")
     assert shown is not None

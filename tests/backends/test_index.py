@@ -36,7 +36,7 @@ def test_merge_keys_explicit_or_not_fill_in_what_an_entry_leaves_out() -> None:
     assert entry("cpu-brain-development").is_development
 
 
-def test_the_older_dialect_becomes_sources_of_the_right_kind() -> None:
+def test_older_dialect_becomes_sources_of_the_right_kind() -> None:
     cpu, cuda, metal = (entry(name).versions[0].source for name in ("cpu-brain", "cuda12-brain", "metal-brain"))
     assert (cpu.kind, cpu.uri) == (SourceKind.OCI, "registry.example/brains:latest-cpu")
     assert cpu.mirrors == ("mirror.example/brains:latest-cpu",)
@@ -105,7 +105,7 @@ def test_path_separators_in_names_are_replaced() -> None:
         (f"{{name: bad, version: '{'1' * 200}', uri: /x}}", "too long"),
     ],
 )
-def test_a_wrong_entry_is_left_out_with_a_warning_that_names_it(bad: str, why: str) -> None:
+def test_wrong_entry_is_left_out_with_a_warning_that_names_it(bad: str, why: str) -> None:
     index = parse_index(f"- {{name: good, uri: /x}}\n- {bad}\n- {{name: other, uri: /y}}", "mine")
     assert [one.name for one in index.entries] == ["good", "other"]
     (warning,) = index.warnings
@@ -117,7 +117,7 @@ def test_a_wrong_entry_is_left_out_with_a_warning_that_names_it(bad: str, why: s
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "null", "- 1\n- {name: x}", HTML, "Not found", "a: [", "a\x00b", "- !!int x"]
 )
-def test_a_text_without_a_good_entry_is_refused(text: str) -> None:
+def test_text_without_a_good_entry_is_refused(text: str) -> None:
     refusal(text)
 
 
@@ -127,14 +127,14 @@ def test_broken_gallery_index_is_refused_with_the_line_number() -> None:
 
 
 @pytest.mark.behaviour("GAL-4")
-def test_a_text_that_grows_through_aliases_is_refused() -> None:
+def test_text_that_grows_through_aliases_is_refused() -> None:
     lines = ["- &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"- &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     assert str(VALUES_LIMIT) in refusal("\n".join(lines))
 
 
 @pytest.mark.behaviour("GAL-4")
-def test_a_text_that_grows_through_merge_keys_is_refused() -> None:
+def test_text_that_grows_through_merge_keys_is_refused() -> None:
     lines = ["- &a0 {a: 1, b: 2, c: 3}"]
     lines += [f"- &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
     assert str(VALUES_LIMIT) in refusal("\n".join(lines))
@@ -142,18 +142,18 @@ def test_a_text_that_grows_through_merge_keys_is_refused() -> None:
 
 @pytest.mark.behaviour("GAL-4")
 @pytest.mark.parametrize("text", ["[" * 200_000, "- " * 5000, "{a: " * 5000, "? " * 5000])
-def test_a_text_that_is_too_deep_is_refused(text: str) -> None:
+def test_text_that_is_too_deep_is_refused(text: str) -> None:
     assert str(DEPTH_LIMIT) in refusal(text)
 
 
 @pytest.mark.behaviour("GAL-4")
 @pytest.mark.parametrize("text", ["- &a [*a]", "- &a {<<: *a}", "&a {b: *a}"])
-def test_a_text_that_refers_to_itself_is_refused(text: str) -> None:
+def test_text_that_refers_to_itself_is_refused(text: str) -> None:
     assert "contains itself" in refusal(text)
 
 
 @pytest.mark.behaviour("GAL-4")
-def test_a_text_that_is_too_large_is_refused() -> None:
+def test_text_that_is_too_large_is_refused() -> None:
     assert "4 MiB" in refusal("# " + "x" * TEXT_LIMIT_BYTES)
     assert "more than 5000 entries" in refusal("- 1\n" * 5001)
 
@@ -197,12 +197,12 @@ def test_yaml_of_an_index_is_parsed_to_the_same_entries(listed: list[dict[str, o
 
 @pytest.mark.behaviour("GAL-4")
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_index_parser_reads_or_refuses_any_text(text: str) -> None:
     with suppress(InvalidRequest):
         assert parse_index(text, "mine").entries
 
 
-async def test_a_large_index_is_read_as_well_beside_the_event_loop() -> None:
+async def test_large_index_is_read_as_well_beside_the_event_loop() -> None:
     text = "".join(f"- {{name: n{n}, uri: /opt/n{n}, description: {'x' * 40}}}\n" for n in range(2000))
     assert len((await read_index(text, "mine")).entries) == 2000
     assert (await read_index("- {name: a, uri: /x}", "mine")).entries == parsed("- {name: a, uri: /x}", "mine").entries

@@ -48,7 +48,7 @@ def names(found: BackendListing) -> list[str]:
 
 
 @pytest.mark.behaviour("OPS-95")
-def test_the_catalog_tells_what_any_healthy_worker_can_run() -> None:
+def test_catalog_tells_what_any_healthy_worker_can_run() -> None:
     found = page(node("cpu"), node("gpu", "nvidia"), node("mac", "metal", liveness=Liveness.LOST))
     runs = {row.entry.name: row.capabilities for row in found.items}
     assert found.capabilities == ("default", "nvidia")
@@ -74,13 +74,13 @@ def test_backend_list_contains_only_runnable_backends_when_filtered() -> None:
 
 
 @pytest.mark.behaviour("OPS-95")
-def test_a_meta_whose_build_is_not_there_cannot_be_run() -> None:
+def test_meta_whose_build_is_not_there_cannot_be_run() -> None:
     (brain,) = page(node("red", "amd"), term="corral@brain").items
     assert brain.capabilities == ()
 
 
 @pytest.mark.behaviour("OPS-95")
-def test_without_a_healthy_worker_nothing_can_be_run_and_everything_is_listed() -> None:
+def test_catalog_lists_everything_as_not_runnable_without_a_healthy_worker() -> None:
     unfit = [
         node("new", approved_at=None),
         node("drained", drained_at=LONG_AGO),
@@ -95,7 +95,7 @@ def test_without_a_healthy_worker_nothing_can_be_run_and_everything_is_listed() 
 
 
 @pytest.mark.behaviour("GAL-17")
-def test_a_backend_tells_where_it_is_installed_also_through_its_meta() -> None:
+def test_backend_tells_where_it_is_installed_also_through_its_meta() -> None:
     nodes = [node("b"), node("a")]
     installed = {
         nodes[0].id: [InstalledBackend(name="cpu-brain", meta="brain", gallery="corral", version="1")],
@@ -108,7 +108,7 @@ def test_a_backend_tells_where_it_is_installed_also_through_its_meta() -> None:
 
 
 @pytest.mark.behaviour("GAL-17")
-def test_a_backend_tells_its_versions_and_what_it_is() -> None:
+def test_backend_tells_its_versions_and_what_it_is() -> None:
     rows = {row.entry.name: row for row in page().items}
     assert (rows["ear"].version, rows["ear"].versions) == ("1.10.0", ("2.0.0rc1", "1.10.0", "1.9.0"))
     assert (rows["brain"].version, rows["brain"].is_alias, rows["brain"].meta_for) == ("", True, None)
@@ -133,7 +133,7 @@ def test_a_backend_tells_its_versions_and_what_it_is() -> None:
         ),
     ],
 )
-def test_the_catalog_is_searched_filtered_sorted_and_paged(query: dict[str, Any], expected: list[str]) -> None:
+def test_catalog_is_searched_filtered_sorted_and_paged(query: dict[str, Any], expected: list[str]) -> None:
     assert names(page(**query)) == expected
 
 
@@ -149,6 +149,6 @@ def test_catalog_lists_installed_entries_first_and_counts_pages() -> None:
 
 @pytest.mark.behaviour("GAL-17")
 @pytest.mark.parametrize("query", [{"sort": "size"}, {"page": 0}, {"items": 0}, {"items": 2001}])
-def test_a_page_that_makes_no_sense_is_refused(query: dict[str, Any]) -> None:
+def test_page_that_makes_no_sense_is_refused(query: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         page(**query)

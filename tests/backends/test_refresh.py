@@ -80,7 +80,7 @@ async def test_gallery_refresh_fetches_the_primary_source_first_and_keeps_its_te
 
 @pytest.mark.behaviour("OPS-99")
 @pytest.mark.parametrize("failure", ["refused", 404, 500, "html", "empty", "broken", "binary", "huge", "silent"])
-async def test_a_bad_primary_falls_back_to_the_mirrors_in_order(bench: RefreshScene, failure: str | int) -> None:
+async def test_bad_primary_falls_back_to_the_mirrors_in_order(bench: RefreshScene, failure: str | int) -> None:
     await _break(bench.place, failure)
     bench.place.text("/m1", HTML)
     bench.place.text("/m2", TWO)
@@ -130,7 +130,7 @@ async def test_invalid_index_does_not_replace_the_stored_copy(bench: RefreshScen
     assert catalog.states[1].problem == result.problem
 
 
-async def test_a_failed_source_is_passed_over_for_ten_minutes(bench: RefreshScene) -> None:
+async def test_failed_source_is_passed_over_for_ten_minutes(bench: RefreshScene) -> None:
     refresher = bench.refresher()
     bench.place.text("/index", "", status=500)
     bench.place.text("/m1", ONE)
@@ -154,7 +154,7 @@ async def test_gallery_refresh_tries_all_sources_again_after_all_have_failed(ben
     assert bench.place.paths() == ["/index", "/m1", "/m2"] * 2
 
 
-async def test_a_fetch_that_the_caller_gives_up_does_not_count_against_the_source(bench: RefreshScene) -> None:
+async def test_fetch_that_the_caller_gives_up_does_not_count_against_the_source(bench: RefreshScene) -> None:
     arrived = asyncio.Event()
 
     async def silent(_: web.Request) -> web.Response:
@@ -174,7 +174,7 @@ async def test_a_fetch_that_the_caller_gives_up_does_not_count_against_the_sourc
     assert bench.place.paths() == ["/index", "/index"]
 
 
-async def test_a_gallery_is_fetched_when_it_is_due_and_not_before(bench: RefreshScene) -> None:
+async def test_gallery_is_fetched_when_it_is_due_and_not_before(bench: RefreshScene) -> None:
     bench.place.text("/index", ONE)
     assert await bench.refresher().tick() == (RefreshResult(name="mine", is_changed=True),)
     # Another leader, which knows only what the database knows.
@@ -188,7 +188,7 @@ async def test_a_gallery_is_fetched_when_it_is_due_and_not_before(bench: Refresh
     assert await bench.events() == ["mine"]
 
 
-async def test_a_gallery_that_could_not_be_fetched_is_tried_sooner(bench: RefreshScene) -> None:
+async def test_gallery_that_could_not_be_fetched_is_tried_sooner(bench: RefreshScene) -> None:
     assert [one.problem != "" for one in await bench.refresher().tick()] == [True]
     assert await bench.refresher().tick() == ()
     await bench.age(AFTER_PROBLEM_S + 1)
@@ -197,7 +197,7 @@ async def test_a_gallery_that_could_not_be_fetched_is_tried_sooner(bench: Refres
     assert (await bench.copy()).problem == ""
 
 
-async def test_an_unchanged_index_is_not_sent_again(bench: RefreshScene) -> None:
+async def test_unchanged_index_is_not_sent_again(bench: RefreshScene) -> None:
     answers = []
 
     async def marked(request: web.Request) -> web.Response:
@@ -218,7 +218,7 @@ async def test_an_unchanged_index_is_not_sent_again(bench: RefreshScene) -> None
     assert await bench.events() == ["mine"]
 
 
-async def test_the_mark_of_a_mirror_is_not_taken_for_that_of_the_primary(bench: RefreshScene) -> None:
+async def test_mark_of_a_mirror_is_not_taken_for_that_of_the_primary(bench: RefreshScene) -> None:
     bench.place.text("/m1", ONE, ETag='"mirror"')
     await bench.refresher().refresh()
     bench.place.text("/index", TWO, ETag='"primary"')
@@ -234,7 +234,7 @@ async def test_unexpected_304_of_a_source_is_refused(bench: RefreshScene) -> Non
     assert (await bench.copy()).content == ONE
 
 
-async def test_a_change_reaches_the_other_frontends_through_the_feed(bench: RefreshScene) -> None:
+async def test_change_reaches_the_other_frontends_through_the_feed(bench: RefreshScene) -> None:
     other = BackendCatalog(bench.database, [bench.gallery], built_in=parsed())
     feed = Feed(bench.database, other.follow, other.load)
     await feed.begin()
@@ -251,7 +251,7 @@ async def test_a_change_reaches_the_other_frontends_through_the_feed(bench: Refr
     assert (other.states[1].entries, other.states[1].problem) == (2, "")
 
 
-async def test_a_gallery_that_is_gone_or_moved_is_forgotten(bench: RefreshScene) -> None:
+async def test_gallery_that_is_gone_or_moved_is_forgotten(bench: RefreshScene) -> None:
     bench.place.text("/index", ONE)
     bench.place.text("/other", ONE)
     kept = Gallery(name="kept", url=f"{bench.place.url}/other")
@@ -283,7 +283,7 @@ async def test_password_in_a_gallery_url_is_neither_stored_nor_reported(bench: R
     assert catalog.get("mine@one") is not None
 
 
-async def test_a_gallery_that_is_added_does_not_change_what_a_plain_name_means(bench: RefreshScene) -> None:
+async def test_gallery_that_is_added_does_not_change_what_a_plain_name_means(bench: RefreshScene) -> None:
     bench.place.text("/index", "- {name: Brain, uri: /opt/brain}\n- {name: own, uri: /opt/own}\n")
     bench.place.text("/other", "- {name: own, uri: /opt/other}\n")
     galleries = [bench.gallery, Gallery(name="other", url=f"{bench.place.url}/other")]
@@ -304,7 +304,7 @@ async def test_gallery_refresh_takes_one_gallery_and_refuses_an_unknown_one(benc
         await refresher.refresh(["nobody"])
 
 
-def test_the_gallery_that_comes_with_corral_is_good() -> None:
+def test_gallery_that_comes_with_corral_is_good() -> None:
     from corral.backends.catalog import read_built_in  # noqa: PLC0415
     from corral.engines import list_gallery_files  # noqa: PLC0415
 

@@ -76,14 +76,14 @@ async def http() -> AsyncIterator[HttpFetcher]:
         yield made
 
 
-async def test_a_registry_tells_the_digest_of_a_tag(registry: Registry, http: HttpFetcher) -> None:
+async def test_registry_tells_the_digest_of_a_tag(registry: Registry, http: HttpFetcher) -> None:
     assert await fetch_digest(registry.image, http) == NEW
     assert await fetch_digest(f"oci+http://{registry.image}", http) == NEW
     assert registry.seen == ["HEAD", "HEAD"]
     assert "image.index" in registry.place.requests[0].headers["Accept"]
 
 
-async def test_a_token_is_fetched_where_the_registry_wants_one(registry: Registry, http: HttpFetcher) -> None:
+async def test_token_is_fetched_where_the_registry_wants_one(registry: Registry, http: HttpFetcher) -> None:
     registry.wants_token = True
     assert await fetch_digest(registry.image, http) == NEW
     assert registry.seen == ["HEAD", "token reg repository:team/brains:pull", "HEAD"]
@@ -97,13 +97,13 @@ async def test_digest_lookup_gets_the_manifest_when_the_registry_does_not_suppor
     assert registry.seen == ["HEAD", "GET"]
 
 
-async def test_a_pinned_reference_is_its_own_answer(registry: Registry, http: HttpFetcher) -> None:
+async def test_pinned_reference_is_its_own_answer(registry: Registry, http: HttpFetcher) -> None:
     assert await fetch_digest(f"{registry.image}@{OLD}", http) == OLD
     assert registry.seen == []
 
 
 @pytest.mark.parametrize("trouble", ["away", "unknown", "no token", "password", "bad token", "no image"])
-async def test_a_registry_that_cannot_tell_is_unavailable(registry: Registry, http: HttpFetcher, trouble: str) -> None:
+async def test_registry_that_cannot_tell_is_unavailable(registry: Registry, http: HttpFetcher, trouble: str) -> None:
     image = registry.image
     registry.wants_token = trouble in ("no token", "bad token")
     if trouble == "away":
@@ -167,7 +167,7 @@ async def bench(frontend: RunningFrontend, registry: Registry, http: HttpFetcher
 
 
 @pytest.mark.behaviour("OPS-98")
-async def test_a_moved_tag_becomes_an_upgrade_that_every_frontend_sees(bench: RegistryScene) -> None:
+async def test_moved_tag_becomes_an_upgrade_that_every_frontend_sees(bench: RegistryScene) -> None:
     assert await bench.check().find() == ()
     assert await bench.check().tick() == UpgradeCheckResult(queried=1)
     (found,) = await bench.check().find()
@@ -194,7 +194,7 @@ async def test_check_on_demand_queries_the_registry_at_once(bench: RegistryScene
     assert len(bench.registry.seen) == 2
 
 
-async def test_a_registry_that_is_away_keeps_the_last_digest_and_is_left_alone_for_a_while(
+async def test_registry_that_is_away_keeps_the_last_digest_and_is_left_alone_for_a_while(
     bench: RegistryScene,
 ) -> None:
     await bench.check().tick()
@@ -225,7 +225,7 @@ async def test_automatic_upgrade_is_requested_once_and_again_after_the_check_int
     assert bench.requested == ["cpu-brain", "cpu-brain"]
 
 
-async def test_an_automatic_upgrade_that_is_refused_does_not_spin(bench: RegistryScene) -> None:
+async def test_automatic_upgrade_that_is_refused_does_not_spin(bench: RegistryScene) -> None:
     bench.refuses = True
     check = bench.check(is_automatic=True)
     assert (await check.tick()).requested == ()

@@ -47,7 +47,7 @@ def found(*rows: NodeBackend, digests: dict[str, str] | None = None) -> tuple[Ba
     return find_upgrades(rows, entries(), {} if digests is None else digests)
 
 
-def test_a_newer_release_in_the_gallery_is_found() -> None:
+def test_newer_release_in_the_gallery_is_found() -> None:
     assert found(has("a", "ear", version="1.0", digest="d")) == (
         BackendUpgrade(
             backend="ear",
@@ -69,7 +69,7 @@ def test_backend_without_a_version_is_older_than_a_versioned_gallery_entry() -> 
     assert (one.installed_version, one.available_version) == ("", "2.0")
 
 
-def test_a_tag_that_points_to_something_else_is_found() -> None:
+def test_tag_that_points_to_something_else_is_found() -> None:
     row = has("a", "cpu-brain", digest=OLD)
     (one,) = found(row, digests={TAG: NEW})
     assert (one.installed_digest, one.available_digest) == (OLD, NEW)
@@ -78,7 +78,7 @@ def test_a_tag_that_points_to_something_else_is_found() -> None:
     assert found(row, digests={"registry.example/brains:dev": NEW}) == ()
 
 
-def test_an_image_without_a_recorded_digest_counts_as_old() -> None:
+def test_image_without_a_recorded_digest_counts_as_old() -> None:
     (one,) = found(has("a", "cpu-brain"), digests={TAG: NEW})
     assert (one.installed_digest, one.available_digest) == ("", NEW)
 
@@ -93,11 +93,11 @@ def test_versions_decide_where_there_are_some_whatever_the_digests_say() -> None
     assert found(row, digests={"registry.example/boxed:3.0": NEW}) == ()
 
 
-def test_a_file_without_a_version_is_never_older() -> None:
+def test_file_without_a_version_is_never_older() -> None:
     assert found(has("a", "plain", digest=OLD)) == ()
 
 
-def test_the_majority_counts_and_the_others_are_the_drift() -> None:
+def test_majority_counts_and_the_others_are_the_drift() -> None:
     (one,) = found(*(has(node, "ear", version="2.0") for node in "abc"), has("d", "ear", version="1.0"))
     assert (one.installed_version, one.available_version) == ("2.0", "2.0")
     assert [(drift.node_name, drift.node_id, drift.version) for drift in one.node_drift] == [("d", "id-d", "1.0")]
@@ -152,11 +152,11 @@ def test_digests_of_packages_for_other_processors_are_no_drift_but_those_of_imag
     ],
     ids=["system", "alias", "no gallery has it", "of another gallery"],
 )
-def test_a_row_that_is_not_ours_to_upgrade_is_ignored(row: NodeBackend) -> None:
+def test_row_that_is_not_ours_to_upgrade_is_ignored(row: NodeBackend) -> None:
     assert found(row, digests={TAG: NEW}) == ()
 
 
-def test_a_row_without_a_gallery_is_looked_up_by_its_name() -> None:
+def test_row_without_a_gallery_is_looked_up_by_its_name() -> None:
     assert [one.backend for one in found(has("a", "ear", version="1.0", gallery=""))] == ["ear"]
 
 
@@ -167,7 +167,7 @@ def test_stable_is_never_proposed_over_an_installed_development_twin() -> None:
     assert [one.backend for one in found(rows[0], digests=digests)] == ["cpu-brain"]
 
 
-def test_only_tags_of_what_is_installed_are_worth_asking_for() -> None:
+def test_upgrade_check_queries_only_tags_of_installed_images() -> None:
     rows = [
         has("a", "cpu-brain"),
         has("b", "cpu-brain"),
@@ -184,7 +184,7 @@ rows_of_ear = st.lists(
 
 
 @given(rows_of_ear, st.randoms())
-def test_the_order_of_the_rows_does_not_matter(pairs: list[tuple[str, str]], chance: Any) -> None:
+def test_order_of_the_rows_does_not_matter(pairs: list[tuple[str, str]], chance: Any) -> None:
     rows = [has(node, "ear", version=version) for node, version in dict(pairs).items()]
     shuffled = rows.copy()
     chance.shuffle(shuffled)

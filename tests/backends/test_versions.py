@@ -19,19 +19,19 @@ anything = st.text(st.sampled_from("0123456789.abcrv-_+ devpost"), max_size=20)
 
 
 @given(pythonic, pythonic)
-def test_the_order_agrees_with_that_of_python(one: str, other: str) -> None:
+def test_order_agrees_with_that_of_python(one: str, other: str) -> None:
     ours = (make_version_key(one) > make_version_key(other)) - (make_version_key(one) < make_version_key(other))
     theirs = (Version(one) > Version(other)) - (Version(one) < Version(other))
     assert ours == theirs
 
 
 @given(pythonic)
-def test_a_build_before_a_release_is_known_as_such(one: str) -> None:
+def test_build_before_a_release_is_known_as_such(one: str) -> None:
     assert is_prerelease(one) == Version(one).is_prerelease
 
 
 @given(st.lists(anything, max_size=6))
-def test_any_texts_have_one_order_whatever_the_order_they_come_in(texts: list[str]) -> None:
+def test_version_order_is_total_for_any_texts(texts: list[str]) -> None:
     backwards = list(reversed(texts))
     keys = [make_version_key(text) for text in sorted(texts, key=make_version_key)]
     assert keys == [make_version_key(text) for text in sorted(backwards, key=make_version_key)]

@@ -19,7 +19,7 @@ from tests.support.polling import eventually
 INDEX = "- {name: one, uri: 'https://files.example/one.zip', tags: [fresh]}\n"
 
 
-async def test_the_leader_fetches_a_gallery_by_itself_and_every_frontend_shows_it(
+async def test_leader_fetches_a_gallery_by_itself_and_every_frontend_shows_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site() as place, fetcher() as http:

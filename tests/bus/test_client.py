@@ -47,13 +47,13 @@ async def describe(delivery: Delivery[DescribeNode]) -> NodeDescription:
     return DESCRIPTION
 
 
-async def test_a_frontend_asks_a_worker_and_gets_its_typed_answer(open_bus: OpenBus) -> None:
+async def test_frontend_asks_a_worker_and_gets_its_typed_answer(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     await worker.subscribe(NODE_DESCRIBE, describe, node="n1")
     assert await frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1") == DESCRIPTION
 
 
-async def test_a_handler_learns_which_node_has_spoken(open_bus: OpenBus) -> None:
+async def test_handler_learns_which_node_has_spoken(open_bus: OpenBus) -> None:
     frontend = await open_bus(BusRole.FRONTEND, "f1")
     deliveries: asyncio.Queue[Delivery[WorkerHello]] = asyncio.Queue()
     await frontend.subscribe(NODE_HELLO, deliveries.put)
@@ -77,7 +77,7 @@ async def test_wake_message_reaches_every_frontend(open_bus: OpenBus) -> None:
     assert {await received.get(), await received.get()} == {"f1", "f2"}
 
 
-async def test_a_request_to_a_node_that_is_not_there_fails_at_once(open_bus: OpenBus) -> None:
+async def test_request_to_a_node_that_is_not_there_fails_at_once(open_bus: OpenBus) -> None:
     frontend = await open_bus(BusRole.FRONTEND, "f1")
     with pytest.raises(NodeUnreachable, match=r"nodes\.gone\.describe") as caught:
         await frontend.request(NODE_DESCRIBE, DescribeNode(), node="gone", timeout_s=3600)
@@ -99,7 +99,7 @@ async def test_bus_request_times_out_with_its_own_code_when_a_connected_node_doe
     may_answer.set()
 
 
-async def test_a_failing_handler_answers_with_its_error_and_goes_on(open_bus: OpenBus) -> None:
+async def test_failing_handler_answers_with_its_error_and_goes_on(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     failures: list[Exception] = [Conflict("The worker is stopping already."), ZeroDivisionError("secret detail")]
 
@@ -118,7 +118,7 @@ async def test_a_failing_handler_answers_with_its_error_and_goes_on(open_bus: Op
     assert (await frontend.request(NODE_STOP, StopNode(), node="n1")).accepted
 
 
-async def test_a_slow_handler_neither_reorders_nor_holds_up_other_subscriptions(open_bus: OpenBus) -> None:
+async def test_slow_handler_neither_reorders_nor_holds_up_other_subscriptions(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     may_go = asyncio.Event()
     handled: list[str] = []
@@ -143,7 +143,7 @@ async def test_a_slow_handler_neither_reorders_nor_holds_up_other_subscriptions(
     assert handled == [str(number) for number in range(100)]
 
 
-async def test_a_flood_is_bounded_and_makes_everybody_read_the_state_again(
+async def test_flood_of_events_is_bounded_and_makes_all_watchers_read_the_state_again(
     open_bus: OpenBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription_module, "MAX_PENDING_MESSAGES", 10)
@@ -180,7 +180,7 @@ async def test_a_flood_is_bounded_and_makes_everybody_read_the_state_again(
     assert numbers == sorted(set(numbers))
 
 
-async def test_a_message_that_cannot_be_read_is_skipped(
+async def test_message_that_cannot_be_read_is_skipped(
     open_bus: OpenBus, open_connection: OpenConnection, server: NatsServer
 ) -> None:
     worker = await open_bus(BusRole.WORKER, "n1")
@@ -193,7 +193,7 @@ async def test_a_message_that_cannot_be_read_is_skipped(
     assert deliveries.empty()
 
 
-async def test_a_reply_that_cannot_be_read_names_the_subject(
+async def test_reply_that_cannot_be_read_names_the_subject(
     open_bus: OpenBus, open_connection: OpenConnection, server: NatsServer
 ) -> None:
     frontend = await open_bus(BusRole.FRONTEND, "f1")
@@ -208,7 +208,7 @@ async def test_a_reply_that_cannot_be_read_names_the_subject(
     assert "boot_id" in str(asking.result())
 
 
-async def test_a_message_that_is_too_large_fails_at_its_sender_and_the_connection_stays(open_bus: OpenBus) -> None:
+async def test_message_that_is_too_large_fails_at_its_sender_and_the_connection_stays(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     deliveries: asyncio.Queue[Delivery[WakeNode]] = asyncio.Queue()
     await worker.subscribe(NODE_WAKE, deliveries.put, node="n1")
@@ -220,7 +220,7 @@ async def test_a_message_that_is_too_large_fails_at_its_sender_and_the_connectio
     assert frontend.is_connected
 
 
-async def test_an_answer_that_is_too_large_comes_back_as_an_error(open_bus: OpenBus) -> None:
+async def test_answer_that_is_too_large_comes_back_as_an_error(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
 
     async def stop(delivery: Delivery[StopNode]) -> StopNodeReply:
@@ -241,7 +241,7 @@ async def test_cancelled_subscription_receives_no_more_messages(open_bus: OpenBu
         await frontend.request(NODE_DESCRIBE, DescribeNode(), node="n1")
 
 
-async def test_a_handler_may_cancel_its_own_subscription(open_bus: OpenBus) -> None:
+async def test_handler_may_cancel_its_own_subscription(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     subscriptions: list[Subscription] = []
 

@@ -21,7 +21,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("kind", list(NatsKeyKind))
-def test_a_seed_of_the_wrong_kind_is_refused_by_name_and_never_repeated(kind: NatsKeyKind) -> None:
+def test_seed_of_the_wrong_kind_is_refused_by_name_and_never_repeated(kind: NatsKeyKind) -> None:
     for other in set(NatsKeyKind) - {kind}:
         seed = new_key(other).seed
         with pytest.raises(InvalidRequest, match=f"must begin with {kind.seed_prefix}") as caught:
@@ -46,7 +46,7 @@ def test_damaged_seeds_and_public_keys_are_refused() -> None:
     assert check_public_key(f" {public}\n", NatsKeyKind.USER) == public
 
 
-def test_a_token_carries_exactly_what_the_registry_allows() -> None:
+def test_token_carries_exactly_what_the_registry_allows() -> None:
     authority = NatsAuthority.create()
     seed, public = new_user_key()
     token = UserTokenIssuer(authority.account_seed).mint(
@@ -64,20 +64,20 @@ def test_a_token_carries_exactly_what_the_registry_allows() -> None:
 
 
 @pytest.mark.parametrize("ttl_s", [0.0, -1.0, MAX_TTL_S + 1])
-def test_a_token_lives_neither_for_ever_nor_not_at_all(ttl_s: float) -> None:
+def test_token_lives_neither_for_ever_nor_not_at_all(ttl_s: float) -> None:
     minter = UserTokenIssuer(NatsAuthority.create().account_seed)
     with pytest.raises(InvalidRequest, match="30 days"):
         minter.mint(BusRole.WORKER, new_user_key()[1], subject_id="n1", name="n1", ttl_s=ttl_s, now=NOW)
 
 
-def test_a_token_and_a_seed_that_do_not_belong_together_are_noticed() -> None:
+def test_token_and_a_seed_that_do_not_belong_together_are_noticed() -> None:
     minter = UserTokenIssuer(NatsAuthority.create().account_seed)
     token = minter.mint(BusRole.WORKER, new_user_key()[1], subject_id="n1", name="n1", ttl_s=60, now=NOW)
     with pytest.raises(InvalidRequest, match="do not belong together"):
         make_credential(token, new_user_key()[0], subject_id="n1")
 
 
-def test_a_token_that_was_tampered_with_is_not_read() -> None:
+def test_token_that_was_tampered_with_is_not_read() -> None:
     minter = UserTokenIssuer(NatsAuthority.create().account_seed)
     token = minter.mint(BusRole.WORKER, new_user_key()[1], subject_id="n1", name="n1", ttl_s=60, now=NOW)
     head, body, signature = token.split(".")
@@ -94,7 +94,7 @@ def test_authority_survives_serialisation_and_a_damaged_file_is_refused() -> Non
             NatsAuthority.from_json(damaged)
 
 
-def test_a_servers_configuration_is_the_same_at_every_start_and_takes_any_directory(tmp_path: Path) -> None:
+def test_servers_configuration_is_the_same_at_every_start_and_takes_any_directory(tmp_path: Path) -> None:
     authority = NatsAuthority.create()
     tls = NatsServerTls(cert=tmp_path / "c.pem", key=tmp_path / "k.pem", ca=tmp_path / "ca.pem", verify=True)
     texts = {authority.render_server_config(host="::1", port=4222, directory=tmp_path, tls=tls) for _ in range(2)}
@@ -104,7 +104,7 @@ def test_a_servers_configuration_is_the_same_at_every_start_and_takes_any_direct
     assert '"verify": true' in text
 
 
-async def test_a_server_starts_in_a_directory_with_a_difficult_name(tmp_path: Path) -> None:
+async def test_server_starts_in_a_directory_with_a_difficult_name(tmp_path: Path) -> None:
     directory = tmp_path / 'of "Zoë" \\ $HOME'
     directory.mkdir()
     async with NatsServer(directory) as server:
@@ -115,7 +115,7 @@ async def test_a_server_starts_in_a_directory_with_a_difficult_name(tmp_path: Pa
 
 
 @pytest.mark.behaviour("OPS-93")
-async def test_no_secret_appears_in_logs_errors_representations_or_the_servers_files(server: NatsServer) -> None:
+async def test_secrets_are_absent_from_logs_errors_representations_and_the_servers_files(server: NatsServer) -> None:
     mint = server.provider(BusRole.FRONTEND, "f1")
     with_password = server.url.replace("//", "//someone:hunter2@")
     endpoint = NatsEndpoint(urls=(with_password,), client_name="f1")
@@ -152,7 +152,7 @@ async def test_no_secret_appears_in_logs_errors_representations_or_the_servers_f
         ("nats://[::1]:4222", "nats://[::1]:4222"),
     ],
 )
-def test_an_address_is_printed_without_its_secrets(url: str, printed: str) -> None:
+def test_address_is_printed_without_its_secrets(url: str, printed: str) -> None:
     assert strip_url(url) == printed
 
 
@@ -163,12 +163,12 @@ def test_invalid_bus_address_is_refused_without_being_repeated(url: str) -> None
     assert "hunter2" not in str(caught.value)
 
 
-def test_an_endpoint_needs_an_address() -> None:
+def test_endpoint_needs_an_address() -> None:
     with pytest.raises(InvalidRequest, match="address"):
         NatsEndpoint(urls=(), client_name="x")
 
 
-def test_a_sentence_is_logged_once_until_things_were_well_again() -> None:
+def test_sentence_is_logged_once_until_things_were_well_again() -> None:
     reporter = BusWarningLog("x")
     with capture_logs() as logs:
         for sentence in ("a", "b", "a", "a"):

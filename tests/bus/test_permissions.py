@@ -88,7 +88,7 @@ FOREIGN_SUBSCRIPTIONS = sorted(
 @pytest.mark.behaviour("OPS-88")
 @pytest.mark.behaviour("OPS-89")
 @pytest.mark.parametrize("role", [BusRole.WORKER, BusRole.AGENT])
-async def test_a_node_cannot_listen_to_anything_that_is_not_its_own(
+async def test_node_cannot_listen_to_anything_that_is_not_its_own(
     role: BusRole, server: NatsServer, open_connection: OpenConnection
 ) -> None:
     node = await open_connection(server.provider(role, "n1")())
@@ -114,7 +114,7 @@ FOREIGN_PUBLICATIONS = sorted(
 
 @pytest.mark.behaviour("OPS-88")
 @pytest.mark.parametrize("role", [BusRole.WORKER, BusRole.AGENT])
-async def test_a_node_cannot_speak_for_another_node_nor_command_one_nor_forge_a_reply(
+async def test_node_cannot_speak_for_another_node_nor_command_one_nor_forge_a_reply(
     role: BusRole, server: NatsServer, open_connection: OpenConnection
 ) -> None:
     node = await open_connection(server.provider(role, "n1")())
@@ -125,7 +125,7 @@ async def test_a_node_cannot_speak_for_another_node_nor_command_one_nor_forge_a_
 
 
 @pytest.mark.behaviour("OPS-88")
-async def test_a_request_can_be_answered_only_once_and_only_by_who_received_it(
+async def test_request_can_be_answered_only_once_and_only_by_its_receiver(
     server: NatsServer, open_connection: OpenConnection
 ) -> None:
     frontend = await open_connection(server.provider(BusRole.FRONTEND, "f1")())
@@ -144,7 +144,7 @@ async def test_a_request_can_be_answered_only_once_and_only_by_who_received_it(
 
 
 @pytest.mark.behaviour("OPS-89")
-async def test_a_refused_subscription_fails_at_subscribe_time_and_names_the_subject(open_bus: OpenBus) -> None:
+async def test_refused_subscription_fails_at_subscribe_time_and_names_the_subject(open_bus: OpenBus) -> None:
     worker = await open_bus(BusRole.WORKER, "n1")
 
     async def wake(delivery: Delivery[Any]) -> None:
@@ -165,7 +165,7 @@ async def test_bus_request_that_is_not_permitted_fails_as_not_allowed_and_not_as
 @pytest.mark.parametrize(
     "node", ["a.b", "a*", ">", "*", "two words", "tab\there", "line\r\nPUB x 0", "é-ß", "\u2028\u200b\x00"]
 )
-async def test_a_node_with_reserved_characters_in_its_id_can_use_exactly_the_subjects_that_are_built_for_it(
+async def test_node_with_reserved_characters_in_its_id_can_use_exactly_the_subjects_that_are_built_for_it(
     node: str, open_bus: OpenBus
 ) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, node)

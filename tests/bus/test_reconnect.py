@@ -39,7 +39,7 @@ class CallCounter:
         self.runs += 1
 
 
-async def test_after_kill_9_and_a_restart_everything_works_again_and_the_state_is_read_again(
+async def test_bus_client_reconnects_and_reads_the_state_again_after_nats_was_killed(
     server: NatsServer, open_bus: OpenBus
 ) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
@@ -57,7 +57,7 @@ async def test_after_kill_9_and_a_restart_everything_works_again_and_the_state_i
         await eventually(lambda n=outage: all(reread.runs >= n for reread in rereads), "callbacks ran")  # type: ignore[misc]
 
 
-async def test_a_failing_callback_does_not_keep_the_others_from_running(server: NatsServer) -> None:
+async def test_failing_callback_does_not_keep_the_others_from_running(server: NatsServer) -> None:
     worker = server.bus(BusRole.WORKER, "n1")
     counted = CallCounter()
 
@@ -71,7 +71,7 @@ async def test_a_failing_callback_does_not_keep_the_others_from_running(server: 
     await worker.stop()
 
 
-async def test_a_client_may_start_before_the_server_and_loses_no_subscription(tmp_path: Path) -> None:
+async def test_client_may_start_before_the_server_and_loses_no_subscription(tmp_path: Path) -> None:
     async with NatsServer(tmp_path, is_started=False) as server:
         tried: list[str] = []
         mint = server.provider(BusRole.WORKER, "n1")
@@ -100,7 +100,7 @@ async def test_a_client_may_start_before_the_server_and_loses_no_subscription(tm
         await frontend.stop()
 
 
-async def test_a_subscription_that_is_refused_at_a_later_connect_does_not_keep_the_others_away(tmp_path: Path) -> None:
+async def test_subscription_that_is_refused_at_a_later_connect_does_not_keep_the_others_away(tmp_path: Path) -> None:
     async with NatsServer(tmp_path, is_started=False) as server:
         worker = server.bus(BusRole.WORKER, "n1")
         await worker.start()
@@ -118,9 +118,7 @@ async def test_a_subscription_that_is_refused_at_a_later_connect_does_not_keep_t
         await worker.stop()
 
 
-async def test_a_request_under_way_fails_at_once_when_the_connection_ends(
-    server: NatsServer, open_bus: OpenBus
-) -> None:
+async def test_request_under_way_fails_at_once_when_the_connection_ends(server: NatsServer, open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     received, never = asyncio.Event(), asyncio.Event()
 
@@ -151,7 +149,7 @@ def minted(minter: UserTokenIssuer, *, age_s: float = 0.0, ttl_s: float = 3600.0
 
 
 @pytest.mark.behaviour("BUS-13")
-async def test_a_credential_that_has_run_out_is_refused(server: NatsServer, open_connection: OpenConnection) -> None:
+async def test_credential_that_has_run_out_is_refused(server: NatsServer, open_connection: OpenConnection) -> None:
     with pytest.raises(NotAuthenticated, match=str(server.port)):
         await open_connection(minted(server.minter, age_s=60, ttl_s=30))
 
@@ -164,7 +162,7 @@ async def test_credential_of_another_account_is_refused(server: NatsServer, open
 
 
 @pytest.mark.behaviour("BUS-13")
-async def test_a_token_is_of_no_use_without_the_key_that_it_was_minted_for(
+async def test_token_is_of_no_use_without_the_key_that_it_was_minted_for(
     server: NatsServer, open_connection: OpenConnection
 ) -> None:
     theirs = minted(server.minter)
@@ -175,7 +173,7 @@ async def test_a_token_is_of_no_use_without_the_key_that_it_was_minted_for(
 
 
 @pytest.mark.behaviour("BUS-13")
-async def test_a_client_whose_credential_ran_out_comes_back_with_the_next_one(server: NatsServer) -> None:
+async def test_client_whose_credential_ran_out_comes_back_with_the_next_one(server: NatsServer) -> None:
     slow = ShiftedClock()
     slow.ahead = -timedelta(days=1)  # so that it does not think of rotating in time
 
@@ -197,7 +195,7 @@ async def test_a_client_whose_credential_ran_out_comes_back_with_the_next_one(se
     await bus.stop()
 
 
-async def test_a_client_can_be_stopped_at_any_moment_of_its_attempts_to_connect(tmp_path: Path) -> None:
+async def test_client_can_be_stopped_at_any_moment_of_its_attempts_to_connect(tmp_path: Path) -> None:
     async with NatsServer(tmp_path, is_started=False) as server:
         for turns in range(30):
             bus = server.bus(BusRole.FRONTEND, "f1")

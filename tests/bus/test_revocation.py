@@ -37,7 +37,7 @@ def revoker(
 
 
 @pytest.mark.behaviour("BUS-14")
-async def test_a_revoked_credential_is_cut_off_at_once_while_others_stay_connected(
+async def test_revoked_credential_is_cut_off_at_once_while_others_stay_connected(
     server: NatsServer, open_bus: OpenBus
 ) -> None:
     mint = server.provider(BusRole.WORKER, "n1")
@@ -62,9 +62,7 @@ async def test_a_revoked_credential_is_cut_off_at_once_while_others_stay_connect
 
 
 @pytest.mark.behaviour("BUS-14")
-async def test_a_revocation_survives_a_restart_of_the_server(
-    server: NatsServer, open_connection: OpenConnection
-) -> None:
+async def test_revocation_survives_a_restart_of_the_server(server: NatsServer, open_connection: OpenConnection) -> None:
     credential, other = server.provider(BusRole.WORKER, "n1")(), server.provider(BusRole.WORKER, "n2")()
     await revoker(server).revoke(credential.public_key)
     await server.restart()
@@ -74,14 +72,14 @@ async def test_a_revocation_survives_a_restart_of_the_server(
 
 
 @pytest.mark.behaviour("BUS-14")
-async def test_a_node_comes_back_with_a_new_key(server: NatsServer, open_connection: OpenConnection) -> None:
+async def test_node_comes_back_with_a_new_key(server: NatsServer, open_connection: OpenConnection) -> None:
     old = server.provider(BusRole.WORKER, "n1")()
     await revoker(server).revoke(old.public_key)
     assert (await open_connection(server.provider(BusRole.WORKER, "n1")())).is_open
 
 
 @pytest.mark.behaviour("BUS-14")
-async def test_a_token_from_a_frontend_whose_clock_is_ahead_is_refused_too(
+async def test_token_from_a_frontend_whose_clock_is_ahead_is_refused_too(
     server: NatsServer, open_connection: OpenConnection
 ) -> None:
     ahead = ShiftedClock()
@@ -114,7 +112,7 @@ class InterruptingClock(SystemClock):
         await self.happens()
 
 
-async def test_a_revocation_that_a_late_writer_overwrote_is_written_again(server: NatsServer) -> None:
+async def test_revocation_that_a_late_writer_overwrote_is_written_again(server: NatsServer) -> None:
     late = revoker(server)
     first, second = new_user_key()[1], new_user_key()[1]
     connection = await late._connect()
@@ -134,7 +132,7 @@ async def test_a_revocation_that_a_late_writer_overwrote_is_written_again(server
     assert not stale
 
 
-async def test_a_revocation_that_is_overwritten_for_ever_fails_with_a_sentence(
+async def test_revocation_that_is_overwritten_for_ever_fails_with_a_sentence(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(revocation_module, "MAX_ROUNDS", 3)
@@ -176,11 +174,11 @@ async def test_revocation_without_the_operator_seed_reports_that_credentials_onl
     assert "expires by itself" in str(caught.value.hint)
 
 
-async def test_the_seed_of_another_operator_is_noticed_before_anything_is_written(server: NatsServer) -> None:
+async def test_seed_of_another_operator_is_noticed_before_anything_is_written(server: NatsServer) -> None:
     with pytest.raises(Unprocessable, match="another operator"):
         await revoker(server, authority=NatsAuthority.create()).revoke(new_user_key()[1])
 
 
-async def test_a_seed_is_not_taken_for_a_public_key(server: NatsServer) -> None:
+async def test_seed_is_not_taken_for_a_public_key(server: NatsServer) -> None:
     with pytest.raises(InvalidRequest, match="a seed was given"):
         await revoker(server).revoke(new_user_key()[0])

@@ -29,7 +29,7 @@ async def describe(delivery: Delivery[DescribeNode]) -> NodeDescription:
 
 
 @pytest.mark.behaviour("OPS-90")
-async def test_no_message_is_lost_doubled_or_reordered_while_credentials_rotate(open_bus: OpenBus) -> None:
+async def test_messages_are_neither_lost_doubled_nor_reordered_while_credentials_rotate(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     received: list[str] = []
     rereads: list[str] = []
@@ -96,7 +96,7 @@ async def test_unawaited_burst_keeps_its_order_across_a_rotation(open_bus: OpenB
 
 
 @pytest.mark.behaviour("OPS-90")
-async def test_a_handler_that_is_slower_than_the_rotation_still_answers(open_bus: OpenBus) -> None:
+async def test_handler_that_is_slower_than_the_rotation_still_answers(open_bus: OpenBus) -> None:
     frontend, worker = await open_bus(BusRole.FRONTEND, "f1"), await open_bus(BusRole.WORKER, "n1")
     running, may_answer = asyncio.Event(), asyncio.Event()
 
@@ -116,7 +116,7 @@ async def test_a_handler_that_is_slower_than_the_rotation_still_answers(open_bus
 
 
 @pytest.mark.behaviour("OPS-90")
-async def test_a_credential_is_replaced_by_itself_before_it_runs_out(server: NatsServer, open_bus: OpenBus) -> None:
+async def test_credential_is_replaced_by_itself_before_it_runs_out(server: NatsServer, open_bus: OpenBus) -> None:
     clock = ShiftedClock()
     calls: list[float] = []
     fresh = [server.provider(BusRole.WORKER, "n1", ttl_s=hours * 3600.0) for hours in (1, 24)]
@@ -151,7 +151,7 @@ async def test_a_credential_is_replaced_by_itself_before_it_runs_out(server: Nat
 
 
 @pytest.mark.behaviour("OPS-90")
-async def test_a_fresh_credential_that_is_refused_leaves_the_old_connection_in_use(
+async def test_fresh_credential_that_is_refused_leaves_the_old_connection_in_use(
     server: NatsServer, open_bus: OpenBus
 ) -> None:
     stranger = UserTokenIssuer(NatsAuthority.create().account_seed)
@@ -182,7 +182,7 @@ async def test_refreshing_without_a_connection_leaves_it_to_the_next_connect(
     await eventually(lambda: subscription.is_confirmed, "it is back")
 
 
-async def test_a_rotation_leaves_one_connection_open(server: NatsServer, open_bus: OpenBus) -> None:
+async def test_rotation_leaves_one_connection_open(server: NatsServer, open_bus: OpenBus) -> None:
     worker = await open_bus(BusRole.WORKER, "n1")
     received: asyncio.Queue[Any] = asyncio.Queue()
     await worker.subscribe(NODE_WAKE, received.put, node="n1")

@@ -31,7 +31,7 @@ from corral.domain.errors import Conflict, CorralError, InvalidRequest
 
 @pytest.mark.behaviour("OPS-92")
 @given(st.text(min_size=1))
-def test_any_id_becomes_one_harmless_token_the_same_in_subjects_and_permissions(node: str) -> None:
+def test_id_becomes_one_harmless_token_the_same_in_subjects_and_permissions(node: str) -> None:
     built = format_subject(NODE_WAKE, node=node)
     assert built.split(".") == ["nodes", sanitise_token(node), "wake"]
     assert not set(".*>\t\r\n \x00") & set(sanitise_token(node))
@@ -41,7 +41,7 @@ def test_any_id_becomes_one_harmless_token_the_same_in_subjects_and_permissions(
     assert make_inbox_prefix(node) == f"_INBOX.{sanitise_token(node)}"
 
 
-def test_a_subject_needs_a_node_exactly_when_its_template_has_one() -> None:
+def test_subject_needs_a_node_exactly_when_its_template_has_one() -> None:
     with pytest.raises(InvalidRequest, match=r"node\.wake needs a node id"):
         format_subject(NODE_WAKE)
     with pytest.raises(InvalidRequest, match="does not belong to a node"):
@@ -52,7 +52,7 @@ def test_a_subject_needs_a_node_exactly_when_its_template_has_one() -> None:
     assert parse_node(FRONTENDS_WAKE, "frontends.wake") is None
 
 
-def test_a_nodes_permissions_name_no_wildcard_but_its_own_inbox() -> None:
+def test_nodes_permissions_name_no_wildcard_but_its_own_inbox() -> None:
     for role in (BusRole.WORKER, BusRole.AGENT):
         allowed = make_permissions(role, "n1")
         for entry in allowed.publish_allow + allowed.subscribe_allow:
@@ -60,7 +60,7 @@ def test_a_nodes_permissions_name_no_wildcard_but_its_own_inbox() -> None:
 
 
 @pytest.mark.parametrize("spec", SUBJECTS, ids=lambda spec: spec.name)
-def test_no_reply_has_a_field_that_would_be_taken_for_an_error(spec: SubjectSpec[Any, Any]) -> None:
+def test_replies_have_no_field_that_would_be_taken_for_an_error(spec: SubjectSpec[Any, Any]) -> None:
     if spec.reply is not None:
         assert "error" not in {field.name for field in dataclasses.fields(spec.reply)}
 
@@ -69,7 +69,7 @@ def test_names_and_templates_are_used_once() -> None:
     assert len({spec.name for spec in SUBJECTS}) == len({spec.template for spec in SUBJECTS}) == len(SUBJECTS)
 
 
-def test_the_reference_has_a_row_for_every_subject() -> None:
+def test_reference_has_a_row_for_every_subject() -> None:
     page = render_reference()
     for spec in SUBJECTS:
         assert page.count(f"`{spec.template.replace('{node}', '<node>')}`") == 1
@@ -77,7 +77,7 @@ def test_the_reference_has_a_row_for_every_subject() -> None:
     assert "| 2 s |" in page
 
 
-def test_a_subject_that_contradicts_itself_cannot_be_registered() -> None:
+def test_subject_that_contradicts_itself_cannot_be_registered() -> None:
     with pytest.raises(AssertionError, match="only a request has a reply"):
         dataclasses.replace(NODE_DESCRIBE, reply=None)
     with pytest.raises(AssertionError, match="only a request has a timeout"):
@@ -107,7 +107,7 @@ def test_unknown_fields_are_ignored_and_a_missing_one_is_named() -> None:
         decode(StopNodeReply, b'{"accepted": "yes", "boot_id": "b"}', subject="s")
 
 
-def test_an_error_travels_with_its_class_and_code() -> None:
+def test_error_travels_with_its_class_and_code() -> None:
     with pytest.raises(Conflict, match="Not now") as known:
         decode_reply(StopNodeReply, encode_error(Conflict("Not now.", code="busy_now")), subject="s")
     with pytest.raises(CorralError, match="New kind"):

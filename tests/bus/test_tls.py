@@ -33,7 +33,7 @@ async def attempt_with(server: NatsServer, *, ca: Path | None, files: Certificat
     await connection.close()
 
 
-async def test_a_client_with_a_certificate_is_let_in_and_one_without_is_not(
+async def test_client_with_a_certificate_is_let_in_and_one_without_is_not(
     tmp_path: Path, files: CertificateFiles
 ) -> None:
     tls = NatsServerTls(cert=files.cert, key=files.key, ca=files.ca, verify=True)
@@ -43,7 +43,7 @@ async def test_a_client_with_a_certificate_is_let_in_and_one_without_is_not(
             await attempt_with(server, ca=files.ca, files=None)
 
 
-async def test_a_server_that_is_not_signed_by_the_given_authority_is_not_trusted(
+async def test_server_that_is_not_signed_by_the_given_authority_is_not_trusted(
     tmp_path: Path, files: CertificateFiles
 ) -> None:
     async with NatsServer(tmp_path, tls=NatsServerTls(cert=files.cert, key=files.key)) as server:
@@ -52,7 +52,7 @@ async def test_a_server_that_is_not_signed_by_the_given_authority_is_not_trusted
             await attempt_with(server, ca=None, files=None)
 
 
-async def test_a_client_with_tls_does_not_speak_in_clear_text(server: NatsServer, files: CertificateFiles) -> None:
+async def test_client_with_tls_does_not_speak_in_clear_text(server: NatsServer, files: CertificateFiles) -> None:
     with pytest.raises(BusUnavailable, match="TLS is configured"):
         await attempt_with(server, ca=files.ca, files=None)
 

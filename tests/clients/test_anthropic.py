@@ -30,7 +30,7 @@ async def client(scene: Stage) -> AsyncIterator[AsyncAnthropic]:
 
 
 @both_ways
-async def test_a_message_whole_and_in_pieces(client: AsyncAnthropic, model: str) -> None:
+async def test_message_whole_and_in_pieces(client: AsyncAnthropic, model: str) -> None:
     whole = await client.messages.create(
         model=model, max_tokens=12, system="Be short.", messages=MESSAGES, extra_body=COLD
     )
@@ -48,7 +48,7 @@ async def test_a_message_whole_and_in_pieces(client: AsyncAnthropic, model: str)
 
 
 @both_ways
-async def test_a_tool_is_used_and_its_result_is_taken(client: AsyncAnthropic, model: str) -> None:
+async def test_tool_is_used_and_its_result_is_taken(client: AsyncAnthropic, model: str) -> None:
     messages: list[MessageParam] = [{"role": "user", "content": CALL_IT}]
     async with client.messages.stream(
         model=model, max_tokens=60, tools=[TOOL], messages=messages, extra_body=COLD
@@ -76,7 +76,7 @@ async def test_a_tool_is_used_and_its_result_is_taken(client: AsyncAnthropic, mo
     assert final_answer.content
 
 
-async def test_a_json_schema_holds(client: AsyncAnthropic) -> None:
+async def test_json_schema_holds(client: AsyncAnthropic) -> None:
     answer = await client.messages.create(
         model=TRANSLATED,
         max_tokens=60,
@@ -130,7 +130,7 @@ async def test_fields_that_cannot_be_translated_are_refused(client: AsyncAnthrop
 
 
 @both_ways
-async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncAnthropic, scene: Stage, model: str) -> None:
+async def test_client_that_leaves_lets_the_engine_go(client: AsyncAnthropic, scene: Stage, model: str) -> None:
     async with client.messages.stream(model=model, max_tokens=500, messages=MESSAGES) as stream:
         async for _ in stream.text_stream:
             break

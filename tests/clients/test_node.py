@@ -19,7 +19,7 @@ HERE = Path(__file__).with_name("node")
 
 @pytest.mark.skipif(NODE is None or NPM is None, reason="there is no Node on this machine")
 @pytest.mark.usefixtures("smol", "encoder")
-async def test_the_client_for_node_finds_everything_that_it_looks_for(scene: Stage, tmp_path: Path) -> None:
+async def test_client_for_node_finds_everything_that_it_looks_for(scene: Stage, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(install_locked(HERE) / "node_modules")
     shutil.copy(HERE / "suite.mjs", tmp_path)
     variables = {"CORRAL_URL": scene.url, "CORRAL_KEY": scene.key, "CORRAL_MODEL": MODEL, "CALL_IT": CALL_IT}

@@ -27,7 +27,7 @@ async def client(scene: Stage) -> AsyncIterator[AsyncClient]:
     await opened._client.aclose()
 
 
-async def test_a_chat_whole_and_in_pieces(client: AsyncClient) -> None:
+async def test_chat_whole_and_in_pieces(client: AsyncClient) -> None:
     whole = await client.chat(model=MODEL, messages=MESSAGES, options=SHORT)
     assert whole.message.content
     assert (whole.done, whole.done_reason, whole.eval_count) == (True, "length", 12)
@@ -42,7 +42,7 @@ async def test_a_chat_whole_and_in_pieces(client: AsyncClient) -> None:
     assert last.eval_duration
 
 
-async def test_a_text_whole_in_pieces_and_raw(client: AsyncClient) -> None:
+async def test_text_whole_in_pieces_and_raw(client: AsyncClient) -> None:
     whole = await client.generate(model=MODEL, prompt=QUESTION, system="Be short.", options=SHORT)
     stream = await client.generate(model=MODEL, prompt=QUESTION, system="Be short.", options=SHORT, stream=True)
     assert "".join([part.response or "" async for part in stream]) == whole.response
@@ -51,7 +51,7 @@ async def test_a_text_whole_in_pieces_and_raw(client: AsyncClient) -> None:
     assert raw.response != whole.response
 
 
-async def test_a_tool_is_called_and_its_result_is_taken(client: AsyncClient) -> None:
+async def test_tool_is_called_and_its_result_is_taken(client: AsyncClient) -> None:
     messages = [{"role": "user", "content": CALL_IT}]
     options = {"temperature": 0, "num_predict": 60}
     calls: list[ollama.Message.ToolCall] = []
@@ -68,14 +68,14 @@ async def test_a_tool_is_called_and_its_result_is_taken(client: AsyncClient) -> 
     assert final_answer.message.content
 
 
-async def test_a_json_schema_holds(client: AsyncClient) -> None:
+async def test_json_schema_holds(client: AsyncClient) -> None:
     options = {"temperature": 0, "num_predict": 60}
     answer = await client.chat(model=MODEL, messages=MESSAGES, format=SCHEMA, options=options)
     assert set(json.loads(answer.message.content or "")) == {"name", "age"}
 
 
 @pytest.mark.usefixtures("encoder")
-async def test_embeddings(client: AsyncClient) -> None:
+async def test_embeddings_have_the_models_size_on_both_routes(client: AsyncClient) -> None:
     both = await client.embed(model="minilm", input=["a cat", "a kitten"])
     assert [len(vector) for vector in both.embeddings] == [384, 384]
     old = await client.embeddings(model="minilm", prompt="a cat")
@@ -121,7 +121,7 @@ async def test_ollama_client_gets_errors_in_the_form_that_it_expects(client: Asy
     await stranger._client.aclose()
 
 
-async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncClient, scene: Stage) -> None:
+async def test_client_that_leaves_lets_the_engine_go(client: AsyncClient, scene: Stage) -> None:
     stream = await client.chat(model=MODEL, messages=MESSAGES, options={"num_predict": 500}, stream=True)
     async for _ in stream:
         break

@@ -31,7 +31,7 @@ async def client(scene: Stage) -> AsyncIterator[AsyncOpenAI]:
         yield opened
 
 
-async def test_a_chat_whole_and_in_pieces(client: AsyncOpenAI) -> None:
+async def test_chat_whole_and_in_pieces(client: AsyncOpenAI) -> None:
     whole = await client.chat.completions.create(model="gpt-4", messages=MESSAGES, max_tokens=12, temperature=0)
     assert whole.choices[0].finish_reason == "length"
     assert whole.usage is not None
@@ -72,7 +72,7 @@ async def test_usage_counts_all_choices_of_an_answer_of_llama_cpp(client: AsyncO
     assert usage.completion_tokens == 12
 
 
-async def test_a_tool_is_called_and_its_result_is_taken(client: AsyncOpenAI) -> None:
+async def test_tool_is_called_and_its_result_is_taken(client: AsyncOpenAI) -> None:
     messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": CALL_IT}]
     async with client.chat.completions.stream(
         model=MODEL, messages=messages, tools=[TOOL], temperature=0, max_tokens=60
@@ -105,7 +105,7 @@ async def test_a_tool_is_called_and_its_result_is_taken(client: AsyncOpenAI) -> 
     assert final_answer.choices[0].message.content
 
 
-async def test_a_json_schema_holds_and_logprobs_are_there(client: AsyncOpenAI) -> None:
+async def test_json_schema_holds_and_logprobs_are_there(client: AsyncOpenAI) -> None:
     answer = await client.chat.completions.create(
         model=MODEL,
         messages=MESSAGES,
@@ -122,12 +122,12 @@ async def test_a_json_schema_holds_and_logprobs_are_there(client: AsyncOpenAI) -
     assert [len(token.top_logprobs) for token in rated.choices[0].logprobs.content] == [3, 3]
 
 
-async def test_a_completion(client: AsyncOpenAI) -> None:
+async def test_completion(client: AsyncOpenAI) -> None:
     text = await client.completions.create(model=MODEL, prompt="Once upon a time", max_tokens=4)
     assert text.choices[0].text
 
 
-async def test_a_response_whole_and_in_pieces(client: AsyncOpenAI) -> None:
+async def test_response_whole_and_in_pieces(client: AsyncOpenAI) -> None:
     whole = await client.responses.create(
         model=MODEL, input=QUESTION, instructions="Be short.", max_output_tokens=12, temperature=0
     )
@@ -143,7 +143,7 @@ async def test_a_response_whole_and_in_pieces(client: AsyncOpenAI) -> None:
     assert said == whole.output_text
 
 
-async def test_a_function_of_a_response_is_called(client: AsyncOpenAI) -> None:
+async def test_function_of_a_response_is_called(client: AsyncOpenAI) -> None:
     async with client.responses.stream(
         model=MODEL, input=CALL_IT, tools=[FUNCTION], temperature=0, max_output_tokens=60
     ) as stream:
@@ -163,7 +163,7 @@ async def test_a_function_of_a_response_is_called(client: AsyncOpenAI) -> None:
     assert final_answer.output_text
 
 
-async def test_a_response_with_a_schema_and_logprobs(client: AsyncOpenAI) -> None:
+async def test_response_with_a_schema_and_logprobs(client: AsyncOpenAI) -> None:
     answer = await client.responses.create(
         model=MODEL,
         input=QUESTION,
@@ -194,7 +194,7 @@ async def test_embeddings_know_what_is_alike(client: AsyncOpenAI) -> None:
 
 
 @pytest.mark.usefixtures("piper", "whisper")
-async def test_what_is_spoken_is_understood_word_for_word(client: AsyncOpenAI) -> None:
+async def test_synthesised_speech_is_transcribed_word_for_word(client: AsyncOpenAI) -> None:
     spoken = await client.audio.speech.create(model="piper-joe", voice="joe", input=SENTENCE, response_format="wav")
     sound = spoken.content
     assert sound.startswith(b"RIFF")
@@ -234,7 +234,7 @@ async def test_errors_have_the_classes_that_programs_expect(client: AsyncOpenAI)
         await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "word " * 4000}])
 
 
-async def test_a_client_that_leaves_lets_the_engine_go(client: AsyncOpenAI, scene: Stage) -> None:
+async def test_client_that_leaves_lets_the_engine_go(client: AsyncOpenAI, scene: Stage) -> None:
     stream = await client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=500, stream=True)
     async for _ in stream:
         break
@@ -291,7 +291,7 @@ async def test_logprobs_of_a_completion_have_the_form_that_the_client_reads(clie
         await client.completions.create(model=MODEL, prompt="Once upon a", max_tokens=1, logprobs=1, echo=True)
 
 
-async def test_several_choices_are_made_and_too_many_are_refused_with_the_limit(client: AsyncOpenAI) -> None:
+async def test_choices_are_generated_up_to_the_limit_and_refused_above_it(client: AsyncOpenAI) -> None:
     answer = await client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=2, n=2)
     assert [choice.index for choice in answer.choices] == [0, 1]
     with pytest.raises(openai.BadRequestError, match="at most 4 choices at a time, and 5 were requested") as refused:

@@ -24,13 +24,13 @@ PROGRAMS = {
 }
 
 
-def test_the_page_has_snippets_in_every_language() -> None:
+def test_page_has_snippets_in_every_language() -> None:
     assert {language for language, _ in SNIPPETS} == set(PROGRAMS)
 
 
 @pytest.mark.behaviour("GW-99")
 @pytest.mark.parametrize(("language", "text"), SNIPPETS, ids=[str(number) for number in range(len(SNIPPETS))])
-def test_a_snippet_runs_and_says_something(
+def test_snippet_runs_and_says_something(
     scene: Stage, tmp_path: Path, language: str, text: str, request: pytest.FixtureRequest
 ) -> None:
     for fixture in ("piper", "whisper") if "audio" in text else ("smol",):

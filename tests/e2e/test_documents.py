@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.behaviour("FLT-10")
-async def test_the_script_of_several_frontends_runs_and_leaves_nothing_running(tmp_path: Path) -> None:
+async def test_script_of_several_frontends_runs_and_leaves_nothing_running(tmp_path: Path) -> None:
     environment = {
         "FIRST_PORT": str(find_free_port()),
         "SECOND_PORT": str(find_free_port()),

@@ -37,7 +37,7 @@ async def _assert_intent(frontend: FrontendProcess) -> None:
 
 
 @pytest.mark.behaviour("FLT-4")
-async def test_after_an_outage_of_postgresql_nothing_is_lost_and_no_node_is_taken_for_dead(tmp_path: Path) -> None:
+async def test_outage_of_postgresql_loses_nothing_and_marks_no_node_dead(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, *TWO) as cluster:
         await _intent(cluster.frontends[0])
         before = {node["name"]: node["id"] for node in await cluster.frontends[0].get("/api/nodes")}
@@ -101,7 +101,7 @@ async def _received(frontend: FrontendProcess) -> float:
 
 
 @pytest.mark.behaviour("FLT-5")
-async def test_without_nats_nodes_are_unhealthy_but_never_offline_and_come_back_by_themselves(tmp_path: Path) -> None:
+async def test_nodes_are_unhealthy_but_never_offline_without_nats_and_recover_by_themselves(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, *TWO) as cluster:
         frontend = cluster.frontends[0]
         await cluster.nats.kill()

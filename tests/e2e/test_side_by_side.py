@@ -49,7 +49,7 @@ def _stable(nodes: list[Any]) -> list[Any]:
 
 
 @pytest.mark.behaviour("FLT-2")
-async def test_when_the_leader_is_killed_another_takes_over_with_a_higher_term_and_nodes_stay_healthy(
+async def test_leader_that_is_killed_is_replaced_with_a_higher_term_and_nodes_stay_healthy(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, "worker-1", "worker-2") as cluster:
@@ -116,7 +116,7 @@ async def _together(calls: list[Any], act: Any) -> list[tuple[int, Any]]:
 
 
 @pytest.mark.behaviour("API-17")
-async def test_a_frontend_without_postgresql_says_so_and_becomes_ready_by_itself(tmp_path: Path) -> None:
+async def test_frontend_without_postgresql_says_so_and_becomes_ready_by_itself(tmp_path: Path) -> None:
     async with empty_cluster(tmp_path) as cluster:
         frontend = cluster.new_frontend()
         await frontend.program.start()

@@ -18,7 +18,7 @@ from tests.support.polling import eventually
 
 
 @pytest.mark.behaviour("FLT-6")
-async def test_a_frozen_worker_goes_offline_and_comes_back_with_nothing_of_the_admins_undone(tmp_path: Path) -> None:
+async def test_frozen_worker_goes_offline_and_comes_back_with_nothing_of_the_admins_undone(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "worker-1", "worker-2") as cluster:
         frontend = cluster.frontends[0]
         worker, before = cluster.workers["worker-1"], await frontend.node("worker-1")
@@ -44,7 +44,7 @@ async def test_a_frozen_worker_goes_offline_and_comes_back_with_nothing_of_the_a
 
 
 @pytest.mark.behaviour("FLT-7")
-async def test_a_killed_worker_comes_back_as_the_same_node_and_one_that_leaves_is_offline_at_once(
+async def test_killed_worker_comes_back_as_the_same_node_and_one_that_leaves_is_offline_at_once(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, "worker-1", frontends=1) as cluster:
@@ -68,7 +68,7 @@ async def test_a_killed_worker_comes_back_as_the_same_node_and_one_that_leaves_i
         assert [node["name"] for node in await frontend.get("/api/nodes")] == ["worker-1"]
 
 
-async def test_a_worker_whose_clock_is_five_minutes_off_works_with_its_bus_credential(tmp_path: Path) -> None:
+async def test_worker_whose_clock_is_five_minutes_off_works_with_its_bus_credential(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, frontends=1) as cluster:
         await cluster.join("ahead", ahead_s=300)
         await cluster.join("behind", ahead_s=-300)
@@ -81,7 +81,7 @@ async def test_a_worker_whose_clock_is_five_minutes_off_works_with_its_bus_crede
 
 
 @pytest.mark.behaviour("FLT-9")
-async def test_a_removed_worker_comes_back_only_with_a_valid_token(tmp_path: Path) -> None:
+async def test_removed_worker_comes_back_only_with_a_valid_token(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "worker-1", "worker-2") as cluster:
         first, second = cluster.frontends
         worker, old = cluster.workers["worker-1"], await first.node("worker-1")
@@ -104,7 +104,7 @@ async def test_a_removed_worker_comes_back_only_with_a_valid_token(tmp_path: Pat
 
 
 @pytest.mark.behaviour("FLT-9")
-async def test_a_removed_node_is_cut_off_the_bus_although_its_credential_has_not_run_out(tmp_path: Path) -> None:
+async def test_removed_node_is_cut_off_the_bus_although_its_credential_has_not_run_out(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, frontends=1) as cluster:
         seed, public = new_user_key()
         body = {"name": "held", "credential": "c" * 40, "boot_id": "boot-1234", "address": "127.0.0.1:1"}

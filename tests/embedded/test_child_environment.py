@@ -39,14 +39,14 @@ def test_frontend_environment_contains_every_address_and_file() -> None:
     }
 
 
-def test_a_variable_and_its_file_are_never_both_set() -> None:
+def test_variable_and_its_file_are_never_both_set() -> None:
     mine = {"CORRAL_ADMIN_KEY": "ck_mine", "CORRAL_DATABASE_URL": "postgresql://x", "CORRAL_NATS_ACCOUNT_SEED": "SAX"}
     environment = make_frontend_environment(mine, home=HOME, endpoint=HERE, bus=OWN)
     assert not mine.keys() & environment.keys()
 
 
 @pytest.mark.behaviour("UP-9")
-def test_with_a_given_bus_the_persons_own_seeds_are_passed_on() -> None:
+def test_frontend_gets_the_users_own_seeds_with_a_given_bus() -> None:
     mine = {"CORRAL_NATS_ACCOUNT_SEED": "SAX"}
     environment = make_frontend_environment(mine, home=HOME, endpoint=HERE, bus=GIVEN)
     assert environment["CORRAL_NATS_ACCOUNT_SEED"] == "SAX"

@@ -95,7 +95,7 @@ def says(stage: Stage, word: str) -> Callable[[int], Awaitable[bool]]:
 
 
 @pytest.mark.behaviour("UP-4")
-async def test_a_process_that_ends_is_started_again_after_a_growing_pause(stage: Stage) -> None:
+async def test_process_that_ends_is_started_again_after_a_growing_pause(stage: Stage) -> None:
     script = "echo up; read nothing < /dev/null; exit 5"
     async with stage.runs(a_plan(script, is_ready=says(stage, "up"))):
         deaths = [await stage.next(ChildEventKind.DIED) for _ in range(3)]
@@ -103,12 +103,12 @@ async def test_a_process_that_ends_is_started_again_after_a_growing_pause(stage:
     assert [one.deaths for one in deaths] == [1, 2, 3]
 
 
-def test_the_pause_doubles_up_to_its_ceiling() -> None:
+def test_pause_doubles_up_to_its_ceiling() -> None:
     pauses = [RestartCount(in_a_row=deaths).compute_pause_s(CHILD_BACKOFF) for deaths in (1, 2, 3, 6, 7, 500)]
     assert pauses == [0.2, 0.4, 0.8, 6.4, 10.0, 10.0]
 
 
-async def test_a_long_life_makes_the_pause_short_again(tmp_path: Path) -> None:
+async def test_long_life_makes_the_pause_short_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "home")
     always = RestartBackoff(first_s=0.01, ceiling_s=0.05, reset_after_s=0.0)
     stage.around = ChildDeps(
@@ -119,7 +119,7 @@ async def test_a_long_life_makes_the_pause_short_again(tmp_path: Path) -> None:
     assert deaths == [1, 1, 1]
 
 
-async def test_the_process_is_recorded_and_carries_the_marker(stage: Stage) -> None:
+async def test_process_is_recorded_and_carries_the_marker(stage: Stage) -> None:
     async with stage.runs(a_plan(f"echo $${MARKER_HOME} ${MARKER_NAME}; exec sleep 600")) as child:
         await stage.next(ChildEventKind.READY)
         record = read_snapshot(stage.home.state).children["one"]
@@ -133,7 +133,7 @@ async def test_the_process_is_recorded_and_carries_the_marker(stage: Stage) -> N
 
 
 @pytest.mark.behaviour("UP-1")
-async def test_a_process_that_ignores_the_signal_is_killed_with_its_group(stage: Stage) -> None:
+async def test_process_that_ignores_the_signal_is_killed_with_its_group(stage: Stage) -> None:
     script = "trap '' TERM; sleep 600 & echo $!; echo up; wait"
     plan = a_plan(script, is_ready=says(stage, "up"), stop_signals=((signal.SIGTERM, 0.05),))
     async with stage.runs(plan) as child:
@@ -175,7 +175,7 @@ async def test_child_that_is_not_ready_in_time_fails_with_its_last_log_lines(sta
     assert str(stage.home.get_log_path("one")) in (failure.hint or "")
 
 
-async def test_a_failure_that_only_a_person_can_mend_is_not_tried_again(stage: Stage) -> None:
+async def test_failure_that_only_a_person_can_mend_is_not_tried_again(stage: Stage) -> None:
     tries = 0
 
     async def launch() -> ChildLaunch:
@@ -189,7 +189,7 @@ async def test_a_failure_that_only_a_person_can_mend_is_not_tried_again(stage: S
     assert tries == 1
 
 
-async def test_a_program_that_does_not_exist_is_a_failure_and_not_a_crash(stage: Stage) -> None:
+async def test_program_that_does_not_exist_is_a_failure_and_not_a_crash(stage: Stage) -> None:
     async def launch() -> ChildLaunch:
         return ChildLaunch(command=("/nonexistent/program",), env={})
 

@@ -14,7 +14,7 @@ from corral.embedded.private_files import ensure_secret, read_secret, write_priv
 from corral.embedded.supervisor_state import SupervisorPhase, SupervisorSnapshot, SupervisorStateFile, read_snapshot
 
 
-def test_a_file_where_the_home_should_be_is_refused(tmp_path: Path) -> None:
+def test_file_where_the_home_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     with pytest.raises(HomeUnusable, match="is a file") as caught:
         open_home(tmp_path / "home")
@@ -30,7 +30,7 @@ def test_a_file_where_the_home_should_be_is_refused(tmp_path: Path) -> None:
         ("/tmp/line\nbreak", "cannot be printed"),
     ],
 )
-def test_a_path_that_cannot_be_used_is_refused_with_a_hint(path: str, sentence: str) -> None:
+def test_path_that_cannot_be_used_is_refused_with_a_hint(path: str, sentence: str) -> None:
     with pytest.raises(HomeUnusable, match=sentence) as caught:
         open_home(Path(path))
     assert caught.value.hint
@@ -59,14 +59,14 @@ def test_home_that_is_write_protected_is_refused_and_not_changed(tmp_path: Path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_home_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
+def test_home_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(HomeUnusable, match="permission denied"):
         open_home(tmp_path / "closed" / "home")
 
 
 @pytest.mark.behaviour("UP-8")
-def test_a_home_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
+def test_home_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
     home = open_home(tmp_path / "home")
     home.root.chmod(0o755)
     write_private(home.admin_key, "ck_x\n")
@@ -78,7 +78,7 @@ def test_a_home_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour("UP-3")
-def test_the_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
+def test_lock_names_its_holder_and_is_free_afterwards(tmp_path: Path) -> None:
     home = open_home(tmp_path / "home")
     assert find_lock_holder(home) is None
     with hold_lock(home):
@@ -97,7 +97,7 @@ def test_looking_at_a_home_does_not_make_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour("UP-2")
-def test_a_secret_is_made_once(tmp_path: Path) -> None:
+def test_secret_is_made_once(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     made = ensure_secret(path, "ck_")
     assert made.startswith("ck_")
@@ -116,12 +116,12 @@ def test_unfinished_files_of_a_killed_writer_are_removed_by_the_next_holder(tmp_
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": "ready"}', '{"phase":"odd","children":{}}'])
-def test_a_state_file_that_cannot_be_read_is_the_same_as_none(tmp_path: Path, text: str) -> None:
+def test_state_file_that_cannot_be_read_is_the_same_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     assert read_snapshot(tmp_path / "state.json") == SupervisorSnapshot()
 
 
-def test_the_state_remembers_ports_and_forgets_children(tmp_path: Path) -> None:
+def test_state_remembers_ports_and_forgets_children(tmp_path: Path) -> None:
     first = SupervisorStateFile(tmp_path / "state.json")
     first.begin(url="http://127.0.0.1:1", external={})
     first.set_port("nats", 4222)
@@ -132,7 +132,7 @@ def test_the_state_remembers_ports_and_forgets_children(tmp_path: Path) -> None:
     assert again.snapshot.children == {}
 
 
-def test_a_log_that_has_grown_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> None:
+def test_log_that_has_grown_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     with open_log(path, 1000) as log:
         for number in range(300):
@@ -148,14 +148,14 @@ def test_a_log_that_has_grown_is_set_aside_while_its_writer_goes_on(tmp_path: Pa
     assert not shorten_log(path, 1000)
 
 
-def test_a_log_that_is_too_large_is_set_aside_at_the_start(tmp_path: Path) -> None:
+def test_log_that_is_too_large_is_set_aside_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     path.write_text("x" * 2000)
     open_log(path, 1000).close()
     assert path.stat().st_size == 0
 
 
-def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+def test_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     path.write_text("".join(f"line {number}\n\n" for number in range(5000)))
     assert tail_log(path, 2) == ["line 4998", "line 4999"]

@@ -15,7 +15,7 @@ WELL = {name: {"state": "ready"} for name in ("postgres", "nats", "frontend", "w
 SENTENCE = "PostgreSQL is away since 2026-11-15 12:00:00 UTC: what is known is served, nothing can be changed."
 
 
-def test_a_frontend_that_is_degraded_makes_the_cluster_so_with_its_own_sentence(
+def test_frontend_that_is_degraded_makes_the_cluster_so_with_its_own_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(home_status, "is_ready", lambda _: True)

@@ -51,7 +51,7 @@ def test_up_starts_everything_and_a_signal_ends_everything(cluster: Cluster) -> 
 
 
 @pytest.mark.behaviour("UP-2")
-def test_the_next_start_finds_the_same_data_keys_and_ports(cluster: Cluster) -> None:
+def test_next_start_finds_the_same_data_keys_and_ports(cluster: Cluster) -> None:
     cluster.up()
     cluster.sql("create table kept (value text); insert into kept values ('here')")
     secrets, ports = cluster.secrets(), cluster.snapshot.ports
@@ -65,7 +65,7 @@ def test_the_next_start_finds_the_same_data_keys_and_ports(cluster: Cluster) -> 
 
 
 @pytest.mark.behaviour("UP-2")
-def test_a_lost_database_password_is_replaced(cluster: Cluster) -> None:
+def test_lost_database_password_is_replaced(cluster: Cluster) -> None:
     cluster.up()
     cluster.sql("create table kept (value text)")
     cluster.stop()
@@ -79,7 +79,7 @@ def test_a_lost_database_password_is_replaced(cluster: Cluster) -> None:
 
 
 @pytest.mark.behaviour("UP-3")
-def test_a_second_up_on_the_same_home_is_refused_and_names_the_first(cluster: Cluster) -> None:
+def test_second_up_on_the_same_home_is_refused_and_names_the_first(cluster: Cluster) -> None:
     cluster.up()
     assert cluster.process is not None
 
@@ -107,9 +107,7 @@ def test_killed_child_is_restarted_and_no_commit_is_lost(cluster: Cluster) -> No
 
 
 @pytest.mark.behaviour("UP-5")
-def test_after_a_killed_supervisor_the_next_up_ends_its_processes_and_no_others(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_up_ends_the_processes_of_a_killed_supervisor_and_no_others(cluster: Cluster, tmp_path: Path) -> None:
     cluster.up()
     cluster.sql("create table kept (value int); insert into kept values (1)")
     left = cluster.pids()
@@ -137,7 +135,7 @@ def test_after_a_killed_supervisor_the_next_up_ends_its_processes_and_no_others(
 
 
 @pytest.mark.behaviour("UP-5")
-def test_after_a_killed_supervisor_down_ends_what_it_left(cluster: Cluster) -> None:
+def test_down_ends_the_processes_of_a_killed_supervisor(cluster: Cluster) -> None:
     cluster.up()
     cluster.kill_supervisor()
     code, status = cluster.status()
@@ -152,7 +150,7 @@ def test_after_a_killed_supervisor_down_ends_what_it_left(cluster: Cluster) -> N
 
 
 @pytest.mark.behaviour("UP-5")
-def test_a_stale_pid_file_that_names_a_foreign_process_does_not_block(cluster: Cluster) -> None:
+def test_stale_pid_file_that_names_a_foreign_process_does_not_block(cluster: Cluster) -> None:
     cluster.up()
     cluster.stop()
     with running("sleep", "600") as innocent:
@@ -168,7 +166,7 @@ def test_a_stale_pid_file_that_names_a_foreign_process_does_not_block(cluster: C
         assert cluster.sql("select 1") == "1"
 
 
-def test_a_database_that_was_half_made_is_made_anew(cluster: Cluster, tmp_path: Path) -> None:
+def test_database_that_was_half_made_is_made_again(cluster: Cluster, tmp_path: Path) -> None:
     broken = tmp_path / "bin"
     broken.mkdir()
     (broken / "postgres").symlink_to(find_bin_folder(None) / "postgres")
@@ -190,7 +188,7 @@ def test_a_database_that_was_half_made_is_made_anew(cluster: Cluster, tmp_path: 
 
 
 @pytest.mark.behaviour("UP-7")
-def test_a_held_frontend_port_is_refused_with_a_hint(cluster: Cluster) -> None:
+def test_held_frontend_port_is_refused_with_a_hint(cluster: Cluster) -> None:
     with a_listener() as port:
         done = cluster.run("up", "--port", str(port))
     assert done.returncode == 1
@@ -214,7 +212,7 @@ def test_ports_that_others_have_taken_meanwhile_are_replaced(cluster: Cluster) -
 
 
 @pytest.mark.behaviour("UP-7")
-def test_a_port_lost_while_postgres_was_down_reaches_the_frontend(cluster: Cluster) -> None:
+def test_port_lost_while_postgres_was_down_reaches_the_frontend(cluster: Cluster) -> None:
     cluster.up()
     before = cluster.snapshot.ports["postgres"]
     frontend = cluster.pid("frontend")
@@ -328,7 +326,7 @@ def test_child_that_never_becomes_ready_is_reported_with_its_last_log_lines(clus
 
 
 @pytest.mark.parametrize(("flag", "hint"), [("--postgres-bin", "`bin` folder"), ("--nats-bin", "nats-server")])
-def test_a_missing_binary_is_named(cluster: Cluster, flag: str, hint: str) -> None:
+def test_missing_binary_is_named(cluster: Cluster, flag: str, hint: str) -> None:
     done = cluster.run("up", flag, "/nonexistent/place")
     assert done.returncode == 1
     assert "/nonexistent/place" in done.stderr
@@ -336,7 +334,7 @@ def test_a_missing_binary_is_named(cluster: Cluster, flag: str, hint: str) -> No
 
 
 @pytest.mark.behaviour("UP-1")
-def test_a_start_can_be_interrupted(cluster: Cluster, tmp_path: Path) -> None:
+def test_start_can_be_interrupted(cluster: Cluster, tmp_path: Path) -> None:
     never_ready = tmp_path / "slow.py"
     never_ready.write_text("import signal; signal.pause()")
     cluster.begin(TEST_SERVE=str(never_ready))
@@ -365,7 +363,7 @@ def test_detach_returns_when_ready_and_down_stops_and_waits(cluster: Cluster) ->
 
 
 @pytest.mark.behaviour("UP-13")
-def test_detached_and_in_the_foreground_mean_the_same_folder_by_a_tilde(
+def test_tilde_means_the_same_folder_detached_and_in_the_foreground(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = cluster.home.root.parent / "elsewhere"

@@ -50,7 +50,7 @@ def nobodys(open_folder: Path) -> Iterator[Cluster]:
 
 @as_root
 @pytest.mark.behaviour("UP-11")
-def test_an_ordinary_user_can_run_it(nobodys: Cluster) -> None:
+def test_ordinary_user_can_run_it(nobodys: Cluster) -> None:
     # Another Python does not find the program that lies beside this one.
     nobodys.up("--nats-bin", str(find_nats(None)))
     assert nobodys.sql("select 1") == "1"
@@ -118,6 +118,6 @@ def test_choosing_a_user_fails_with_a_hint_when_root_has_no_unprivileged_way(tmp
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="about ordinary users")
 @pytest.mark.behaviour("UP-11")
-def test_an_ordinary_user_needs_no_help(tmp_path: Path) -> None:
+def test_ordinary_user_needs_no_help(tmp_path: Path) -> None:
     chosen = choose_postgres_user(find_bin_folder(None), open_home(tmp_path / "home"))
     assert (chosen.prefix, chosen.uid) == ((), None)

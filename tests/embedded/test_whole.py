@@ -20,7 +20,7 @@ def real(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.behaviour("UP-1")
-def test_one_command_makes_a_cluster_with_a_healthy_node(real: Cluster) -> None:
+def test_up_creates_a_cluster_with_a_healthy_node(real: Cluster) -> None:
     real.up()
     code, status = real.status()
     assert (code, status["state"]) == (0, "ready")

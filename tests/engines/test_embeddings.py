@@ -35,14 +35,14 @@ def likeness(one: Vector, two: Vector) -> float:
     return sum(a * b for a, b in zip(one, two, strict=True))
 
 
-async def test_a_kitten_is_nearer_to_a_cat_than_the_stock_market(encoder: Engine):
+async def test_kitten_is_nearer_to_a_cat_than_the_stock_market(encoder: Engine):
     cat, kitten, stocks = await vectors(encoder, "a cat", "a kitten", "the stock market fell today")
     assert likeness(cat, kitten) > 0.5
     assert likeness(cat, stocks) < 0.3
     assert all(math.isclose(math.hypot(*vector), 1.0, rel_tol=1e-4) for vector in (cat, kitten, stocks))
 
 
-async def test_a_text_means_the_same_alone_and_among_others(encoder: Engine):
+async def test_text_means_the_same_alone_and_among_others(encoder: Engine):
     texts = [f"{'word ' * count}{count}" for count in (9, 1, 5, 30, 2, 7, 3)]
     together = await vectors(encoder, *texts)
     for text, vector in zip(texts, together, strict=True):
@@ -106,5 +106,5 @@ async def test_engine_is_not_ready_while_it_loads_and_stops_cleanly(tmp_path: Pa
     assert 503 in engine.healths
 
 
-def test_the_check_tells_the_version(tmp_path: Path):
+def test_check_tells_the_version(tmp_path: Path):
     assert check("onnx-embeddings", tmp_path) == "1.31.1"

@@ -35,7 +35,7 @@ async def order(engine: Engine, **changes: object) -> None:
     assert (await engine.post("/_control", changes)).status == 200
 
 
-async def test_the_same_call_gets_the_same_answer_and_another_model_another(tmp_path: Path):
+async def test_fake_engine_answers_equal_calls_equally_and_differs_by_model(tmp_path: Path):
     with running("fake", tmp_path / "a", version="1.0.0") as one, running("fake", tmp_path / "b") as two:
         await one.ready()
         await two.ready()
@@ -79,7 +79,7 @@ async def test_embeddings_of_similar_texts_are_similar(tmp_path: Path):
     assert likeness(one, two) > likeness(one, three)
 
 
-async def test_a_known_beginning_is_not_read_again(tmp_path: Path):
+async def test_known_beginning_is_not_read_again(tmp_path: Path):
     with running("fake", tmp_path, cache_block=10) as engine:
         await engine.ready()
         first = (await engine.chat(LONG)).json()
@@ -97,7 +97,7 @@ async def test_a_known_beginning_is_not_read_again(tmp_path: Path):
     assert numbers["prompt_tokens"] == sum(each["usage"]["prompt_tokens"] for each in (first, again, longer, other))
 
 
-async def test_a_conversation_goes_on_from_the_cache(tmp_path: Path):
+async def test_conversation_goes_on_from_the_cache(tmp_path: Path):
     with running("fake", tmp_path, cache_block=1) as engine:
         await engine.ready()
         messages = [{"role": "user", "content": "Hello there"}]
@@ -135,7 +135,7 @@ async def test_time_passes_as_it_was_ordered(tmp_path: Path):
     assert first["predicted_ms"] >= 0.9 * 7 * 20
 
 
-async def test_calls_wait_for_a_slot_and_one_who_leaves_frees_it(tmp_path: Path):
+async def test_calls_wait_for_a_slot_and_a_client_that_leaves_frees_it(tmp_path: Path):
     with running("fake", tmp_path, slots=1, hang=1, control=True) as engine:
         await engine.ready()
 
@@ -254,7 +254,7 @@ async def test_fake_engine_refuses_an_invalid_call_with_its_code(path: str, body
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "2.0.0"])
-def test_the_check_tells_the_version(version: str, tmp_path: Path):
+def test_check_tells_the_version(version: str, tmp_path: Path):
     assert check("fake", tmp_path, version) == version
 
 

@@ -28,7 +28,7 @@ PLACEHOLDERS = {"python", "launcher", "host", "port", "model", "name", "threads"
 
 
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_a_version_survives_the_way_to_the_worker(entry: GalleryEntry, version: BackendVersion):
+def test_version_survives_the_way_to_the_worker(entry: GalleryEntry, version: BackendVersion):
     build = Build(name=entry.name, version=version.version, source=version.source, manifest=version.manifest)
     assert build_from_json(build_to_json(build)) == build
 
@@ -45,7 +45,7 @@ def test_every_package_is_pinned_with_hashes_and_no_index_is_named(entry: Galler
 
 
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_a_manifest_is_complete(entry: GalleryEntry, version: BackendVersion):
+def test_manifest_is_complete(entry: GalleryEntry, version: BackendVersion):
     manifest = version.manifest
     assert manifest.serves
     assert manifest.formats
@@ -61,7 +61,7 @@ def test_a_manifest_is_complete(entry: GalleryEntry, version: BackendVersion):
 
 
 @pytest.mark.parametrize(("entry", "version"), VERSIONS)
-def test_a_launcher_knows_every_flag_of_its_manifest(entry: GalleryEntry, version: BackendVersion):
+def test_launcher_knows_every_flag_of_its_manifest(entry: GalleryEntry, version: BackendVersion):
     if not version.manifest.launcher:
         assert entry.is_unverified
         return
@@ -81,7 +81,7 @@ def flags_of(manifest: Manifest) -> set[str]:
     return {part.partition("=")[0] for part in parts if part.startswith("--")}
 
 
-def test_a_meta_points_to_entries_that_are_there():
+def test_meta_points_to_entries_that_are_there():
     found = entries()
     for meta in (entry for entry in found.values() if entry.is_meta):
         for name in meta.capabilities.values():

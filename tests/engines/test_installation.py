@@ -10,7 +10,7 @@ from tests.engines.engine_processes import started, version_of
 from tests.worker.backends.scene import Scene
 
 
-async def test_an_entry_of_the_gallery_is_installed_checked_upgraded_and_runs(tmp_path: Path):
+async def test_entry_of_the_gallery_is_installed_checked_upgraded_and_runs(tmp_path: Path):
     scene = Scene(tmp_path / "backends")
     for generation, version in enumerate(("1.0.0", "2.0.0"), start=1):
         chosen = version_of("fake", version)

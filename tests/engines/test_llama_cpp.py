@@ -30,7 +30,7 @@ def cached_in(engine: Engine, answer: Any) -> int:
     return int(reduce(lambda value, name: value[name], path, answer))
 
 
-async def test_all_pinned_versions_say_the_same(tmp_path: Path, tiny: Path):
+async def test_pinned_versions_of_llama_cpp_give_the_same_answers(tmp_path: Path, tiny: Path):
     assert {"2026.10.11549", "2026.9.11063", "2026.7.9873", "2026.4.8929"} <= set(NEW)
     texts = {}
     for version in PINNED:
@@ -41,7 +41,7 @@ async def test_all_pinned_versions_say_the_same(tmp_path: Path, tiny: Path):
     assert set(texts.values()) == {texts[NEW[0]]}
 
 
-async def test_another_model_says_something_else(tmp_path: Path, tiny: Path):
+async def test_answers_differ_between_models(tmp_path: Path, tiny: Path):
     other = write_tiny_gguf(tmp_path / "other.gguf", seed=2)
     texts = []
     for model in (tiny, other):
@@ -53,7 +53,7 @@ async def test_another_model_says_something_else(tmp_path: Path, tiny: Path):
 
 @pytest.mark.behaviour("ENG-8")
 @pytest.mark.parametrize("version", PINNED)
-async def test_a_version_tells_the_numbers_of_its_manifest(version: str, tmp_path: Path, tiny: Path):
+async def test_version_tells_the_numbers_of_its_manifest(version: str, tmp_path: Path, tiny: Path):
     with running(LLAMA, tmp_path / "engine", model=tiny, version=version, parallel=2, context_size=512) as engine:
         await engine.ready()
         first, second = [(await engine.chat(QUESTION)).json() for _ in range(2)]
@@ -69,7 +69,7 @@ async def test_a_version_tells_the_numbers_of_its_manifest(version: str, tmp_pat
 
 
 @pytest.mark.parametrize("version", PINNED)
-def test_the_check_tells_the_version(version: str, tmp_path: Path):
+def test_check_tells_the_version(version: str, tmp_path: Path):
     assert check(LLAMA, tmp_path, version) == version
 
 
@@ -89,7 +89,7 @@ async def test_sigterm_ends_it_in_order(tmp_path: Path, tiny: Path):
         assert engine.end() == 0
 
 
-async def test_a_broken_model_ends_it_with_a_sentence(tmp_path: Path):
+async def test_broken_model_ends_it_with_a_sentence(tmp_path: Path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
     with running(LLAMA, tmp_path / "engine", model=broken) as engine:
@@ -108,7 +108,7 @@ async def test_embeddings_have_length_one(tmp_path: Path, tiny: Path):
 
 
 @pytest.mark.behaviour("ENG-8")
-async def test_a_real_model_loads_and_knows_the_capital_of_france(tmp_path: Path):
+async def test_real_model_loads_and_knows_the_capital_of_france(tmp_path: Path):
     model = SMOLLM2.ensure_folder() / "model.gguf"
     with running(LLAMA, tmp_path / "engine", model=model, context_size=1024) as engine:
         await engine.ready()

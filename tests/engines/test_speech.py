@@ -55,7 +55,7 @@ def form(audio: bytes, **fields: str) -> aiohttp.FormData:
 
 
 @pytest.mark.behaviour("ENG-9")
-async def test_what_piper_says_is_understood_word_for_word(whisper: Engine, speech: bytes):
+async def test_speech_of_piper_is_transcribed_word_for_word(whisper: Engine, speech: bytes):
     answer = await whisper.post("/v1/audio/transcriptions", form(speech))
     assert_is_sentence(answer.json()["text"])
     numbers = await whisper.numbers()
@@ -84,14 +84,14 @@ async def test_every_format_of_a_transcription_is_there(whisper: Engine, speech:
 
 
 @pytest.mark.behaviour("ENG-9")
-async def test_a_translation_is_english(whisper: Engine, speech: bytes):
+async def test_translation_is_english(whisper: Engine, speech: bytes):
     answer = await whisper.post("/v1/audio/translations", form(speech, response_format="verbose_json"))
     assert answer.json()["task"] == "translate"
     assert_is_sentence(answer.json()["text"])
 
 
 @pytest.mark.behaviour("ENG-9")
-async def test_speed_and_pcm(piper: Engine, speech: bytes):
+async def test_piper_accepts_a_speed_and_pcm_output(piper: Engine, speech: bytes):
     def seconds(audio: bytes) -> float:
         with wave.open(io.BytesIO(audio)) as file:
             return float(file.getnframes() / file.getframerate())
@@ -184,13 +184,13 @@ async def test_engine_refuses_requests_without_the_key(piper: Engine, whisper: E
         assert (await engine.get("/health", key="")).status == 200
 
 
-def test_the_check_tells_the_version(tmp_path: Path):
+def test_check_tells_the_version(tmp_path: Path):
     assert check("piper", tmp_path) == "1.8.0"
     assert check("faster-whisper", tmp_path) == "1.2.1"
 
 
 @pytest.mark.parametrize("name", ["piper", "faster-whisper"])
-async def test_a_model_that_is_not_there_ends_it_with_a_sentence(name: str, tmp_path: Path):
+async def test_model_that_is_not_there_ends_it_with_a_sentence(name: str, tmp_path: Path):
     (tmp_path / "nothing").mkdir()
     with running(name, tmp_path / "engine", model=tmp_path / "nothing") as engine:
         assert await engine.ended() == 1

@@ -36,7 +36,7 @@ async def test_requests_with_the_same_head_have_bodies_of_their_own(
 
 
 @pytest.mark.parametrize("cut", [1, 40, -1], ids=["after one byte", "in the head", "before the last byte"])
-async def test_the_same_head_in_pieces_and_ahead_of_its_answer(
+async def test_repeated_head_is_recognised_in_pieces_and_when_pipelined(
     frontend: RunningFrontend, engine: MisbehavingEngine, cut: int
 ) -> None:
     first, second, third = (request(_saying(word)) for word in ("one", "two", "six"))
@@ -67,7 +67,7 @@ async def test_bodies_of_every_length_under_a_head_that_differs_in_nothing_else(
     assert _words(engine) == [*words, "one"]
 
 
-async def test_a_head_that_differs_in_one_letter_is_read(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
+async def test_head_that_differs_in_one_letter_is_read(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     other_key = ADMIN_KEY[:-1] + ("x" if ADMIN_KEY[-1] != "x" else "y")
     right = request(CHAT)
     wrong = right.replace(ADMIN_KEY.encode(), other_key.encode())
@@ -79,7 +79,7 @@ async def test_a_head_that_differs_in_one_letter_is_read(frontend: RunningFronte
     assert len(engine.received) == 2
 
 
-async def test_the_same_head_among_requests_of_other_kinds(
+async def test_repeated_head_is_recognised_among_requests_of_other_kinds(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     async with wire(frontend) as opened:
@@ -93,7 +93,7 @@ async def test_the_same_head_among_requests_of_other_kinds(
     assert _words(engine) == ["one", "one", "two"]
 
 
-async def test_a_key_that_is_revoked_is_refused_under_the_same_head(
+async def test_key_that_is_revoked_is_refused_under_the_same_head(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     made = await make_key(frontend, scope="infer")

@@ -100,7 +100,7 @@ async def test_request_that_the_gateway_leaves_to_uvicorn_gets_the_same_response
     assert {one.body for one in engine.received[:2]} == {raw}
 
 
-async def test_old_clients_and_those_who_say_close_get_their_answer_and_then_the_end(
+async def test_http_1_0_clients_and_connection_close_get_their_response_and_then_the_end(
     frontend: RunningFrontend,
 ) -> None:
     for body, version, lines in (
@@ -119,12 +119,12 @@ async def test_old_clients_and_those_who_say_close_get_their_answer_and_then_the
             assert await opened.is_closed()
 
 
-async def test_other_methods_of_a_hot_path_are_405(frontend: RunningFrontend) -> None:
+async def test_hot_path_answers_other_methods_with_405(frontend: RunningFrontend) -> None:
     for method in ("GET", "PUT", "DELETE"):
         assert (await frontend.call(method, PATH))[0] == 405
 
 
-async def test_a_head_may_have_32_kib_and_100_lines(frontend: RunningFrontend) -> None:
+async def test_head_may_have_32_kib_and_100_lines(frontend: RunningFrontend) -> None:
     assert (await ask(frontend, CHAT, "X-Long: " + "x" * (HEAD_BYTES_MAX - 1024))).status == 200
     assert (await ask(frontend, CHAT, *(f"X-{n}: x" for n in range(97)))).status == 200
     too_long = await ask(frontend, CHAT, "X-Long: " + "x" * HEAD_BYTES_MAX)
@@ -142,7 +142,7 @@ async def test_a_head_may_have_32_kib_and_100_lines(frontend: RunningFrontend) -
         assert (await opened.answer()).status == 431
 
 
-async def test_a_body_that_is_too_large_is_read_and_refused_without_being_kept(frontend: RunningFrontend) -> None:
+async def test_body_that_is_too_large_is_read_and_refused_without_being_kept(frontend: RunningFrontend) -> None:
     async with wire(frontend) as opened:
         opened.write(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{AUTHORISED}\r\n".encode())
         opened.write(b"Content-Length: %d\r\n\r\n" % (INFERENCE_BODY_BYTES_MAX + 1))
@@ -204,7 +204,7 @@ async def test_idle_connection_is_closed_after_the_keep_alive_time(frontend: Run
         assert await fresh.is_closed()
 
 
-async def test_a_client_that_does_not_read_holds_its_engine_back_and_not_our_memory(
+async def test_client_that_does_not_read_holds_its_engine_back_and_not_our_memory(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     large = encode_chunk(encode_event("x" * 64 * 1024))
@@ -238,7 +238,7 @@ async def test_a_client_that_does_not_read_holds_its_engine_back_and_not_our_mem
     await idle(frontend)
 
 
-async def test_a_client_that_reads_slowly_gets_everything(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
+async def test_client_that_reads_slowly_gets_everything(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     pieces = [encode_chunk(encode_event(f"{number} " + "x" * 64 * 1024)) for number in range(64)]
     engine.answer = ResponseScript((STREAM_HEAD, *pieces, encode_chunk(b"")))
     async with wire(frontend) as opened:

@@ -41,7 +41,7 @@ def make_request(frontend: RunningFrontend, body: bytes = b'{"model":"chat"}', *
     )
 
 
-async def test_a_whole_answer_a_stream_and_a_failure(
+async def test_whole_answer_a_stream_and_a_failure(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     gateway = frontend.core.gateway
@@ -63,7 +63,7 @@ async def test_a_whole_answer_a_stream_and_a_failure(
     await idle(frontend)
 
 
-async def test_leaving_early_and_being_cancelled_hang_up(
+async def test_client_that_leaves_early_or_is_cancelled_hangs_up(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     gateway = frontend.core.gateway

@@ -45,7 +45,7 @@ BROKEN_IN_THE_MIDDLE = [EngineBehaviour.HALF_CHUNK, EngineBehaviour.HALF_CHUNK_R
 
 
 @pytest.mark.behaviour("GW-30")
-async def test_an_engine_that_breaks_before_its_answer_is_there_is_replaced_by_another(
+async def test_engine_that_breaks_before_its_answer_is_there_is_replaced_by_another(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, records: Records
 ) -> None:
     await add_replica(frontend, other)
@@ -86,7 +86,7 @@ async def test_engine_break_in_the_middle_of_a_stream_is_sent_as_one_error_event
 
 
 @pytest.mark.behaviour("GW-30")
-async def test_without_another_replica_a_broken_engine_is_502_and_keeps_its_row(
+async def test_broken_engine_without_another_replica_is_502_and_keeps_its_row(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     engine.answer = EngineBehaviour.CLOSES
@@ -130,7 +130,7 @@ async def test_silent_engine_is_replaced_by_another_or_gives_504(
 
 
 @pytest.mark.behaviour("GW-32")
-async def test_a_stream_that_stalls_is_ended_with_one_error_event(
+async def test_stream_that_stalls_is_ended_with_one_error_event(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     gateway = frontend.core.gateway
@@ -166,7 +166,7 @@ async def test_engine_error_is_relayed_and_attributed_to_its_cause(
     assert (await ask(frontend)).status == 503
 
 
-async def test_a_busy_engine_is_passed_over_if_there_is_another(
+async def test_busy_engine_is_passed_over_if_there_is_another(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await add_replica(frontend, other)
@@ -176,7 +176,7 @@ async def test_a_busy_engine_is_passed_over_if_there_is_another(
     assert len(await list_rows(frontend.database)) == 2
 
 
-async def test_a_large_answer_that_breaks_off_is_no_whole_answer_to_anybody(
+async def test_large_answer_that_breaks_off_is_no_whole_answer_to_anybody(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     size_bytes = BUFFERED_BYTES_MAX + 1024 * 1024
@@ -190,7 +190,7 @@ async def test_a_large_answer_that_breaks_off_is_no_whole_answer_to_anybody(
     assert records.received[1].sent_bytes == size_bytes
 
 
-async def test_an_answer_without_a_length_ends_with_its_connection(
+async def test_answer_without_a_length_ends_with_its_connection(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     engine.answer = EngineBehaviour.UNTIL_CLOSE
@@ -221,7 +221,7 @@ async def test_events_are_relayed_whole_however_they_are_cut(
 
 
 @pytest.mark.behaviour("GW-31")
-async def test_an_event_of_any_size_is_passed_on(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
+async def test_event_of_any_size_is_passed_on(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     whole = encode_event("x" * 3 * EVENT_BYTES_MAX) + encode_event("y") + encode_event("z" * 100_000)
     engine.answer = ResponseScript(
         (STREAM_HEAD, *(encode_chunk(whole[at : at + 1000]) for at in range(0, len(whole), 1000)), encode_chunk(b""))
@@ -266,7 +266,7 @@ async def test_usage_is_read_from_answers_and_streams_and_counted_by_events_othe
     assert all(one.first_byte_s is not None and one.total_s >= one.first_byte_s for one in records.received)
 
 
-async def test_a_client_that_leaves_ends_its_call_and_is_counted_once(
+async def test_client_that_leaves_ends_its_call_and_is_counted_once(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     for mode, body in ((EngineBehaviour.SILENT, CHAT), (EngineBehaviour.STALLS, STREAMED)):
@@ -293,7 +293,7 @@ async def test_a_client_that_leaves_ends_its_call_and_is_counted_once(
         await idle(frontend)
 
 
-async def test_a_prompt_of_ten_megabytes_arrives_as_it_was_sent(
+async def test_prompt_of_ten_megabytes_arrives_as_it_was_sent(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     body = json.dumps({"messages": [{"role": "user", "content": "ä" * 5_000_000}], "model": "chat"}, ensure_ascii=False)
@@ -321,9 +321,7 @@ async def test_dying_engine_is_retried_until_it_refuses_and_its_replica_is_remov
     assert frontend.core.router.snapshot.list_replica_ids() == set()
 
 
-async def test_a_listener_that_raises_takes_no_answer_away(
-    frontend: RunningFrontend, engine: MisbehavingEngine
-) -> None:
+async def test_listener_that_raises_takes_no_answer_away(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     class FailingListener:
         def on_requests_ended(self, *records: RequestRecord) -> None:
             raise RuntimeError(records[0].request_id)

@@ -109,7 +109,7 @@ async def test_stream_that_exceeds_the_grace_is_cut_with_one_error_event(
     ("path", "more"),
     [("/v1/messages", {"max_tokens": 5000}), ("/api/chat", {"options": {"num_predict": 5000}})],
 )
-async def test_a_stream_is_cut_in_the_words_of_its_dialect(
+async def test_stream_is_cut_in_the_words_of_its_dialect(
     frontend: RunningFrontend, engine: Engine, path: str, more: dict[str, Any]
 ) -> None:
     await engine.post("/_control", {"tokens_per_s": 5})
@@ -124,7 +124,7 @@ async def test_a_stream_is_cut_in_the_words_of_its_dialect(
     assert "stopping" in json.dumps(said["error"])
 
 
-async def test_an_answer_of_which_nothing_was_passed_on_is_503_when_the_grace_is_over(
+async def test_answer_of_which_nothing_was_passed_on_is_503_when_the_grace_is_over(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
     await engine.post("/_control", {"tokens_per_s": 5})

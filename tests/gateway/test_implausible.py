@@ -59,7 +59,7 @@ NO_STREAMS = {
 
 @pytest.mark.behaviour("GW-213")
 @pytest.mark.parametrize("name", NO_ANSWERS)
-async def test_another_replica_answers_when_an_answer_is_none(
+async def test_request_is_retried_on_another_replica_after_an_implausible_response(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, name: str
 ) -> None:
     await add_replica(frontend, other)
@@ -72,7 +72,7 @@ async def test_another_replica_answers_when_an_answer_is_none(
 
 @pytest.mark.behaviour("GW-213")
 @pytest.mark.parametrize("name", NO_STREAMS)
-async def test_another_replica_answers_when_a_stream_is_none(
+async def test_request_is_retried_on_another_replica_after_an_implausible_stream(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, name: str
 ) -> None:
     await add_replica(frontend, other)

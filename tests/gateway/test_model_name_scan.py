@@ -89,7 +89,7 @@ def _objects(draw: st.DrawFn) -> bytes:
 @given(_objects())
 @example(b'{"a":{"b":1,"model":"x"}}')
 @example(b'{"a":1,"model":"x"}')
-def test_a_name_that_is_found_is_the_one_that_a_decoder_finds_and_the_only_one(raw: bytes) -> None:
+def test_name_that_is_found_is_the_one_that_a_decoder_finds_and_the_only_one(raw: bytes) -> None:
     found = find_model_name(raw)
     if found is None:
         return
@@ -99,7 +99,7 @@ def test_a_name_that_is_found_is_the_one_that_a_decoder_finds_and_the_only_one(r
 
 @settings(max_examples=300, deadline=None)
 @given(_objects(), st.integers(0, 400), st.sampled_from([b"", b'"', b"\\", b"{", b"}", b",", b"model", b"\n"]))
-def test_a_body_that_the_decoder_takes_is_read_the_same(raw: bytes, at: int, put_in: bytes) -> None:
+def test_body_that_the_decoder_takes_is_read_the_same(raw: bytes, at: int, put_in: bytes) -> None:
     changed = raw[:at] + put_in + raw[at:]
     found = find_model_name(changed)
     try:

@@ -83,14 +83,14 @@ async def test_management_stays_closed_to_pages_when_their_origin_is_set(opened:
 
 
 @pytest.mark.behaviour("GW-224")
-async def test_no_page_is_let_in_when_nothing_is_set(database_url: str) -> None:
+async def test_cors_allows_no_origin_when_none_is_set(database_url: str) -> None:
     async with running_frontend(database_url) as frontend:
         status, headers = await call(frontend, "GET", "/v1/models", PAGE)
         assert (status, ALLOWED in headers) == (200, False)
 
 
 @pytest.mark.behaviour("GW-224")
-async def test_any_page_is_let_in_when_a_star_is_set(database_url: str) -> None:
+async def test_cors_allows_any_origin_when_a_star_is_set(database_url: str) -> None:
     async with running_frontend(database_url, cors_policy=CorsPolicy(("*",))) as frontend:
         assert (await call(frontend, "GET", "/v1/models", OTHER))[1][ALLOWED] == OTHER
 

@@ -22,7 +22,7 @@ _SPACED = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n\t", " :\r\n ")])
 
 
 @given(value=_OBJECTS, separators=_SPACED, is_ascii=st.booleans())
-def test_with_its_own_name_and_no_defaults_a_body_goes_on_byte_for_byte(
+def test_body_is_relayed_byte_for_byte_with_its_own_name_and_no_defaults(
     value: dict[str, Any], separators: tuple[str, str], is_ascii: bool
 ) -> None:
     raw = _written(value, separators, is_ascii=is_ascii)
@@ -30,7 +30,7 @@ def test_with_its_own_name_and_no_defaults_a_body_goes_on_byte_for_byte(
 
 
 @given(value=_OBJECTS, separators=_SPACED, name=st.text(min_size=1), defaults=st.dictionaries(st.text(), _JSON))
-def test_only_the_name_changes_and_defaults_fill_what_is_absent(
+def test_body_gets_the_models_name_and_defaults_for_absent_fields(
     value: dict[str, Any], separators: tuple[str, str], name: str, defaults: dict[str, Any]
 ) -> None:
     defaults.pop("system", None)
@@ -52,7 +52,7 @@ def test_numbers_spaces_and_strange_fields_are_not_touched() -> None:
     ).replace(b"{ ", b'{"top_p": 0.5,  ', 1)
 
 
-def test_the_system_prompt_is_put_before_the_messages_unless_there_is_one() -> None:
+def test_system_prompt_is_put_before_the_messages_unless_there_is_one() -> None:
     body = parse_body(b'{"model":"m","messages":[{"role":"user","content":"hi"}]}')
     sent = json.loads(body.render_for_engine("m", {"system": 'Say "yes".'}, "chat"))
     assert sent["messages"] == [{"role": "system", "content": 'Say "yes".'}, {"role": "user", "content": "hi"}]

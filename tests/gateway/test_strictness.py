@@ -188,7 +188,7 @@ class _LlhttpParser:
 @settings(max_examples=300, deadline=None)
 @given(_connections())
 @example([post() + get() + post(b"Content-Length: 3\r\n")])
-def test_no_mix_of_requests_is_taken_for_others_than_llhttp_sees(pieces: list[bytes]) -> None:
+def test_pipelined_requests_are_parsed_as_llhttp_parses_them(pieces: list[bytes]) -> None:
     async def run() -> None:
         truth, gateway = _LlhttpParser(b"".join(pieces)), await by_gateway(pieces)
         assert gateway.requests == truth.requests[: len(gateway.requests)]

@@ -50,7 +50,7 @@ async def _ask(frontend: RunningFrontend, key: str, path: str = "/v1/chat/comple
 
 @pytest.mark.behaviour("GW-112")
 @pytest.mark.parametrize(("path", "body"), PATHS, ids=[path for path, _ in PATHS])
-async def test_a_model_outside_the_list_is_refused_in_every_dialect(
+async def test_model_outside_the_list_is_refused_in_every_dialect(
     frontend: RunningFrontend, path: str, body: Any
 ) -> None:
     key = (await make_key(frontend, scope="infer", models=["oth*"]))["key"]
@@ -114,7 +114,7 @@ async def _look(frontend: RunningFrontend, key: str, name: str) -> tuple[int, An
 
 
 @pytest.mark.behaviour("GW-112")
-async def test_only_models_of_the_list_are_shown_and_answer(frontend: RunningFrontend) -> None:
+async def test_key_with_a_model_list_sees_and_uses_only_those_models(frontend: RunningFrontend) -> None:
     key = (await make_key(frontend, scope="infer", models=["ch?t"]))["key"]
     status, listed = await frontend.call("GET", "/v1/models", key=key)
     assert (status, [model["id"] for model in listed["data"]]) == (200, ["chat"])
@@ -127,7 +127,7 @@ async def test_only_models_of_the_list_are_shown_and_answer(frontend: RunningFro
 
 
 @pytest.mark.behaviour("GW-112")
-async def test_a_model_that_is_allowed_by_an_alias_is_allowed_and_capitals_count(frontend: RunningFrontend) -> None:
+async def test_model_that_is_allowed_by_an_alias_is_allowed_and_capitals_count(frontend: RunningFrontend) -> None:
     key = (await make_key(frontend, scope="infer", models=["alias-*", "CHAT"]))["key"]
     listed = (await frontend.call("GET", "/v1/models", key=key))[1]
     assert [model["id"] for model in listed["data"]] == ["other"]
@@ -152,7 +152,7 @@ async def test_request_above_the_rate_limit_raises_the_openai_clients_rate_limit
 
 @pytest.mark.behaviour("GW-117")
 @pytest.mark.parametrize(("path", "body"), PATHS[1:], ids=[path for path, _ in PATHS[1:]])
-async def test_a_limit_holds_in_every_dialect(frontend: RunningFrontend, path: str, body: Any) -> None:
+async def test_limit_holds_in_every_dialect(frontend: RunningFrontend, path: str, body: Any) -> None:
     key = (await make_key(frontend, scope="infer", limits=[{"model": "chat", "requests_per_minute": 1}]))["key"]
     assert (await _ask(frontend, key))[0] == 200
     assert (await _ask(frontend, key, path, body))[0] == 429
@@ -168,7 +168,7 @@ async def test_tokens_that_an_engine_tells_of_count_against_the_quota(frontend: 
     assert (status, answer["error"]["code"]) == (429, "insufficient_quota")
 
 
-async def test_a_raised_limit_lets_the_next_request_in(frontend: RunningFrontend) -> None:
+async def test_raised_limit_lets_the_next_request_in(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, scope="infer", limits=[{"tokens_per_day": 1}])
     assert [(await _ask(frontend, made["key"]))[0] for _ in range(2)] == [200, 429]
     change = {"limits": [{"tokens_per_day": 1_000_000}]}

@@ -15,7 +15,7 @@ from tests.support.statements import count_statements
 
 
 @pytest.mark.behaviour("GW-39")
-async def test_a_warm_request_is_no_statement_no_bus_message_and_no_task(
+async def test_warm_request_is_no_statement_no_bus_message_and_no_task(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with wire(frontend) as opened:

@@ -28,7 +28,7 @@ def lines() -> Iterator[io.StringIO]:
 
 
 @pytest.mark.behaviour("GW-183")
-def test_a_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> None:
+def test_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> None:
     AccessLog(AccessLogStyle.JSON).on_requests_ended(record(traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01"))
     said = json.loads(lines.getvalue())
     assert said["at"] == "2026-09-21T14:13:20.000+00:00"
@@ -39,7 +39,7 @@ def test_a_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> 
 
 
 @pytest.mark.behaviour("GW-183")
-def test_a_line_of_text_is_read_by_people(lines: io.StringIO) -> None:
+def test_line_of_text_is_read_by_people(lines: io.StringIO) -> None:
     AccessLog(AccessLogStyle.TEXT).on_requests_ended(record())
     AccessLog(AccessLogStyle.TEXT).on_requests_ended(
         record(

@@ -37,7 +37,7 @@ async def frontend(database_url: str, engines: list[MisbehavingEngine]) -> Async
 
 
 @pytest.mark.behaviour("GW-75")
-async def test_the_replica_that_is_named_is_the_one_that_answers_next(frontend: RunningFrontend) -> None:
+async def test_replica_that_is_named_is_the_one_that_answers_next(frontend: RunningFrontend) -> None:
     for _ in range(4):
         status, explained = await frontend.call("POST", "/api/explain", {"model": "alias"})
         assert status == 200, explained
@@ -89,7 +89,7 @@ async def test_explanation_says_why_a_loaded_replica_gets_no_requests(frontend: 
 
 
 @pytest.mark.behaviour("GW-75")
-async def test_a_model_that_is_not_loaded_and_one_that_is_not_there(frontend: RunningFrontend) -> None:
+async def test_model_that_is_not_loaded_and_one_that_is_not_there(frontend: RunningFrontend) -> None:
     await put_model(frontend.database, "cold")
     await settled(frontend)
     explained = (await frontend.call("POST", "/api/explain", {"model": "cold"}))[1]

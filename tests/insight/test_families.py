@@ -36,7 +36,7 @@ def test_every_family_is_described_also_while_nothing_has_happened() -> None:
 
 
 @pytest.mark.behaviour("GW-182")
-def test_a_histogram_has_growing_buckets_a_sum_and_a_count() -> None:
+def test_histogram_has_growing_buckets_a_sum_and_a_count() -> None:
     insight = an_insight()
     for total_s in (0.0005, 0.3, 0.3, 1000.0):
         insight.tally.on_requests_ended(record(total_s=total_s, first_byte_s=None))

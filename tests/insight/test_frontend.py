@@ -133,7 +133,7 @@ async def test_metrics_show_open_and_failed_requests(scene: Scene) -> None:
     assert model["pace"]["errors_per_s"] > 0
 
 
-async def test_the_live_view_shows_models_replicas_and_requests(scene: Scene) -> None:
+async def test_live_view_shows_models_replicas_and_requests(scene: Scene) -> None:
     await scene.ask()
     await put_replica(scene.frontend.database, scene.node.id, "", index=1, state=ReplicaState.LOADING)
     await put_model(scene.frontend.database, "never-requested")
@@ -192,7 +192,7 @@ async def test_inference_key_cannot_read_live_traffic(scene: Scene) -> None:
     assert (await scene.frontend.call("GET", "/api/live", key=None))[0] == 401
 
 
-async def test_a_request_id_and_a_trace_go_from_the_client_to_the_engine_and_into_every_record(
+async def test_request_id_and_a_trace_go_from_the_client_to_the_engine_and_into_every_record(
     scene: Scene, collector: Collector
 ) -> None:
     recorded: list[RequestRecord] = []
@@ -221,7 +221,7 @@ async def test_a_request_id_and_a_trace_go_from_the_client_to_the_engine_and_int
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models/nobody-knows-it"])
-async def test_an_error_names_the_request_and_so_does_its_header(scene: Scene, path: str) -> None:
+async def test_error_names_the_request_and_so_does_its_header(scene: Scene, path: str) -> None:
     method, body = ("POST", CHAT | {"model": "nobody-knows-it"}) if "chat" in path else ("GET", None)
     for sent, expected in (("mine-2", "mine-2"), ("not a good id!", None)):
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "x-request-id": sent}

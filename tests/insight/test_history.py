@@ -20,7 +20,7 @@ def test_history_returns_moments_in_order_since_the_given_time_and_unknown_as_ga
     assert set(past.series) == set(CLUSTER_NAMES)
 
 
-def test_an_hour_is_kept_and_no_more() -> None:
+def test_hour_is_kept_and_no_more() -> None:
     kept = MetricsHistory()
     for number in range(MOMENTS * 2 + 7):
         kept.add(number * 4.5, {"waiting": number}, {"n": {"in_flight": number}})

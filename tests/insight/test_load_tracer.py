@@ -44,7 +44,7 @@ class Scene:
         return {one.name: (one.begin_ns / 1e9 - zero, one.end_ns / 1e9 - zero, one.error) for one in self.got}
 
 
-async def test_a_load_is_a_trace_with_the_time_for_files_and_for_the_engine() -> None:
+async def test_load_is_a_trace_with_the_time_for_files_and_for_the_engine() -> None:
     scene = Scene()
     for at_s, state in ((0, "staging"), (30, "loading"), (45, "loaded")):
         scene.happens(at_s, state)
@@ -80,7 +80,7 @@ async def test_failed_load_trace_marks_the_failed_span() -> None:
     }
 
 
-async def test_one_frontend_tells_and_all_know(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_load_tracer_sends_spans_only_on_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     scene.leads = False
     scene.happens(0, "staging")
@@ -103,7 +103,7 @@ async def test_loads_without_an_end_are_forgotten(monkeypatch: pytest.MonkeyPatc
     assert {span.trace_id[-1] for span in scene.got} == {"1", "2"}
 
 
-async def test_other_events_are_none_of_its_business() -> None:
+async def test_load_tracer_ignores_other_events() -> None:
     scene = Scene()
     scene.happens(0, kind="replica.removed", id=None, count=2)
     scene.happens(0, kind="node.changed")

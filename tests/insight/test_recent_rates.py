@@ -53,7 +53,7 @@ async def test_rates_are_those_of_the_last_ten_seconds() -> None:
 
 
 @pytest.mark.parametrize("answers_before", [0, 1])
-async def test_a_long_answer_is_seen_while_it_is_written_and_not_once_more_at_its_end(answers_before: int) -> None:
+async def test_long_answer_is_seen_while_it_is_written_and_not_once_more_at_its_end(answers_before: int) -> None:
     scene = Scene()
     for _ in range(answers_before):
         scene.insight.tally.on_requests_ended(record())
@@ -83,7 +83,7 @@ async def test_rates_are_given_by_replica_and_removed_replicas_make_no_burst() -
     assert scene.insight.tally.compute_totals()["chat", "chat"].requests == 30
 
 
-async def test_before_the_first_note_there_are_no_rates() -> None:
+async def test_rates_are_absent_before_the_first_note() -> None:
     scene = Scene()
     scene.insight.tally.on_requests_ended(record())
     assert scene.paces() == {}

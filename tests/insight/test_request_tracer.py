@@ -46,7 +46,7 @@ async def collector() -> AsyncIterator[Collector]:
         yield running
 
 
-async def test_the_trace_of_a_client_goes_on_through_queue_and_engine(collector: Collector) -> None:
+async def test_trace_of_a_client_goes_on_through_queue_and_engine(collector: Collector) -> None:
     spans = OtlpSpanExporter(collector.url, version="1.2.3", frontend_id="frontend-1")
     traces = RequestTracer(spans, SystemIdGenerator())
     engine_traceparent = traces.begin(SAMPLED)
@@ -88,7 +88,7 @@ async def test_trace_begins_here_without_a_parent_and_carries_the_error(collecto
     assert attributes(request)["corral.error_origin"] == "gateway"
 
 
-async def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: Collector) -> None:
+async def test_collector_that_refuses_costs_spans_and_nothing_else(collector: Collector) -> None:
     spans = OtlpSpanExporter(collector.url, version="1", frontend_id="f")
     traces = RequestTracer(spans, SystemIdGenerator())
     collector.refuses_with = 400
@@ -104,7 +104,7 @@ async def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: 
     assert len(collector.spans) == 3
 
 
-async def test_a_trace_that_its_client_does_not_keep_is_passed_on_as_it_is_and_not_sent() -> None:
+async def test_trace_that_its_client_does_not_keep_is_passed_on_as_it_is_and_not_sent() -> None:
     kept = KeptSpans()
     traces = RequestTracer(kept, SystemIdGenerator())
     unsampled = f"00-{TRACE}-{SPAN}-00"
@@ -135,7 +135,7 @@ async def test_waiting_spans_are_bounded_and_the_oldest_is_dropped(monkeypatch: 
     assert parents == ["", "0000000000000002", "0000000000000003"]
 
 
-async def test_more_than_a_batch_is_sent_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tracer_sends_more_spans_than_a_batch_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "BATCH", 2)
     kept = KeptSpans()
     traces = RequestTracer(kept, SystemIdGenerator())

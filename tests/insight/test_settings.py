@@ -30,13 +30,13 @@ def test_access_log_and_traces_are_off_by_default() -> None:
     assert open_span_exporter(usual, "f") is None
 
 
-async def test_an_endpoint_is_where_traces_go() -> None:
+async def test_endpoint_is_where_traces_go() -> None:
     spans = open_span_exporter(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318/", CORRAL_TRACE_SHARE="0.1"), "f")
     assert isinstance(spans, OtlpSpanExporter)
     await spans.close()
 
 
-def test_without_the_library_the_start_is_refused_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_with_tracing_is_refused_with_a_hint_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "corral.adapters.traces", None)
     with pytest.raises(InvalidRequest) as refused:
         open_span_exporter(settings(CORRAL_OTLP_ENDPOINT="http://collector:4318"), "f")

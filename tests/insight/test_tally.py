@@ -21,7 +21,7 @@ def counted(tally: RequestTally) -> int:
 
 
 @pytest.mark.behaviour("GW-180")
-def test_a_request_is_counted_with_its_times_its_tokens_and_its_status() -> None:
+def test_request_is_counted_with_its_times_its_tokens_and_its_status() -> None:
     tally = RequestTally()
     tally.on_requests_ended(record())
     ((model, call), row) = next(iter(tally.compute_totals().items()))
@@ -48,7 +48,7 @@ def test_tally_does_not_count_missing_measurements_as_zero() -> None:
 
 
 @pytest.mark.behaviour("GW-180")
-def test_a_request_that_was_turned_away_does_not_make_answers_look_fast() -> None:
+def test_request_that_was_turned_away_does_not_make_answers_look_fast() -> None:
     tally = RequestTally()
     turned_away = {"attempts": 0, "replica_id": "", "first_byte_s": None, "total_s": 0.0}
     tally.on_requests_ended(record(status=429, origin=ErrorOrigin.CLIENT, error_code="limit_reached", **turned_away))
@@ -57,7 +57,7 @@ def test_a_request_that_was_turned_away_does_not_make_answers_look_fast() -> Non
     assert tally.count_errors() == {("client", "limit_reached"): 1}
 
 
-def test_an_answer_that_was_cut_is_an_error_although_its_status_is_200() -> None:
+def test_answer_that_was_cut_is_an_error_although_its_status_is_200() -> None:
     tally = RequestTally()
     tally.on_requests_ended(record(origin=ErrorOrigin.ENGINE, error_code="engine_lost"))
     tally.on_requests_ended(record(status=499, origin=ErrorOrigin.CLIENT, error_code="client_left"))
@@ -72,7 +72,7 @@ def test_an_answer_that_was_cut_is_an_error_although_its_status_is_200() -> None
         | st.tuples(st.frozensets(st.sampled_from("abc")), st.frozensets(st.sampled_from(["r1", "r2", "r3"])))
     )
 )
-def test_no_request_is_lost_or_counted_twice_when_models_and_replicas_go(steps: list[tuple[Any, Any]]) -> None:
+def test_tally_counts_each_request_once_when_models_and_replicas_go(steps: list[tuple[Any, Any]]) -> None:
     tally, recorded = RequestTally(), 0
     there: frozenset[str] = frozenset("abc")
     for step in steps:
@@ -101,7 +101,7 @@ def test_names_and_codes_without_end_do_not_fill_the_memory(monkeypatch: pytest.
 
 
 @given(st.lists(st.floats(min_value=0, max_value=250), min_size=1, max_size=60), st.sampled_from([0.5, 0.95]))
-def test_a_quantile_is_in_the_bucket_of_the_value_that_it_stands_for(values: list[float], share: float) -> None:
+def test_quantile_is_in_the_bucket_of_the_value_that_it_stands_for(values: list[float], share: float) -> None:
     histogram = Histogram(REQUEST_BOUNDS)
     histogram.observe([*values])
     found = compute_quantile(histogram.bounds, histogram.counts, share)
@@ -113,7 +113,7 @@ def test_a_quantile_is_in_the_bucket_of_the_value_that_it_stands_for(values: lis
 
 
 @pytest.mark.parametrize(("value", "bucket"), [(0.0, 0), (0.001, 0), (0.0011, 1), (300.0, 16), (301.0, 17)])
-def test_the_end_of_a_bucket_belongs_to_it(value: float, bucket: int) -> None:
+def test_end_of_a_bucket_belongs_to_it(value: float, bucket: int) -> None:
     histogram = Histogram(REQUEST_BOUNDS)
     histogram.observe([value])
     assert histogram.counts.index(1) == bucket

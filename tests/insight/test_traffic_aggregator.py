@@ -110,7 +110,7 @@ async def test_silent_peer_is_excluded_until_its_next_message(scene: Scene) -> N
     assert one.sharing.compute_totals().frontends == 2
 
 
-async def test_without_a_bus_a_frontend_tells_its_own_numbers_as_they_are_now(scene: Scene) -> None:
+async def test_frontend_without_a_bus_reports_its_own_current_numbers(scene: Scene) -> None:
     one, other = await scene.add("a"), await scene.add("b")
     other.answers(10)
     await scene.second(2)

@@ -28,7 +28,7 @@ async def passengers(scene: Scene, count: int) -> bool:
     return [call.waiters for call in entering._flights._calls.values()] == [count]
 
 
-async def test_a_file_is_held_hashed_and_registered_together(scene: Scene) -> None:
+async def test_file_is_held_hashed_and_registered_together(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     (stored,) = await scene.enter("m", one("m.bin", URL))
     sha256 = sha256_of(CONTENT)
@@ -55,7 +55,7 @@ async def test_every_chunk_has_its_own_hash(scene: Scene) -> None:
     assert b"".join(part) == b"a" * 10 + b"b" * 10
 
 
-async def test_the_headers_of_the_files_become_the_models_facts(scene: Scene, tmp_path: Path) -> None:
+async def test_headers_of_the_files_become_the_models_facts(scene: Scene, tmp_path: Path) -> None:
     scene.origins.contents[URL] = write_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()
     await scene.enter("m", one("tiny.gguf", URL))
     facts = (await scene.found("m")).facts
@@ -63,7 +63,7 @@ async def test_the_headers_of_the_files_become_the_models_facts(scene: Scene, tm
     assert (facts.format, facts.architecture, facts.layers, facts.has_chat_template) == ("gguf", "llama", 2, True)
 
 
-async def test_a_model_whose_header_makes_no_sense_is_refused_and_nothing_is_registered(scene: Scene) -> None:
+async def test_model_whose_header_makes_no_sense_is_refused_and_nothing_is_registered(scene: Scene) -> None:
     scene.origins.contents[URL] = b"<html>not here</html>"
     with pytest.raises(BadHeader):
         await scene.enter("m", one("m.gguf", URL))
@@ -90,7 +90,7 @@ async def test_parts_are_joined_in_order_and_the_whole_is_checked(scene: Scene) 
     assert scene.on_disk() == [f"blobs/{stored.sha256[:2]}/{stored.sha256}"]
 
 
-async def test_a_folder_keeps_its_paths_and_same_contents_are_kept_once(scene: Scene) -> None:
+async def test_folder_keeps_its_paths_and_same_contents_are_kept_once(scene: Scene) -> None:
     scene.origins.contents |= {"/a": b"aaa", "/b": b"bbb", "/copy": b"aaa"}
     scene.origins.folders["hf://x/y"] = {"config.json": "/a", "sub/weights.bin": "/b", "sub/again.json": "/copy"}
     stored = await scene.enter("m", one("", "hf://x/y"))
@@ -100,7 +100,7 @@ async def test_a_folder_keeps_its_paths_and_same_contents_are_kept_once(scene: S
 
 
 @pytest.mark.parametrize("path", ["../m.bin", "/etc/m.bin", "a/../../m.bin", "a\x00b", "a\\b", ".."])
-async def test_a_path_that_leads_out_of_the_model_is_refused(scene: Scene, path: str) -> None:
+async def test_path_that_leads_out_of_the_model_is_refused(scene: Scene, path: str) -> None:
     scene.origins.contents["/a"] = b"aaa"
     scene.origins.folders["hf://x/y"] = {path: "/a"}
     with pytest.raises(Unprocessable) as caught:
@@ -131,7 +131,7 @@ async def test_content_that_is_held_is_not_fetched_again(scene: Scene) -> None:
     assert len(await scene.rows("SELECT 1 FROM outbox WHERE kind = 'file.entered'")) == 1
 
 
-async def test_a_held_file_that_the_registry_does_not_know_is_hashed_before_it_counts(scene: Scene) -> None:
+async def test_held_file_that_the_registry_does_not_know_is_hashed_before_it_counts(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     file = one("m.bin", URL, sha256=sha256_of(CONTENT))
     (stored,) = await scene.enter("m", file)
@@ -155,7 +155,7 @@ async def test_a_held_file_that_the_registry_does_not_know_is_hashed_before_it_c
     assert path.read_bytes() == CONTENT
 
 
-async def test_many_who_want_one_content_share_one_flight(scene: Scene) -> None:
+async def test_concurrent_fetches_of_one_content_share_one_flight(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     for number in range(5):
         await scene.model(f"m{number}", [one("m.bin", URL)])
@@ -199,7 +199,7 @@ async def test_shared_fetch_ends_only_when_its_last_caller_leaves(scene: Scene) 
 
 
 @pytest.mark.behaviour("LIB-6")
-async def test_a_broken_connection_and_a_new_process_go_on_where_it_was(scene: Scene) -> None:
+async def test_broken_connection_and_a_new_process_go_on_where_it_was(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     scene.origins.breaks_after[URL] = 3 * PIECE
     with pytest.raises(Unavailable):
@@ -215,7 +215,7 @@ async def test_a_broken_connection_and_a_new_process_go_on_where_it_was(scene: S
 
 
 @pytest.mark.behaviour("LIB-6")
-async def test_one_file_that_fails_ends_the_others_and_registers_nothing(scene: Scene) -> None:
+async def test_import_ends_and_registers_nothing_when_one_file_fails(scene: Scene) -> None:
     scene.origins.contents |= {"/a": CONTENT, "/b": CONTENT[1:]}
     scene.origins.breaks_after["/a"] = PIECE
     with pytest.raises(Unavailable) as caught:
@@ -245,7 +245,7 @@ async def test_bytes_that_have_arrived_already_need_no_room_again(database, tmp_
     await scene.library.ensure_files("m", [one("m.bin", URL)], RecordingProgress())
 
 
-async def test_the_report_only_grows_and_ends_with_all_bytes(scene: Scene) -> None:
+async def test_report_only_grows_and_ends_with_all_bytes(scene: Scene) -> None:
     scene.origins.contents |= {"/a": CONTENT, "/b": CONTENT[1:]}
     progress = RecordingProgress()
     await scene.enter("m", one("a.bin", "/a"), one("b.bin", "/b"), report=progress)
@@ -261,7 +261,7 @@ async def test_source_without_a_size_is_fetched(scene: Scene) -> None:
     assert stored.sha256 == sha256_of(CONTENT)
 
 
-async def test_a_file_of_the_machine_is_copied_and_stays(scene: Scene, tmp_path: Path) -> None:
+async def test_file_of_the_machine_is_copied_and_stays(scene: Scene, tmp_path: Path) -> None:
     mine = tmp_path / "mine.bin"
     mine.write_bytes(CONTENT)
     scene.origins.local["file:///mine.bin"] = mine
@@ -270,7 +270,7 @@ async def test_a_file_of_the_machine_is_copied_and_stays(scene: Scene, tmp_path:
     assert scene.library.find_path(sha256_of(CONTENT)) is not None
 
 
-async def test_a_model_that_was_given_other_files_meanwhile_keeps_those(scene: Scene) -> None:
+async def test_model_that_was_given_other_files_meanwhile_keeps_those(scene: Scene) -> None:
     scene.origins.contents |= {URL: CONTENT, "/other": b"/other"}
     scene.origins.gate.clear()
     before = await scene.model("m", [one("m.bin", URL)])
@@ -289,14 +289,14 @@ async def test_a_model_that_was_given_other_files_meanwhile_keeps_those(scene: S
     assert (await scene.found("m")).files is None
 
 
-async def test_a_model_that_does_not_exist_is_not_fetched_for(scene: Scene) -> None:
+async def test_model_that_does_not_exist_is_not_fetched_for(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     with pytest.raises(NotFound):
         await scene.library.ensure_files("nobody", [one("m.bin", URL)], RecordingProgress())
     assert scene.origins.moved_bytes.total() == 0
 
 
-async def test_a_frontend_without_a_library_says_so(database, tmp_path) -> None:
+async def test_frontend_without_a_library_says_so(database, tmp_path) -> None:
     scene = Scene(database, tmp_path, folder=None)
     scene.origins.contents[URL] = CONTENT
     await scene.library.start()

@@ -41,7 +41,7 @@ async def test_holder_rows_of_a_dead_frontend_are_deleted_at_the_next_start(data
     await living.library.stop()
 
 
-async def test_a_file_of_the_wrong_size_is_thrown_away_and_fetched_again(scene: Scene) -> None:
+async def test_file_of_the_wrong_size_is_thrown_away_and_fetched_again(scene: Scene) -> None:
     scene.origins.contents[URL] = CONTENT
     file = one("m.bin", URL, sha256=sha256_of(CONTENT))
     (stored,) = await scene.enter("m", file)

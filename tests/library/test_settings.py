@@ -32,7 +32,7 @@ def test_files_are_kept_in_a_folder_of_the_user_unless_another_is_named() -> Non
     assert open_storage(read()) is None
 
 
-def test_a_storage_is_named_by_its_address_and_its_key_is_a_secret() -> None:
+def test_storage_is_named_by_its_address_and_its_key_is_a_secret() -> None:
     settings = read(**STORAGE)
     storage = open_storage(settings)
     assert isinstance(storage, S3Storage)
@@ -48,7 +48,7 @@ def test_a_storage_is_named_by_its_address_and_its_key_is_a_secret() -> None:
         {**STORAGE, "CORRAL_SHARED_MODELS": "true"},
     ],
 )
-def test_a_storage_that_makes_no_sense_is_refused_by_name(variables: dict[str, str]) -> None:
+def test_storage_that_makes_no_sense_is_refused_by_name(variables: dict[str, str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(**variables)
     assert "hunter22" not in str(caught.value.details) + caught.value.message

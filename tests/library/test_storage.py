@@ -40,7 +40,7 @@ def storage(s3: str, tmp_path: Path) -> S3Storage:
 
 
 @pytest.mark.behaviour("LIB-11")
-async def test_a_content_lies_in_the_storage_and_nowhere_else(database: Database, tmp_path: Path, storage: S3Storage):
+async def test_content_lies_in_the_storage_and_nowhere_else(database: Database, tmp_path: Path, storage: S3Storage):
     scene = Scene(database, tmp_path / "library", storage=storage)
     scene.origins.contents[URL] = CONTENT
     (stored,) = await scene.enter("m", one("m.bin", URL))
@@ -56,7 +56,7 @@ async def test_a_content_lies_in_the_storage_and_nowhere_else(database: Database
 
 
 @pytest.mark.behaviour("LIB-11")
-async def test_a_node_reads_from_an_address_that_needs_nothing_more(
+async def test_node_reads_from_an_address_that_needs_nothing_more(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:
     scene = Scene(database, tmp_path / "library", storage=storage)
@@ -118,7 +118,7 @@ async def test_reported_copy_of_the_storage_that_is_damaged_is_dropped_and_fetch
 
 
 @pytest.mark.behaviour("LIB-11")
-async def test_the_headers_of_what_is_only_in_the_storage_are_read_from_there(
+async def test_headers_of_what_is_only_in_the_storage_are_read_from_there(
     database: Database, tmp_path: Path, storage: S3Storage
 ) -> None:
     content = write_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()
@@ -134,7 +134,7 @@ async def test_the_headers_of_what_is_only_in_the_storage_are_read_from_there(
 
 
 @pytest.mark.behaviour("LIB-11")
-async def test_a_large_file_goes_in_parts_and_reports(tmp_path: Path, storage: S3Storage) -> None:
+async def test_large_file_goes_in_parts_and_reports(tmp_path: Path, storage: S3Storage) -> None:
     large = tmp_path / "large"
     large.write_bytes(b"a" * PART_BYTES + b"b" * 100)
     moved: list[int] = []
@@ -173,7 +173,7 @@ async def test_storage_that_is_down_or_lacks_a_content_raises(s3: str, tmp_path:
 
 
 @pytest.mark.parametrize("text", ["http://x/y", "s3://", "s3://b?colour=blue", "s3://user:secret@bucket/x", "nonsense"])
-def test_an_address_of_a_storage_that_makes_no_sense_is_refused_without_repeating_it(text: str) -> None:
+def test_address_of_a_storage_that_makes_no_sense_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_address(text)
     assert "secret" not in caught.value.message
@@ -182,7 +182,7 @@ def test_an_address_of_a_storage_that_makes_no_sense_is_refused_without_repeatin
 # --- a folder that workers share ---
 
 
-async def test_a_shared_folder_is_registered_once_for_all_and_readable_for_workers(
+async def test_shared_folder_is_registered_once_for_all_and_readable_for_workers(
     database: Database, tmp_path: Path
 ) -> None:
     scene = Scene(database, tmp_path / "library", is_shared=True)

@@ -21,7 +21,7 @@ from tests.library.scene import FRONTEND, Scene, one
 from tests.support.tiny_gguf import write_tiny_gguf
 
 
-async def test_a_folder_and_an_address_enter_through_the_real_origins(database: Database, tmp_path: Path) -> None:
+async def test_folder_and_an_address_enter_through_the_real_origins(database: Database, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     tiny = write_tiny_gguf(mine / "tiny.gguf")
@@ -60,7 +60,7 @@ async def test_a_folder_and_an_address_enter_through_the_real_origins(database: 
     assert sorted(path.split("/")[0] for path in scene.on_disk()) == ["blobs", "blobs"]
 
 
-async def test_a_worker_on_the_same_machine_links_what_the_library_holds(scene: Scene, tmp_path: Path) -> None:
+async def test_worker_on_the_same_machine_links_what_the_library_holds(scene: Scene, tmp_path: Path) -> None:
     scene.origins.contents["/a"] = b"bytes of a model"
     (stored,) = await scene.enter("m", one("m.bin", "/a"))
     store = BlobStore(tmp_path / "models", SystemClock(), shared_dir=scene.folder)
@@ -76,7 +76,7 @@ async def test_a_worker_on_the_same_machine_links_what_the_library_holds(scene: 
     assert store.get_path(stored.sha256).read_bytes() == b"bytes of a model"
 
 
-async def test_a_report_is_what_loads_expect(scene: Scene) -> None:
+async def test_report_is_what_loads_expect(scene: Scene) -> None:
     """`ports.library.ModelLibrary` by shape: what loads are given is this library."""
     from corral.ports.library import ModelLibrary  # noqa: PLC0415
 

@@ -51,7 +51,7 @@ async def test_load_is_admitted_once_and_returns_the_operation_to_follow(fronten
     )
 
 
-async def test_a_plan_says_where_and_why_not_elsewhere_and_does_nothing(frontend: RunningFrontend) -> None:
+async def test_plan_says_where_and_why_not_elsewhere_and_does_nothing(frontend: RunningFrontend) -> None:
     await use_small_catalog(frontend.core)
     await join_node(frontend, "roomy", **RAM)
     await join_node(frontend, "small", **(RAM | {"available_ram": GIB}))
@@ -145,7 +145,7 @@ async def test_invalid_load_requests_are_refused(
     assert answer["error"]["message"]
 
 
-async def test_a_worker_reports_what_it_runs_and_only_for_itself(frontend: RunningFrontend) -> None:
+async def test_worker_reports_what_it_runs_and_only_for_itself(frontend: RunningFrontend) -> None:
     node, other = await join_node(frontend, "a"), await join_node(frontend, "b")
     model = await put_model(frontend.database)
     process = {

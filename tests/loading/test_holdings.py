@@ -63,7 +63,7 @@ async def test_reported_replica_is_confirmed_and_its_new_address_stored(
 
 
 @pytest.mark.behaviour("LOAD-2")
-async def test_a_process_that_is_what_its_model_is_now_is_adopted_and_not_loaded_again(
+async def test_process_that_is_what_its_model_is_now_is_adopted_and_not_loaded_again(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -146,7 +146,7 @@ async def test_first_report_of_a_restarted_worker_removes_the_rows_of_engines_th
 
 
 @pytest.mark.behaviour("NODE-117")
-async def test_a_row_goes_after_two_reports_without_its_process_even_if_it_counts_as_busy(
+async def test_row_goes_after_two_reports_without_its_process_even_if_it_counts_as_busy(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -159,7 +159,9 @@ async def test_a_row_goes_after_two_reports_without_its_process_even_if_it_count
     assert await rows(database) == []
 
 
-async def test_one_miss_between_two_listings_is_forgotten(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_process_missing_in_one_report_only_keeps_its_row(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
     (one,) = await machines(database, hub, "a")
     model = await put_model(database)
     row = await put_loaded(database, one.node, model)
@@ -171,7 +173,7 @@ async def test_one_miss_between_two_listings_is_forgotten(database: Database, hu
     assert await states(database) == ["loaded"]
 
 
-async def test_a_row_that_is_younger_than_the_report_is_not_missed(
+async def test_row_that_is_younger_than_the_report_is_not_missed(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -182,7 +184,7 @@ async def test_a_row_that_is_younger_than_the_report_is_not_missed(
     assert await states(database) == ["loaded"]
 
 
-async def test_a_load_that_is_under_way_is_not_disturbed_by_reports(
+async def test_load_that_is_under_way_is_not_disturbed_by_reports(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -216,7 +218,7 @@ async def test_stop_reaches_an_engine_that_restarted_at_another_address(
     assert await rows(database) == []
 
 
-async def test_a_report_that_comes_late_does_not_bring_back_what_has_ended(
+async def test_report_that_comes_late_does_not_bring_back_what_has_ended(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -233,7 +235,7 @@ async def test_a_report_that_comes_late_does_not_bring_back_what_has_ended(
     assert (await report(frontend, one)).adopted == ("chat#0",), "another process is another matter"
 
 
-async def test_an_engine_that_its_worker_has_started_anew_after_a_crash_is_adopted_or_ended(
+async def test_engine_restarted_by_its_worker_after_a_crash_is_adopted_or_ended(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     """On the same port: the row that a refused request has removed says nothing about the new process."""

@@ -33,7 +33,7 @@ async def frontend(database: Database, hub: Hub) -> AsyncIterator[LoadFrontend]:
 
 @pytest.mark.behaviour("NODE-80")
 @pytest.mark.behaviour("NODE-81")
-async def test_the_hold_follows_what_moves_and_silence_ends_it(
+async def test_hold_follows_what_moves_and_silence_ends_it(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -68,7 +68,7 @@ async def test_the_hold_follows_what_moves_and_silence_ends_it(
 
 
 @pytest.mark.behaviour("NODE-79")
-async def test_an_engine_that_loads_without_a_byte_has_its_own_budget(
+async def test_engine_that_loads_without_a_byte_has_its_own_budget(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -98,7 +98,7 @@ async def test_load_reports_when_all_evictable_replicas_are_busy(
 
 @pytest.mark.behaviour("NODE-95")
 @pytest.mark.behaviour("NODE-96")
-async def test_an_eviction_ends_exactly_the_chosen_process_before_the_engine_starts(
+async def test_eviction_ends_exactly_the_chosen_process_before_the_engine_starts(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
@@ -129,7 +129,7 @@ async def test_an_eviction_ends_exactly_the_chosen_process_before_the_engine_sta
     assert any("right" in line for line in await notes(database, operation))
 
 
-async def test_no_eviction_on_a_node_whose_engine_ended_after_its_last_report(
+async def test_eviction_skips_a_node_whose_engine_ended_after_its_last_report(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", available_ram=str(GIB), total_ram=str(8 * GIB))
@@ -154,7 +154,7 @@ async def test_no_eviction_on_a_node_whose_engine_ended_after_its_last_report(
 
 
 @pytest.mark.behaviour("NODE-93")
-async def test_a_load_that_waits_for_what_is_in_use_waits_less_than_five_seconds_and_can_be_cancelled_at_once(
+async def test_load_that_waits_for_what_is_in_use_waits_less_than_five_seconds_and_can_be_cancelled_at_once(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     assert BUSY_LOOKS * ROOM_S < 5.0
@@ -191,7 +191,7 @@ async def wait_until_loading(frontend: LoadFrontend, operation: Operation) -> Op
 
 
 @pytest.mark.behaviour("NODE-30")
-async def test_a_model_that_fits_on_no_disk_fails_before_anything_is_installed_and_names_the_shortfall(
+async def test_model_that_fits_on_no_disk_fails_before_anything_is_installed_and_names_the_shortfall(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", total_disk=str(100 * GIB), available_disk="0")
@@ -204,7 +204,7 @@ async def test_a_model_that_fits_on_no_disk_fails_before_anything_is_installed_a
 
 
 @pytest.mark.behaviour("NODE-33")
-async def test_a_disk_check_that_is_switched_off_lets_the_next_load_go_and_warns(database: Database, hub: Hub) -> None:
+async def test_disk_check_that_is_switched_off_lets_the_next_load_go_and_warns(database: Database, hub: Hub) -> None:
     checks = [True]
     made = await LoadFrontend(database, hub, placer_options=PlacerOptions(is_disk_enforced=lambda: checks[0])).plug_in()
     try:

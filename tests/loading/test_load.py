@@ -99,7 +99,7 @@ async def test_files_are_fetched_once_and_their_sources_are_sent_to_the_node(
     assert await states(database) == ["loaded"]
 
 
-async def test_a_source_that_fails_for_good_ends_the_load_with_its_cause(
+async def test_source_that_fails_for_good_ends_the_load_with_its_cause(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     await machines(database, hub, "a")
@@ -141,7 +141,7 @@ async def test_cancelling_stops_the_fetch_and_leaves_nothing(
 
 
 @pytest.mark.behaviour("NODE-85")
-async def test_a_failure_on_one_node_goes_on_at_another_and_its_row_is_gone(
+async def test_failure_on_one_node_goes_on_at_another_and_its_row_is_gone(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     workers = await machines(database, hub, "a", "b")
@@ -226,7 +226,7 @@ async def test_fifty_requests_on_three_frontends_are_one_load(database: Database
 
 @pytest.mark.behaviour("NODE-73")
 @pytest.mark.behaviour("NODE-74")
-async def test_a_load_whose_frontend_dies_is_taken_over_and_the_old_owner_writes_nothing(
+async def test_load_whose_frontend_dies_is_taken_over_and_the_old_owner_writes_nothing(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -254,7 +254,7 @@ async def test_a_load_whose_frontend_dies_is_taken_over_and_the_old_owner_writes
 
 
 @pytest.mark.behaviour("NODE-87")
-async def test_an_edit_during_the_load_publishes_nothing_and_stops_exactly_that(
+async def test_edit_during_the_load_publishes_nothing_and_stops_exactly_that(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -274,7 +274,7 @@ async def test_an_edit_during_the_load_publishes_nothing_and_stops_exactly_that(
     assert list(one.processes) == ["other#0"]
 
 
-async def test_a_model_that_is_deleted_and_made_anew_is_loaded_although_its_namesake_was_not(
+async def test_model_that_is_deleted_and_made_again_is_loaded_although_its_namesake_was_not(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -294,7 +294,7 @@ async def test_a_model_that_is_deleted_and_made_anew_is_loaded_although_its_name
     assert (await read(database, again)).state is OperationState.COMPLETED
 
 
-async def test_a_load_that_finishes_between_an_edit_and_the_next_look_is_unloaded(
+async def test_load_that_finishes_between_an_edit_and_the_next_look_is_unloaded(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -327,7 +327,7 @@ async def test_two_frontends_that_place_at_once_never_promise_more_than_there_is
             await frontend.close()
 
 
-async def test_a_fleet_without_room_is_refused_with_a_sentence_for_every_node(
+async def test_fleet_without_room_is_refused_with_a_sentence_for_every_node(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     await machines(database, hub, "a", "b", available_ram=str(GIB))
@@ -352,7 +352,7 @@ async def test_nodes_that_are_named_are_the_only_ones(database: Database, hub: H
         await ask(frontend, nodes=("nowhere",), queue_behind=True)
 
 
-async def test_several_replicas_go_to_several_nodes_and_take_the_files_from_one_another(
+async def test_replicas_go_to_several_nodes_and_take_the_files_from_one_another(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     workers = await machines(database, hub, "a", "b", "c")
@@ -379,7 +379,7 @@ async def test_several_replicas_go_to_several_nodes_and_take_the_files_from_one_
     assert await states(database) == ["loaded"] * 3
 
 
-async def test_a_node_with_two_slots_gets_two_replicas_in_one_load(
+async def test_node_with_two_slots_gets_two_replicas_in_one_load(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", slots_reported="2")
@@ -417,7 +417,7 @@ async def test_replicas_go_to_several_nodes_before_one_gets_a_second(
     assert await states(database) == ["loaded"] * 3
 
 
-async def test_a_second_replica_that_has_no_place_leaves_the_first_and_says_so(
+async def test_second_replica_that_has_no_place_leaves_the_first_and_says_so(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a", slots_reported="1")
@@ -432,7 +432,7 @@ async def test_a_second_replica_that_has_no_place_leaves_the_first_and_says_so(
     assert await states(database) == ["loaded"]
 
 
-async def test_a_node_that_is_off_the_bus_is_left_at_once(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_node_that_is_off_the_bus_is_left_at_once(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     workers = await machines(database, hub, "a", "b")
     await put_model(database)
     workers[0].mode = OFF
@@ -465,7 +465,7 @@ async def test_silent_worker_fails_no_load_and_is_queried_until_it_answers(
     assert await states(database) == ["loaded"]
 
 
-async def test_a_node_that_is_lost_while_it_loads_is_replaced(
+async def test_node_that_is_lost_while_it_loads_is_replaced(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     workers = await machines(database, hub, "a", "b")
@@ -507,7 +507,7 @@ async def test_running_out_of_memory_is_tried_once_more_with_more_room(
     assert await rows(database, "chat") == []
 
 
-async def test_a_model_that_is_gone_or_disabled_is_not_loaded(
+async def test_model_that_is_gone_or_disabled_is_not_loaded(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -544,9 +544,7 @@ async def test_cancelled_load_stops_the_worker_and_deletes_the_row_after_the_pro
     assert await rows(database) == []
 
 
-async def test_a_paused_load_goes_on_as_the_same_operation(
-    database: Database, hub: Hub, frontend: LoadFrontend
-) -> None:
+async def test_paused_load_goes_on_as_the_same_operation(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database)
     operation = await ask(frontend)
@@ -565,7 +563,7 @@ async def test_a_paused_load_goes_on_as_the_same_operation(
     assert (await read(database, operation)).state is OperationState.COMPLETED
 
 
-async def test_a_failed_load_is_retried_as_an_operation_of_its_own(
+async def test_failed_load_is_retried_as_an_operation_of_its_own(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     await put_model(database)

@@ -48,7 +48,7 @@ async def chat(frontend: FrontendProcess, model: str) -> tuple[int, Any]:
 
 
 @pytest.mark.behaviour("LOAD-6")
-async def test_a_cold_model_is_fetched_staged_loaded_and_answers_and_outlives_its_worker(tmp_path: Path) -> None:
+async def test_cold_model_is_fetched_staged_loaded_and_answers_and_outlives_its_worker(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
     (files / "weights.bin").write_bytes(b"weights " * 100_000)

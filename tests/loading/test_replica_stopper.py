@@ -59,7 +59,7 @@ async def due_now(database: Database) -> None:
     await sql(database, "UPDATE replicas SET stop_due_at = corral_now() WHERE state = 'unloading'")
 
 
-async def test_a_row_goes_when_its_worker_says_that_exactly_its_process_has_ended(
+async def test_row_goes_when_its_worker_says_that_exactly_its_process_has_ended(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -74,7 +74,7 @@ async def test_a_row_goes_when_its_worker_says_that_exactly_its_process_has_ende
 
 @pytest.mark.behaviour("NODE-90")
 @pytest.mark.parametrize("mode", [SILENT, OFF])
-async def test_a_worker_that_does_not_answer_keeps_its_row_and_nothing_coarser_is_sent(
+async def test_worker_that_does_not_answer_keeps_its_row_and_nothing_coarser_is_sent(
     database: Database, hub: Hub, frontend: LoadFrontend, mode: str
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -96,7 +96,7 @@ async def test_a_worker_that_does_not_answer_keeps_its_row_and_nothing_coarser_i
     assert await rows(database) == []
 
 
-def test_the_pause_doubles_to_four_minutes() -> None:
+def test_pause_doubles_to_four_minutes() -> None:
     assert [compute_stop_pause_s(number) for number in (1, 2, 3, 8, 9, 100)] == [1.0, 2.0, 4.0, 128.0, 240.0, 240.0]
 
 
@@ -116,7 +116,7 @@ async def test_stop_does_not_remove_a_row_that_replaced_the_stopped_one(
     assert await states(database) == ["loaded"]
 
 
-async def test_a_replacement_gets_another_index_while_the_old_process_may_still_run(
+async def test_replacement_gets_another_index_while_the_old_process_may_still_run(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -172,7 +172,7 @@ async def test_unloading_replica_finishes_its_requests_within_the_grace(
     assert len(one.stops) == 1
 
 
-async def test_the_grace_ends_and_a_forced_stop_has_none(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_grace_ends_and_a_forced_stop_has_none(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     first, second = await loaded(database, one), await loaded(database, one, index=1)
     for row in (first, second):
@@ -186,7 +186,7 @@ async def test_the_grace_ends_and_a_forced_stop_has_none(database: Database, hub
     assert [stop.process_key for stop in one.stops] == ["chat#1", "chat#0"]
 
 
-def test_an_engine_that_was_started_anew_is_not_taken_for_ended() -> None:
+def test_restarted_engine_is_not_taken_for_ended() -> None:
     row = Replica(id="1", node_id=NodeId("n"), model="m", index=0, state=ReplicaState.UNLOADING, address="h:1")
     moved = StopModelReply(process_key="m#0", matched=False, terminated=True, address="h:2")
     assert "h:2" in (find_stop_problem(moved, row) or "")
@@ -207,7 +207,7 @@ async def test_unloading_what_is_loaded_nowhere_succeeds(database: Database, hub
 
 
 @pytest.mark.behaviour("NODE-98")
-async def test_one_node_that_fails_to_stop_holds_up_no_other_and_is_named(
+async def test_node_that_fails_to_stop_delays_no_other_and_is_named(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     one, two = await machines(database, hub, "a", "b")
@@ -231,7 +231,9 @@ async def test_one_node_that_fails_to_stop_holds_up_no_other_and_is_named(
     assert await rows(database) == [], "it is tried until it has ended, whatever became of the operation"
 
 
-async def test_one_node_is_unloaded_and_the_others_stay(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_unload_of_one_node_keeps_the_other_replicas(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
     one, two = await machines(database, hub, "a", "b")
     for worker in (one, two):
         await loaded(database, worker)
@@ -258,7 +260,7 @@ async def test_loading_and_unloading_are_rivals_and_one_may_wait_for_the_other(
     assert await rows(database) == []
 
 
-async def test_a_request_waits_behind_an_unloading_and_is_joined_by_others(
+async def test_request_waits_behind_an_unloading_and_is_joined_by_others(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -270,7 +272,7 @@ async def test_a_request_waits_behind_an_unloading_and_is_joined_by_others(
     assert await frontend.loads.request_load("chat") == first
 
 
-async def test_an_edit_ends_what_runs_and_what_an_engine_does_not_notice_ends_nothing(
+async def test_edit_ends_what_runs_and_what_an_engine_does_not_notice_ends_nothing(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     (one,) = await machines(database, hub, "a")
@@ -307,7 +309,7 @@ async def test_pending_stop_survives_a_lost_node_and_runs_when_it_returns(
 
 
 @pytest.mark.behaviour("LOAD-1", "NODE-101", "OPS-102")
-async def test_a_deleted_model_goes_from_idle_nodes_at_once_and_from_absent_ones_when_they_are_back(
+async def test_deleted_model_goes_from_idle_nodes_at_once_and_from_absent_ones_when_they_are_back(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     loaded_on, idle, away = await machines(database, hub, "loaded", "idle", "away")
@@ -394,7 +396,7 @@ async def test_delete_on_a_node_is_not_joined_to_a_plain_unload(
     assert removal.after_id == plain.id
 
 
-async def test_a_removal_that_fails_is_tried_again(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_removal_that_fails_is_tried_again(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     (one,) = await machines(database, hub, "a")
     await put_model(database)
     async with database.transaction() as tx:

@@ -55,7 +55,7 @@ async def test_installing_fetches_the_files_and_tells_no_node(
     assert frontend.library.entered == ["chat"], "what is there is not fetched again"
 
 
-async def test_a_load_goes_on_behind_an_installation_that_is_under_way(
+async def test_load_goes_on_behind_an_installation_that_is_under_way(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     await machines(database, hub, "a")
@@ -168,7 +168,7 @@ async def test_staging_forms_a_chain_and_ends_when_every_node_has_the_files(
     assert found[0].n == 3
 
 
-async def test_a_node_that_cannot_get_the_files_is_named(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_node_that_cannot_get_the_files_is_named(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     one, two = await machines(database, hub, "a", "b")
     await put_model(database, files=("model.gguf",))
     operation = await ask(frontend, kind="stage", nodes=("a", "b"))
@@ -222,7 +222,9 @@ async def test_files_that_are_nowhere_any_more_are_fetched_again(
     assert frontend.library.entered == ["chat", "chat"]
 
 
-async def test_other_files_end_the_fetch_of_the_old_ones(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
+async def test_changed_files_end_the_fetch_of_the_old_ones(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
     await machines(database, hub, "a")
     await put_model(database, files=("model.gguf",))
     frontend.library.gate.clear()
@@ -274,7 +276,7 @@ async def test_takeover_starts_its_own_fetch_and_stops_the_old_one(database: Dat
             await frontend.close()
 
 
-async def test_a_source_that_never_answers_ends_the_load_with_what_it_said(
+async def test_source_that_never_delivers_ends_the_load_with_its_error(
     database: Database, hub: Hub, frontend: LoadFrontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("corral.loading.fetches.PAUSES_S", (0.01,))
@@ -289,7 +291,7 @@ async def test_a_source_that_never_answers_ends_the_load_with_what_it_said(
     )
 
 
-async def test_a_model_that_was_to_make_room_and_does_not_go_is_left_for_another_node(
+async def test_model_that_was_to_make_room_and_does_not_go_is_left_for_another_node(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
     small = {"available_ram": str(GIB), "total_ram": str(8 * GIB)}

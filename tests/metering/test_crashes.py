@@ -49,7 +49,7 @@ async def _restart(database: Database, root: Path) -> None:
 
 @pytest.mark.behaviour("GW-161")
 @pytest.mark.parametrize("step", ["answered", *ShippingStep, "never"])
-async def test_a_process_that_is_killed_at_any_step_has_every_request_counted_once(
+async def test_process_that_is_killed_at_any_step_has_every_request_counted_once(
     step: str, database: Database, database_url: str, tmp_path: Path
 ) -> None:
     for _ in range(2):
@@ -60,14 +60,14 @@ async def test_a_process_that_is_killed_at_any_step_has_every_request_counted_on
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_disk_that_takes_half_a_line_and_then_nothing_costs_no_request(
+async def test_disk_that_takes_half_a_line_and_then_nothing_costs_no_request(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     assert await _run(database_url, str(tmp_path), str(REQUESTS), "never", "1000") == 0
     assert await counted(database) == {CHAT: sums_of(REQUESTS)}
 
 
-async def test_a_process_that_is_killed_with_a_full_disk_loses_what_was_not_on_it_and_no_more(
+async def test_process_that_is_killed_with_a_full_disk_loses_what_was_not_on_it_and_no_more(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     assert await _run(database_url, str(tmp_path), str(REQUESTS), "answered", "1000") == -signal.SIGKILL
@@ -161,7 +161,7 @@ ACTS = st.tuples(st.integers(0, 1), st.sampled_from(["answer"] * 6 + ["tick", "t
 
 
 @pytest.mark.behaviour("GW-161")
-def test_any_order_of_answers_passes_kills_and_lost_commits_counts_each_request_once(
+def test_usage_counts_each_request_once_in_any_order_of_kills_and_lost_commits(
     postgres: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with asyncio.Runner() as runner:

@@ -80,7 +80,7 @@ async def test_usage_is_summed_by_every_requested_dimension(database: Database) 
 
 
 @pytest.mark.behaviour("GW-168")
-async def test_a_time_counts_from_its_hour_and_until_before_its_hour(database: Database) -> None:
+async def test_time_counts_from_its_hour_and_until_before_its_hour(database: Database) -> None:
     await _count(database, _buckets())
     half = timedelta(minutes=30)
     spans = {
@@ -192,7 +192,7 @@ async def test_usage_is_grouped_by_node_name_also_for_the_holder_of_a_key(fronte
     ]
 
 
-async def test_a_key_says_when_it_was_last_used(frontend: RunningFrontend) -> None:
+async def test_key_says_when_it_was_last_used(frontend: RunningFrontend) -> None:
     made = await make_key(frontend, name="one", scope="infer")
     assert made["last_used_at"] is None
     await _used(frontend, key_id=made["id"])
@@ -221,7 +221,7 @@ async def test_usage_as_csv_without_rows_is_its_head(frontend: RunningFrontend) 
         ("format=xml", "format"),
     ],
 )
-async def test_a_question_that_makes_no_sense_is_refused(frontend: RunningFrontend, query: str, sentence: str) -> None:
+async def test_question_that_makes_no_sense_is_refused(frontend: RunningFrontend, query: str, sentence: str) -> None:
     status, answer = await frontend.call("GET", f"/api/usage?{query}")
     assert status == 400
     assert_envelope(answer)
@@ -230,7 +230,7 @@ async def test_a_question_that_makes_no_sense_is_refused(frontend: RunningFronte
 
 @pytest.mark.behaviour("GW-169")
 @pytest.mark.parametrize("form", ["json", "csv"])
-async def test_while_postgresql_is_away_usage_is_503(
+async def test_usage_is_503_while_postgresql_is_away(
     frontend: RunningFrontend, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Database("postgresql://postgres@127.0.0.1:1/nothing")

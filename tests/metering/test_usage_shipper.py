@@ -41,7 +41,7 @@ def _answer(made: UsageShipper, count: int) -> None:
 
 
 @pytest.mark.behaviour("GW-161")
-async def test_a_batch_is_counted_and_its_file_goes(database: Database, root: Path) -> None:
+async def test_batch_is_counted_and_its_file_goes(database: Database, root: Path) -> None:
     made = await _started(database, root)
     _answer(made, 3)
     assert await made.tick() == 1
@@ -62,7 +62,7 @@ async def test_shipper_sends_no_query_without_new_usage(root: Path) -> None:
 
 
 @pytest.mark.behaviour("GW-161")
-async def test_a_commit_whose_answer_was_lost_is_not_counted_twice(database: Database, root: Path) -> None:
+async def test_commit_whose_answer_was_lost_is_not_counted_twice(database: Database, root: Path) -> None:
     losses = [StoreUnavailable("The connection broke.")]
 
     def lose(step: ShippingStep) -> None:
@@ -81,7 +81,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_counted_twice(database: Dat
 
 
 @pytest.mark.behaviour("GW-161")
-async def test_a_number_that_is_counted_counts_nothing_the_second_time(database: Database, root: Path) -> None:
+async def test_number_that_is_counted_counts_nothing_the_second_time(database: Database, root: Path) -> None:
     made = await _started(database, root)
     assert await made._count("spool", 4, {CHAT: sums_of(1)})
     assert not await made._count("spool", 4, {CHAT: sums_of(1)})
@@ -90,7 +90,9 @@ async def test_a_number_that_is_counted_counts_nothing_the_second_time(database:
     assert await counted(database) == {CHAT: sums_of(2)}
 
 
-async def test_while_postgresql_is_away_all_is_kept_and_counted_when_it_is_back(database: Database, root: Path) -> None:
+async def test_usage_is_kept_while_postgresql_is_away_and_counted_when_it_is_back(
+    database: Database, root: Path
+) -> None:
     made = await _started(database, root)
     nowhere = Database(AWAY)
     made._database = nowhere
@@ -134,7 +136,7 @@ async def test_usage_of_a_stopped_process_is_shipped_by_the_next_one(database: D
     await nowhere.close()
 
 
-async def test_a_spool_whose_process_lives_is_left_alone(database: Database, root: Path) -> None:
+async def test_spool_whose_process_lives_is_left_alone(database: Database, root: Path) -> None:
     living = await _started(database, root)
     _answer(living, 3)
     other = await _started(database, root)
@@ -157,7 +159,7 @@ async def test_leftover_spool_is_shipped_once_by_concurrent_processes(database: 
     assert not (root / dead.spool_id).exists()
 
 
-async def test_several_spools_at_once_add_up(database: Database, root: Path) -> None:
+async def test_spools_shipped_at_once_add_up(database: Database, root: Path) -> None:
     several = [await _started(database, root) for _ in range(4)]
 
     async def work(made: UsageShipper) -> None:
@@ -174,7 +176,7 @@ async def test_several_spools_at_once_add_up(database: Database, root: Path) -> 
     }
 
 
-async def test_a_damaged_leftover_counts_as_far_as_it_can_be_read_and_is_kept(database: Database, root: Path) -> None:
+async def test_damaged_leftover_counts_as_far_as_it_can_be_read_and_is_kept(database: Database, root: Path) -> None:
     dead = await _started(database, root)
     _answer(dead, 2)
     path = root / dead.spool_id / "1.lines"
@@ -203,7 +205,7 @@ async def test_spool_of_an_older_version_is_counted_without_a_node(database: Dat
     assert files(root) == [f"{next_one.spool_id}/1.lines"], "nothing of it is taken for damage"
 
 
-async def test_a_long_leftover_is_summed_up_while_postgresql_is_away(database: Database, root: Path) -> None:
+async def test_long_leftover_is_summed_up_while_postgresql_is_away(database: Database, root: Path) -> None:
     dead = await _started(database, root)
     _answer(dead, 2000)
     leave(dead)
@@ -219,7 +221,7 @@ async def test_a_long_leftover_is_summed_up_while_postgresql_is_away(database: D
     await nowhere.close()
 
 
-async def test_without_a_disk_usage_is_shipped_from_memory(database: Database, tmp_path: Path) -> None:
+async def test_usage_is_shipped_from_memory_without_a_disk(database: Database, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     made = await _started(database, tmp_path / "file" / "usage")
     _answer(made, 3)
@@ -228,7 +230,7 @@ async def test_without_a_disk_usage_is_shipped_from_memory(database: Database, t
     assert await counted(database) == {CHAT: sums_of(3)}
 
 
-async def test_without_a_folder_usage_is_shipped_from_memory_and_nothing_is_wrong(database: Database) -> None:
+async def test_usage_is_shipped_from_memory_without_a_folder_and_reports_no_problem(database: Database) -> None:
     made = await _started(database, None)
     _answer(made, 3)
     await made.tick()
@@ -306,9 +308,7 @@ async def _now(database: Database) -> datetime:
 
 
 @pytest.mark.parametrize("hours_ago", [0, 1])
-async def test_a_key_was_last_used_when_what_it_used_was_counted(
-    database: Database, root: Path, hours_ago: int
-) -> None:
+async def test_key_was_last_used_when_what_it_used_was_counted(database: Database, root: Path, hours_ago: int) -> None:
     await _put_key(database)
     assert await _last_used(database) is None
     made = await _started(database, root)
@@ -366,7 +366,7 @@ async def test_spools_that_have_the_same_keys_in_another_order_do_not_wait_for_e
     assert sum(sums.requests for sums in (await counted(database)).values()) == 4 * 5 * len(ids)
 
 
-async def test_a_spool_is_one_row_however_many_batches_it_has(database: Database, root: Path) -> None:
+async def test_spool_is_one_row_however_many_batches_it_has(database: Database, root: Path) -> None:
     made = await _started(database, root)
     for _ in range(5):
         _answer(made, 1)

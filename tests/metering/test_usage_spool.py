@@ -107,7 +107,7 @@ def test_sums_are_kept_apart_by_hour_key_model_call_and_node(folder: Path) -> No
     assert _batch(made) == expected
 
 
-def test_only_the_owner_can_read_a_spool_and_the_folders_above_it(folder: Path) -> None:
+def test_spool_and_its_folders_are_readable_only_by_their_owner(folder: Path) -> None:
     made = _opened(folder)
     made.on_requests_ended(answered())
     modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent, folder, *folder.iterdir())}
@@ -115,7 +115,7 @@ def test_only_the_owner_can_read_a_spool_and_the_folders_above_it(folder: Path) 
 
 
 @pytest.mark.parametrize("kept", range(1, 40, 4))
-def test_a_last_line_that_is_half_written_is_dropped_and_no_other(kept: int, folder: Path) -> None:
+def test_last_line_that_is_half_written_is_dropped_and_no_other(kept: int, folder: Path) -> None:
     made = _opened(folder)
     for _ in range(3):
         made.on_requests_ended(answered())
@@ -152,7 +152,7 @@ def test_unreadable_spool_line_is_counted_as_damaged_and_the_others_count(damage
     assert usage_spool.read_file(path) == usage_spool.SpoolFileContent(buckets={CHAT: sums_of(2)}, damaged=1)
 
 
-async def test_a_batch_that_is_full_is_closed_and_summed_up_on_the_disk(folder: Path) -> None:
+async def test_batch_that_is_full_is_closed_and_summed_up_on_the_disk(folder: Path) -> None:
     made = _opened(folder, file_bytes_max=1000)
     for _ in range(35):
         made.on_requests_ended(answered())
@@ -237,7 +237,7 @@ class _StandingClock(SystemClock):
         return self.now
 
 
-def test_without_disk_and_database_memory_is_bounded_and_every_request_counts(
+def test_usage_in_memory_is_bounded_and_complete_without_disk_and_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_spool, "BUCKETS_MAX", 10)
@@ -293,7 +293,7 @@ def test_deleted_spool_folder_is_created_again(folder: Path) -> None:
     assert made.closed[0].read_buckets() == {CHAT: ONE}
 
 
-def test_a_spool_with_nothing_to_ship_leaves_no_folder(folder: Path) -> None:
+def test_spool_with_nothing_to_ship_leaves_no_folder(folder: Path) -> None:
     made = _opened(folder)
     made.close()
     assert list(folder.parent.iterdir()) == []

@@ -71,7 +71,7 @@ async def test_going_back_is_a_new_revision_with_the_old_content(database: Datab
 
 
 @pytest.mark.behaviour("MOD-7")
-async def test_a_name_leads_to_one_model(database: Database):
+async def test_name_leads_to_one_model(database: Database):
     await made(database, "one", aliases=["first"])
     for name, aliases in (("one", []), ("first", []), ("two", ["one"]), ("two", ["first"])):
         with pytest.raises(Conflict) as caught:
@@ -92,7 +92,7 @@ async def test_a_name_leads_to_one_model(database: Database):
 
 
 @pytest.mark.behaviour("OPS-103")
-async def test_an_edit_that_an_engine_notices_makes_old_replicas_unroutable_in_the_same_transaction(
+async def test_edit_that_an_engine_notices_makes_old_replicas_unroutable_in_the_same_transaction(
     database: Database,
 ):
     model = await made(database)
@@ -164,7 +164,7 @@ async def rename(database: Database, **names: str) -> list[catalog.ModelSaveResu
 
 
 @pytest.mark.behaviour("NODE-88")
-async def test_a_rename_whose_second_part_fails_changes_neither(database: Database):
+async def test_rename_whose_second_part_fails_changes_neither(database: Database):
     before = [await made(database, name) for name in ("a", "b", "taken")]
     for names in ({"a": "c", "b": "taken"}, {"a": "c", "b": "c"}, {"a": "c", "zz": "d"}, {"a": "c", "b": " "}):
         with pytest.raises((Conflict, NotFound, InvalidRequest)):
@@ -173,7 +173,7 @@ async def test_a_rename_whose_second_part_fails_changes_neither(database: Databa
     assert await read(database, "c") is None
 
 
-async def test_a_rename_takes_everything_along_and_ends_what_ran_under_the_old_name(database: Database):
+async def test_rename_takes_everything_along_and_ends_what_ran_under_the_old_name(database: Database):
     await a_blob(database)
     old = await made(database, "a", files=[{"path": "m", "uri": "/m"}], aliases=["b"])
     async with database.transaction() as tx:

@@ -63,7 +63,7 @@ def corral(frontend: RunningFrontend, corral_at: CorralAt) -> Corral:
 
 
 @pytest.mark.behaviour("CLI-30")
-async def test_a_fleet_goes_from_a_file_into_the_cluster_and_back(
+async def test_fleet_goes_from_a_file_into_the_cluster_and_back(
     frontend: RunningFrontend, corral: Corral, tmp_path: Path
 ):
     await join_node(frontend, "a")
@@ -129,7 +129,7 @@ async def test_models_are_made_changed_compared_and_brought_back(corral: Corral,
 
 
 @pytest.mark.behaviour("CLI-31")
-async def test_editing_opens_the_editor_and_overwrites_nobody(
+async def test_edit_opens_the_editor_and_overwrites_no_newer_revision(
     frontend: RunningFrontend, corral: Corral, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     await frontend.call("PUT", "/api/models/config/chat", {"backend": "fake", "threads": 1})
@@ -170,7 +170,7 @@ async def test_editing_opens_the_editor_and_overwrites_nobody(
 
 
 @pytest.mark.behaviour("CLI-30")
-async def test_the_galleries_are_searched_and_an_entry_is_planned(frontend: RunningFrontend, corral: Corral):
+async def test_galleries_are_searched_and_an_entry_is_planned(frontend: RunningFrontend, corral: Corral):
     await join_node(frontend, "a", total_ram=8 * 1024**3)
     code, out, _ = await corral("models", "search", "smol")
     assert (code, "smollm2-135m" in out, "Apache-2.0" in out) == (0, True, True)
@@ -189,7 +189,7 @@ async def test_the_galleries_are_searched_and_an_entry_is_planned(frontend: Runn
 
 
 @pytest.mark.behaviour("CLI-30")
-async def test_an_installation_writes_the_model_and_asks_for_its_files(frontend: RunningFrontend, corral: Corral):
+async def test_installation_writes_the_model_and_asks_for_its_files(frontend: RunningFrontend, corral: Corral):
     code, out, err = await corral(
         "models", "install", "fake-slow", "--name", "slow", "--detach", "--set", "pinned=true"
     )
@@ -226,7 +226,7 @@ async def test_rules_are_set_listed_shown_and_removed(frontend: RunningFrontend,
 
 
 @pytest.mark.behaviour("CLI-30")
-async def test_a_file_of_weights_is_sent_and_becomes_a_model(database_url: str, corral_at: CorralAt, tmp_path: Path):
+async def test_file_of_weights_is_sent_and_becomes_a_model(database_url: str, corral_at: CorralAt, tmp_path: Path):
     write_tiny_gguf(tmp_path / "Tuned.gguf")
     async with running_frontend(database_url, library_dir=tmp_path / "library") as frontend:
         corral = corral_at(frontend)

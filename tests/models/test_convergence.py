@@ -51,7 +51,7 @@ async def test_edit_at_one_frontend_is_seen_at_the_other_and_writes_one_event(
 
 
 @pytest.mark.behaviour("NODE-138")
-async def test_a_write_that_fails_is_seen_nowhere_and_concurrent_ones_converge(
+async def test_write_that_fails_is_seen_nowhere_and_concurrent_ones_converge(
     database: Database, database_url: str
 ) -> None:
     async with running_frontend(database_url) as one, running_frontend(database_url) as two:

@@ -50,7 +50,7 @@ async def counted(database: Database) -> dict[str, int]:
 
 
 @pytest.mark.behaviour("MOD-13")
-async def test_a_plan_says_what_applying_does_and_leaves_nothing(database: Database):
+async def test_plan_says_what_applying_does_and_leaves_nothing(database: Database):
     await a_node(database)
     before = await counted(database)
     planned = await fleet.plan(database, file(), "test")
@@ -84,7 +84,7 @@ async def test_a_plan_says_what_applying_does_and_leaves_nothing(database: Datab
         {"models": [{"name": "new", "backend": "fake", "aliases": ["taken"]}]},
     ],
 )
-async def test_a_file_that_cannot_be_applied_whole_is_not_applied_at_all(database: Database, change: dict[str, Any]):
+async def test_file_that_cannot_be_applied_whole_is_not_applied_at_all(database: Database, change: dict[str, Any]):
     await a_node(database)
     await made(database, "by hand", aliases=["taken"])
     before = await counted(database)
@@ -138,7 +138,7 @@ async def test_prune_keeps_a_model_that_was_deleted_and_created_by_hand(database
 
 
 @pytest.mark.behaviour("MOD-15")
-async def test_an_export_reads_back_to_exactly_what_is_there(database: Database):
+async def test_export_reads_back_to_exactly_what_is_there(database: Database):
     await a_node(database)
     await fleet.apply(database, file(), "test")
     await made(database, "a/b:c#d", files=[{"path": "m", "uri": "/m"}], defaults={"system": "Say\n'no': yes"}, vram=5)
@@ -222,7 +222,7 @@ async def test_aliases_change_hands_within_one_file(database: Database):
         ("text", "is not a mapping"),
     ],
 )
-def test_a_file_that_is_wrong_says_where(source: Any, sentence: str):
+def test_file_that_is_wrong_says_where(source: Any, sentence: str):
     with pytest.raises(InvalidRequest) as caught:
         from_mapping(source)
     assert sentence in caught.value.message

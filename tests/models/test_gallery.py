@@ -129,7 +129,7 @@ CARD = a_node(name="card", total_ram=64 * GIB, total_vram=24 * GIB, capability="
 
 @pytest.mark.behaviour("OPS-100")
 @pytest.mark.parametrize(("nodes", "chosen"), [([CPU], "small"), ([], "big")])
-def test_the_variant_is_chosen_for_the_nodes_that_may_get_the_model(nodes: list[Any], chosen: str):
+def test_variant_is_chosen_for_the_nodes_that_may_get_the_model(nodes: list[Any], chosen: str):
     config_, how = gallery().configure(GalleryModelRequest(entry="big"), nodes, catalog())
     assert (config_.name, config_.gallery, config_.variant) == ("big", "corral@big", chosen)
     assert not config_.is_variant_pinned
@@ -137,7 +137,7 @@ def test_the_variant_is_chosen_for_the_nodes_that_may_get_the_model(nodes: list[
 
 
 @pytest.mark.behaviour("OPS-100")
-def test_a_variant_that_is_named_is_kept_and_one_that_does_not_exist_fails():
+def test_variant_that_is_named_is_kept_and_one_that_does_not_exist_fails():
     configured, _ = gallery().configure(GalleryModelRequest(entry="big", variant="gpu", name="mine"), [CPU], catalog())
     assert (configured.name, configured.variant, configured.is_variant_pinned, configured.backend) == (
         "mine",
@@ -151,7 +151,7 @@ def test_a_variant_that_is_named_is_kept_and_one_that_does_not_exist_fails():
 
 
 @pytest.mark.behaviour("OPS-100")
-def test_a_recorded_variant_that_has_vanished_is_replaced_with_a_warning():
+def test_recorded_variant_that_has_vanished_is_replaced_with_a_warning():
     kept, how = gallery().configure(GalleryModelRequest(entry="big", pinned="small"), [CARD], catalog())
     assert (kept.variant, how.warnings) == ("small", ())
     fresh, how = gallery().configure(GalleryModelRequest(entry="big", pinned="nowhere"), [CPU], catalog())
@@ -171,7 +171,7 @@ def test_overrides_are_laid_over_the_entry():
     assert caught.value.hint == "Did you mean small?"
 
 
-def test_only_nodes_that_may_get_work_count_as_targets():
+def test_gallery_counts_only_schedulable_nodes_as_targets():
     away = a_node(name="away", drained_at=THEN)
     assert list_target_nodes([CPU, away], {}) == [CPU]
     # All of them are away for now: the choice is made for them all the same.
@@ -185,7 +185,7 @@ def model(name: str, **changes: Any) -> Model:
     return Model(config=made_of, revision=1, run_hash=compute_run_hash(made_of), created_at=THEN, updated_at=THEN)
 
 
-def test_a_page_filters_first_then_folds_variants_then_cuts():
+def test_page_filters_first_then_folds_variants_then_cuts():
     entries = gallery().list_entries()
 
     def page(**query: Any) -> list[str]:
@@ -206,7 +206,7 @@ def test_a_page_filters_first_then_folds_variants_then_cuts():
             page(**wrong)
 
 
-def test_a_page_says_which_models_were_made_of_an_entry():
+def test_page_says_which_models_were_made_of_an_entry():
     mine = [model("mine", gallery="corral@big", variant="small"), model("plain")]
     rows = {
         row.entry.name: row.models
@@ -215,7 +215,7 @@ def test_a_page_says_which_models_were_made_of_an_entry():
     assert rows == {"big": ("mine",), "small": ("mine",), "gpu": (), "words": ()}
 
 
-async def test_a_gallery_of_models_is_fetched_stored_and_read_beside_one_of_backends_with_the_same_name(
+async def test_gallery_of_models_is_fetched_stored_and_read_beside_one_of_backends_with_the_same_name(
     database: Database,
 ):
     async with site() as place, fetcher() as http:
@@ -237,7 +237,7 @@ async def test_a_gallery_of_models_is_fetched_stored_and_read_beside_one_of_back
     assert other.get("mine@big") is None
 
 
-async def test_a_gallery_of_a_fleet_file_is_used_beside_those_of_the_settings(database: Database):
+async def test_gallery_of_a_fleet_file_is_used_beside_those_of_the_settings(database: Database):
     async with site() as place, fetcher() as http:
         place.text("/index", INDEX)
         async with database.transaction() as tx:

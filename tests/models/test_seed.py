@@ -25,7 +25,7 @@ from tests.support.rules import put_rule
         ({"min_replicas": 1}, "model is missing", None),
     ],
 )
-def test_one_wrong_entry_stops_the_start(entry: dict[str, object], sentence: str, hint: str | None):
+def test_start_is_refused_with_one_invalid_entry(entry: dict[str, object], sentence: str, hint: str | None):
     good = {"model": "good", "min_replicas": 1}
     for inline, text in ((json.dumps([good, entry]), ""), ("", json.dumps([good, entry]))):
         with pytest.raises(InvalidRequest) as caught:
@@ -38,7 +38,7 @@ def test_one_wrong_entry_stops_the_start(entry: dict[str, object], sentence: str
 
 
 @pytest.mark.behaviour("NODE-56")
-async def test_a_seed_is_made_so_at_every_start_and_leaves_others_alone(database: Database):
+async def test_seed_is_made_so_at_every_start_and_leaves_others_alone(database: Database):
     inline = '[{"model": "a", "replicas": "all"}, {"model": "b", "min_replicas": 1}]'
     seeds = flow.read_seed(inline, "rules:\n- {model: b, max_replicas: 2, replicas: auto}\n")
     assert [(rule.model, rule.spreads, rule.min_replicas, rule.max_replicas) for rule in seeds] == [
@@ -71,7 +71,7 @@ async def test_saving_a_rule_ends_its_cooldown_also_if_it_says_the_same(database
     assert [key for key, _ in await list_event_data(database, "rule.changed")] == ["a", "b", "a"]
 
 
-async def test_a_rule_for_an_alias_is_the_rule_of_its_model(database: Database):
+async def test_rule_for_an_alias_is_the_rule_of_its_model(database: Database):
     await made(database, "real", aliases=["nick"])
     async with database.transaction() as tx:
         assert (await flow.put(tx, "nick", {"model": "nick", "min_replicas": 1}, "test")).model == "real"

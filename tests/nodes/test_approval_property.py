@@ -238,11 +238,11 @@ def _explore(postgres: str, machine: type[OwnCalls]) -> int:
 
 @pytest.mark.behaviour("NODE-201")
 @pytest.mark.behaviour("OPS-59")
-def test_a_pending_node_never_approves_itself_by_any_sequence_of_its_own_calls(postgres: str) -> None:
+def test_pending_node_never_approves_itself_by_any_sequence_of_its_own_calls(postgres: str) -> None:
     assert _explore(postgres, PendingNode) == 0
 
 
 @pytest.mark.behaviour("NODE-202")
 @pytest.mark.behaviour("OPS-60")
-def test_a_drained_node_never_resumes_itself_by_any_sequence_of_its_own_calls(postgres: str) -> None:
+def test_drained_node_never_resumes_itself_by_any_sequence_of_its_own_calls(postgres: str) -> None:
     _explore(postgres, DrainedNode)

@@ -28,7 +28,7 @@ async def test_many_nodes_that_change_at_once_are_read_at_once(frontend: Running
         assert (await directory.authenticate_node(node.id, node.credential)).name == node.name
 
 
-async def test_an_event_about_a_node_that_is_gone_forgets_it(frontend: RunningFrontend) -> None:
+async def test_event_about_a_node_that_is_gone_forgets_it(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, "n")
 
     async def is_known() -> bool:

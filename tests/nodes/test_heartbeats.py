@@ -74,7 +74,7 @@ async def test_free_vram_is_stored_as_reported_and_shown_under_the_budget(fronte
 @pytest.mark.behaviour("NODE-15")
 @pytest.mark.behaviour("NODE-29")
 @pytest.mark.behaviour("OPS-65")
-async def test_a_reservation_outlives_any_number_of_heartbeats(frontend: RunningFrontend) -> None:
+async def test_reservation_outlives_any_number_of_heartbeats(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, total_vram=10 * GIB, available_vram=10 * GIB)
     async with frontend.database.transaction() as tx:
         await insert_reservation(tx, NodeId(node.id), "load 1", 6 * GIB)
@@ -119,7 +119,7 @@ async def test_node_shows_no_free_vram_when_its_replicas_hold_more_than_the_budg
 
 
 @pytest.mark.behaviour("NODE-16")
-async def test_a_heartbeat_of_a_pending_node_moves_its_time_and_nothing_else(frontend: RunningFrontend) -> None:
+async def test_heartbeat_of_a_pending_node_moves_its_time_and_nothing_else(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, approved=False, total_vram=1, available_vram=1, total_disk=1, available_disk=1)
     before = await node.read_as_admin()
     await node.heartbeat(
@@ -132,7 +132,7 @@ async def test_a_heartbeat_of_a_pending_node_moves_its_time_and_nothing_else(fro
 
 
 @pytest.mark.behaviour("NODE-41")
-async def test_a_card_that_grew_changes_the_labels_and_gives_rules_another_look(frontend: RunningFrontend) -> None:
+async def test_card_that_grew_changes_the_labels_and_gives_rules_another_look(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, total_vram=8 * GIB, gpu_vendor="nvidia")
     is_aside = await put_aside(frontend.database)
     await node.heartbeat(available_vram=1)
@@ -143,13 +143,13 @@ async def test_a_card_that_grew_changes_the_labels_and_gives_rules_another_look(
 
 
 @pytest.mark.behaviour("NODE-15")
-async def test_a_share_follows_a_card_that_grew(frontend: RunningFrontend) -> None:
+async def test_share_follows_a_card_that_grew(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, total_vram=10 * GIB, available_vram=10 * GIB, vram_budget="50%")
     await node.heartbeat(total_vram=20 * GIB, available_vram=20 * GIB)
     assert (await node.read_as_admin())["vram_budget_bytes"] == 10 * GIB
 
 
-async def test_a_thousand_heartbeats_are_one_statement(database: Database) -> None:
+async def test_thousand_heartbeats_are_one_statement(database: Database) -> None:
     nodes = await _nodes(database, 1000)
     buffer = HeartbeatBuffer(database, LEASE_S)
     _readings(buffer, nodes, available_vram=5)
@@ -161,7 +161,7 @@ async def test_a_thousand_heartbeats_are_one_statement(database: Database) -> No
     assert (await _hardware(database, nodes[-1])).available_vram == 5
 
 
-async def test_the_buffer_keeps_the_newest_value_of_each_field(database: Database) -> None:
+async def test_buffer_keeps_the_newest_value_of_each_field(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     buffer = HeartbeatBuffer(database, LEASE_S)
     _readings(buffer, [node_id], available_vram=5, available_ram=1)
@@ -209,7 +209,7 @@ async def test_heartbeat_during_a_failed_write_is_newer_than_the_requeued_one(da
     assert (hardware.available_vram, hardware.available_ram) == (4, 1)
 
 
-async def test_a_heartbeat_of_an_older_process_is_refused_at_the_door(frontend: RunningFrontend) -> None:
+async def test_heartbeat_of_an_older_process_is_refused_at_the_door(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, available_vram=1)
     old = node.boot_id
     node.reboot()
@@ -224,7 +224,7 @@ async def test_a_heartbeat_of_an_older_process_is_refused_at_the_door(frontend: 
     assert (await stored(node)).hardware.available_vram == 1
 
 
-async def test_a_heartbeat_of_an_older_process_is_not_written(database: Database) -> None:
+async def test_heartbeat_of_an_older_process_is_not_written(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     buffer = HeartbeatBuffer(database, LEASE_S)
     buffer.record(node_id, {"boot_id": "boot-none", "available_vram": 3})
@@ -260,7 +260,7 @@ async def test_frontends_that_flush_the_same_nodes_at_once_do_not_lock_each_othe
         assert [flush.result() for flush in flushes] == [60, 60]
 
 
-async def test_the_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database: Database) -> None:
+async def test_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database: Database) -> None:
     """A transaction holds the second node; a batch in reverse order must wait there with the first locked already."""
     first, second = sorted(await _nodes(database, 2))
     buffer = HeartbeatBuffer(database, LEASE_S)
@@ -273,7 +273,7 @@ async def test_the_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database
         assert {row.id for row in free} == {second}, "the first is locked by the batch"
 
 
-async def test_a_heartbeat_of_a_removed_node_is_dropped_and_the_others_are_written(database: Database) -> None:
+async def test_heartbeat_of_a_removed_node_is_dropped_and_the_others_are_written(database: Database) -> None:
     gone, here = await _nodes(database, 2)
     buffer = HeartbeatBuffer(database, LEASE_S)
     _readings(buffer, [gone, here], available_vram=1)
@@ -284,7 +284,7 @@ async def test_a_heartbeat_of_a_removed_node_is_dropped_and_the_others_are_writt
     assert len(buffer) == 0
 
 
-async def test_a_heartbeat_that_only_moves_numbers_writes_no_event(database: Database) -> None:
+async def test_heartbeat_that_only_moves_numbers_writes_no_event(database: Database) -> None:
     (node_id,) = await _nodes(database, 1)
     async with database.transaction() as tx:
         before = await outbox.read_bounds(tx)

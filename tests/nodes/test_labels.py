@@ -20,7 +20,7 @@ from tests.support.rules import put_rule
 
 
 @pytest.mark.behaviour("NODE-38")
-async def test_a_node_labels_itself_by_its_machine(frontend: RunningFrontend) -> None:
+async def test_node_labels_itself_by_its_machine(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, "big", total_vram=25 * GIB, gpu_vendor="nvidia")
     plain = await join_node(frontend, "plain")
     assert (await node.read_as_admin())["labels"] == {
@@ -33,7 +33,7 @@ async def test_a_node_labels_itself_by_its_machine(frontend: RunningFrontend) ->
 
 
 @pytest.mark.behaviour("NODE-39")
-async def test_the_list_shows_the_nodes_that_have_every_pair(frontend: RunningFrontend) -> None:
+async def test_list_shows_the_nodes_that_have_every_pair(frontend: RunningFrontend) -> None:
     await join_node(frontend, "one", labels={"zone": "b"})
     await join_node(frontend, "both", labels={"zone": "b", "rack": "7", "more": "x"})
     _, listed = await frontend.call("GET", "/api/nodes?selector=zone=b,rack=7")
@@ -41,7 +41,7 @@ async def test_the_list_shows_the_nodes_that_have_every_pair(frontend: RunningFr
 
 
 @pytest.mark.behaviour("NODE-40")
-async def test_a_matching_node_that_is_off_the_bus_is_no_candidate(frontend: RunningFrontend) -> None:
+async def test_matching_node_that_is_off_the_bus_is_no_candidate(frontend: RunningFrontend) -> None:
     well = await join_node(frontend, "well", labels={"zone": "b"})
     ill = await join_node(frontend, "ill", labels={"zone": "b"})
     await note_bus(frontend.database, NodeId(well.id), is_on_bus=True)
@@ -89,7 +89,7 @@ async def test_every_change_of_labels_or_capacity_gives_rules_another_look(
 
 @pytest.mark.behaviour("NODE-42")
 @pytest.mark.parametrize("selector", ["{bad json", '{"zone": "b"', ["zone"], {"zone": 1}, {"": "b"}, None])
-async def test_a_rule_with_a_broken_selector_is_not_saved(database: Database, selector: object) -> None:
+async def test_rule_with_a_broken_selector_is_not_saved(database: Database, selector: object) -> None:
     async with database.transaction() as tx:
         await put_rule(tx, "m", {"zone": "b"})
     with pytest.raises(InvalidRequest):
@@ -101,7 +101,7 @@ async def test_a_rule_with_a_broken_selector_is_not_saved(database: Database, se
 
 
 @pytest.mark.behaviour("NODE-42")
-async def test_a_broken_selector_in_a_query_is_refused(frontend: RunningFrontend) -> None:
+async def test_broken_selector_in_a_query_is_refused(frontend: RunningFrontend) -> None:
     assert (await frontend.call("GET", "/api/nodes?selector=zone"))[0] == 400
     assert (await frontend.call("GET", "/api/nodes?selector=,"))[0] == 400
 
@@ -119,7 +119,7 @@ async def test_labels_that_were_read_and_put_back_stay_the_machines(frontend: Ru
 
 
 @pytest.mark.behaviour("NODE-204")
-async def test_a_label_of_the_machine_cannot_be_deleted_and_an_unknown_one_is_404(frontend: RunningFrontend) -> None:
+async def test_label_of_the_machine_cannot_be_deleted_and_an_unknown_one_is_404(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, labels={"rack": "1"})
     for key in ("node.name", "rack"):
         status, answer = await node.call_as_admin("DELETE", f"/labels/{key}")

@@ -38,7 +38,7 @@ async def test_approving_an_approved_node_is_an_error_and_changes_nothing(fronte
 
 
 @pytest.mark.behaviour("NODE-6")
-async def test_an_approval_gives_a_bus_credential_and_the_node_is_healthy_once_it_is_on_the_bus(
+async def test_approval_gives_a_bus_credential_and_the_node_is_healthy_once_it_is_on_the_bus(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend, approved=False)
@@ -78,7 +78,7 @@ async def test_an_approval_gives_a_bus_credential_and_the_node_is_healthy_once_i
     ],
 )
 @pytest.mark.parametrize("reference", ["018f0000-0000-7000-8000-000000000000", "nobody"])
-async def test_an_unknown_node_is_404_for_every_admin_call(
+async def test_unknown_node_is_404_for_every_admin_call(
     frontend: RunningFrontend, method: str, path: str, body: Any, reference: str
 ) -> None:
     status, answer = await frontend.call(method, f"/api/nodes/{reference}{path}", body)
@@ -97,7 +97,7 @@ async def test_an_unknown_node_is_404_for_every_admin_call(
         ("GET", "/models"),
     ],
 )
-async def test_an_unknown_node_is_404_for_every_call_of_a_worker(
+async def test_unknown_node_is_404_for_every_call_of_a_worker(
     frontend: RunningFrontend, method: str, path: str
 ) -> None:
     stranger = PretendNode(frontend, "stranger", id="018f0000-0000-7000-8000-000000000000")
@@ -107,7 +107,7 @@ async def test_an_unknown_node_is_404_for_every_call_of_a_worker(
 
 @pytest.mark.behaviour("NODE-17")
 @pytest.mark.behaviour("OPS-66")
-async def test_a_silent_node_is_offline_without_replicas_and_a_heartbeat_brings_it_back(
+async def test_silent_node_is_offline_without_replicas_and_a_heartbeat_brings_it_back(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend)
@@ -125,7 +125,7 @@ async def test_a_silent_node_is_offline_without_replicas_and_a_heartbeat_brings_
 
 
 @pytest.mark.behaviour("NODE-17")
-async def test_a_node_is_not_lost_before_its_lease_has_run_out(frontend: RunningFrontend) -> None:
+async def test_node_is_not_lost_before_its_lease_has_run_out(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await node.heartbeat(bus_ok=True)
     await load(node, "a")
@@ -136,7 +136,7 @@ async def test_a_node_is_not_lost_before_its_lease_has_run_out(frontend: Running
 
 
 @pytest.mark.behaviour("NODE-18")
-async def test_a_node_off_the_bus_keeps_its_replicas_and_is_healthy_when_it_says_it_is_back(
+async def test_node_off_the_bus_keeps_its_replicas_and_is_healthy_when_it_says_it_is_back(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend)
@@ -155,7 +155,7 @@ async def test_a_node_off_the_bus_keeps_its_replicas_and_is_healthy_when_it_says
 
 
 @pytest.mark.behaviour("OPS-68")
-async def test_a_long_loss_of_the_bus_takes_no_replica_away_while_heartbeats_arrive(frontend: RunningFrontend) -> None:
+async def test_long_loss_of_the_bus_takes_no_replica_away_while_heartbeats_arrive(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await node.heartbeat(bus_ok=True)
     await load(node, "a", "b")
@@ -185,7 +185,7 @@ async def test_pending_node_that_was_silent_is_still_pending_after_its_next_hear
 
 @pytest.mark.behaviour("OPS-59")
 @pytest.mark.parametrize(("method", "path"), [("POST", "/deregister"), ("DELETE", "")])
-async def test_a_pending_node_that_left_comes_back_pending(frontend: RunningFrontend, method: str, path: str) -> None:
+async def test_pending_node_that_left_comes_back_pending(frontend: RunningFrontend, method: str, path: str) -> None:
     node = await join_node(frontend, approved=False)
     assert (await node.call(method, path))[0] == 200
     node.reboot()
@@ -195,7 +195,7 @@ async def test_a_pending_node_that_left_comes_back_pending(frontend: RunningFron
 
 @pytest.mark.behaviour("NODE-20")
 @pytest.mark.parametrize(("method", "path"), [("POST", "/deregister"), ("DELETE", "")])
-async def test_a_late_heartbeat_does_not_revive_a_node_that_said_goodbye(
+async def test_late_heartbeat_does_not_revive_a_deregistered_node(
     frontend: RunningFrontend, method: str, path: str
 ) -> None:
     node = await join_node(frontend)
@@ -213,7 +213,7 @@ async def test_a_late_heartbeat_does_not_revive_a_node_that_said_goodbye(
 
 
 @pytest.mark.behaviour("NODE-20")
-async def test_a_heartbeat_that_waits_to_be_written_does_not_revive_a_node_that_said_goodbye(
+async def test_buffered_heartbeat_does_not_revive_a_deregistered_node(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend)
@@ -225,7 +225,7 @@ async def test_a_heartbeat_that_waits_to_be_written_does_not_revive_a_node_that_
 
 
 @pytest.mark.behaviour("NODE-20")
-async def test_a_worker_that_drains_itself_before_it_leaves_is_offline_in_the_end(frontend: RunningFrontend) -> None:
+async def test_worker_that_drains_itself_before_it_leaves_is_offline_in_the_end(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     assert (await node.call("POST", "/drain"))[0] == 200
     assert (await node.read_as_admin())["status"] == "draining"
@@ -237,7 +237,7 @@ async def test_a_worker_that_drains_itself_before_it_leaves_is_offline_in_the_en
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/deregister"), ("DELETE", ""), ("POST", "/drain"), ("POST", "/resume")]
 )
-async def test_the_last_words_of_an_older_process_do_not_touch_the_newer_one(
+async def test_last_words_of_an_older_process_do_not_touch_the_newer_one(
     frontend: RunningFrontend, method: str, path: str
 ) -> None:
     node = await join_node(frontend)
@@ -254,7 +254,7 @@ async def test_the_last_words_of_an_older_process_do_not_touch_the_newer_one(
 
 @pytest.mark.behaviour("NODE-21")
 @pytest.mark.behaviour("OPS-60")
-async def test_a_drain_outlives_everything_but_an_admins_resume(frontend: RunningFrontend) -> None:
+async def test_drain_outlives_everything_but_an_admins_resume(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     assert (await node.call_as_admin("POST", "/drain"))[0] == 200
     node.reboot()
@@ -271,7 +271,7 @@ async def test_a_drain_outlives_everything_but_an_admins_resume(frontend: Runnin
 
 
 @pytest.mark.behaviour("NODE-22")
-async def test_a_drained_node_that_goes_silent_is_shown_as_draining_and_away(frontend: RunningFrontend) -> None:
+async def test_drained_node_that_goes_silent_is_shown_as_draining_and_away(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await node.call_as_admin("POST", "/drain")
     await age_heartbeat(node, 61)
@@ -282,7 +282,7 @@ async def test_a_drained_node_that_goes_silent_is_shown_as_draining_and_away(fro
 
 
 @pytest.mark.behaviour("NODE-23")
-async def test_a_drain_takes_the_replicas_out_of_service_and_lets_them_finish_their_answers(
+async def test_drain_takes_the_replicas_out_of_service_and_lets_them_finish_their_answers(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend)

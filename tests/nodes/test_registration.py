@@ -16,7 +16,7 @@ from tests.support.nodes import GIB, PretendNode, create_join_token, join_node
 @pytest.mark.behaviour("NODE-1")
 @pytest.mark.behaviour("OPS-58")
 @pytest.mark.parametrize("node_type", ["backend", "agent"])
-async def test_a_new_node_waits_for_approval_without_any_credential(frontend: RunningFrontend, node_type: str) -> None:
+async def test_new_node_waits_for_approval_without_any_credential(frontend: RunningFrontend, node_type: str) -> None:
     node = PretendNode(frontend, "new")
     status, answer = await node.register(
         await create_join_token(frontend), node_type=node_type, bus_public_key=bus_key()
@@ -29,7 +29,7 @@ async def test_a_new_node_waits_for_approval_without_any_credential(frontend: Ru
 
 @pytest.mark.behaviour("OPS-58")
 @pytest.mark.parametrize("verb", ["probe", "stop"])
-async def test_a_pending_node_gets_no_commands(frontend: RunningFrontend, verb: str) -> None:
+async def test_pending_node_gets_no_commands(frontend: RunningFrontend, verb: str) -> None:
     node = await join_node(frontend, approved=False)
     status, answer = await node.call_as_admin("POST", f"/{verb}")
     assert (status, answer["error"]["code"]) == (409, "node_pending")
@@ -38,7 +38,7 @@ async def test_a_pending_node_gets_no_commands(frontend: RunningFrontend, verb: 
 
 
 @pytest.mark.behaviour("NODE-2")
-async def test_a_frontend_that_approves_all_makes_a_new_node_healthy(postgres: str) -> None:
+async def test_frontend_that_approves_all_makes_a_new_node_healthy(postgres: str) -> None:
     async with fresh_database(postgres) as url, running_frontend(url, approves_all=True) as frontend:
         node = PretendNode(frontend, "new")
         status, answer = await node.register(await create_join_token(frontend), bus_public_key=bus_key())
@@ -48,7 +48,7 @@ async def test_a_frontend_that_approves_all_makes_a_new_node_healthy(postgres: s
 
 
 @pytest.mark.behaviour("NODE-2")
-async def test_a_join_token_that_approves_makes_a_new_node_healthy(frontend: RunningFrontend) -> None:
+async def test_join_token_that_approves_makes_a_new_node_healthy(frontend: RunningFrontend) -> None:
     node = PretendNode(frontend, "new")
     status, answer = await node.register(await create_join_token(frontend, approves=True))
     assert (status, answer["status"]) == (201, "healthy")
@@ -58,7 +58,7 @@ async def test_a_join_token_that_approves_makes_a_new_node_healthy(frontend: Run
 @pytest.mark.behaviour("NODE-3")
 @pytest.mark.behaviour("OPS-59")
 @pytest.mark.parametrize("has_new_boot", [True, False])
-async def test_a_pending_node_stays_pending_however_often_it_registers(
+async def test_pending_node_stays_pending_however_often_it_registers(
     frontend: RunningFrontend, has_new_boot: bool
 ) -> None:
     node = await join_node(frontend, approved=False)
@@ -72,7 +72,7 @@ async def test_a_pending_node_stays_pending_however_often_it_registers(
 
 
 @pytest.mark.behaviour("NODE-4")
-async def test_an_approved_node_comes_back_healthy_under_the_same_id_without_a_token(frontend: RunningFrontend) -> None:
+async def test_approved_node_comes_back_healthy_under_the_same_id_without_a_token(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     before = node.id
     node.reboot()
@@ -82,7 +82,7 @@ async def test_an_approved_node_comes_back_healthy_under_the_same_id_without_a_t
 
 @pytest.mark.behaviour("NODE-5")
 @pytest.mark.behaviour("OPS-61")
-async def test_a_restarted_worker_loses_its_replicas_with_one_event_per_model(frontend: RunningFrontend) -> None:
+async def test_restarted_worker_loses_its_replicas_with_one_event_per_model(frontend: RunningFrontend) -> None:
     node, other = await join_node(frontend), await join_node(frontend, "other")
     await load(node, "a", "a", "b")
     await load(other, "a")
@@ -156,7 +156,7 @@ async def test_heartbeat_answer_states_the_removal_of_a_removed_node_but_not_of_
 @pytest.mark.parametrize(
     ("token", "code"), [(None, "join_token_missing"), ("cj_wrong", "join_token_unknown"), ("", "join_token_missing")]
 )
-async def test_a_missing_or_wrong_token_is_401_and_leaves_nothing(
+async def test_missing_or_wrong_token_is_401_and_leaves_nothing(
     frontend: RunningFrontend, token: str | None, code: str
 ) -> None:
     status, answer = await PretendNode(frontend, "stranger").register(token)
@@ -166,7 +166,7 @@ async def test_a_missing_or_wrong_token_is_401_and_leaves_nothing(
 
 
 @pytest.mark.behaviour("NODE-8")
-async def test_a_revoked_a_spent_and_an_expired_token_are_refused(frontend: RunningFrontend) -> None:
+async def test_revoked_a_spent_and_an_expired_token_are_refused(frontend: RunningFrontend) -> None:
     once = await create_join_token(frontend, max_uses=1)
     assert (await PretendNode(frontend, "first").register(once))[0] == 201
     status, answer = await PretendNode(frontend, "second").register(once)
@@ -185,7 +185,7 @@ async def test_a_revoked_a_spent_and_an_expired_token_are_refused(frontend: Runn
 
 
 @pytest.mark.behaviour("NODE-9")
-async def test_a_backend_node_needs_an_address_and_an_agent_does_not(frontend: RunningFrontend) -> None:
+async def test_backend_node_needs_an_address_and_an_agent_does_not(frontend: RunningFrontend) -> None:
     token = await create_join_token(frontend)
     assert (await PretendNode(frontend, "engine").register(token, address=""))[0] == 400
     assert (await PretendNode(frontend, "agent").register(token, node_type="agent", address=""))[0] == 201
@@ -195,7 +195,7 @@ async def test_a_backend_node_needs_an_address_and_an_agent_does_not(frontend: R
 
 
 @pytest.mark.behaviour("NODE-9")
-async def test_a_node_keeps_its_type_and_a_backend_its_need_of_an_address(frontend: RunningFrontend) -> None:
+async def test_node_keeps_its_type_and_a_backend_its_need_of_an_address(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     status, answer = await node.register(None, node_type="agent", address="")
     assert (status, answer["error"]["code"]) == (409, "node_type_changed")
@@ -241,7 +241,7 @@ async def test_slot_count_set_by_the_admin_survives_and_is_sent_to_the_worker(fr
 
 @pytest.mark.behaviour("NODE-11")
 @pytest.mark.behaviour("OPS-62")
-async def test_after_a_reset_the_workers_number_of_slots_counts(frontend: RunningFrontend) -> None:
+async def test_reset_of_slots_restores_the_workers_number(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await node.call_as_admin("PUT", "/max-replicas-per-model", {"value": 4})
     assert (await node.call_as_admin("DELETE", "/max-replicas-per-model"))[1] == {
@@ -277,7 +277,7 @@ async def test_labels_of_admins_survive_and_those_of_worker_and_machine_are_refr
 
 
 @pytest.mark.behaviour("NODE-12")
-async def test_an_admins_value_wins_over_the_workers_for_the_same_key(frontend: RunningFrontend) -> None:
+async def test_admins_value_wins_over_the_workers_for_the_same_key(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, labels={"zone": "worker"})
     await node.call_as_admin("PATCH", "/labels", {"zone": "admin"})
     await node.register(None, labels={"zone": "worker"})
@@ -289,7 +289,7 @@ async def test_an_admins_value_wins_over_the_workers_for_the_same_key(frontend: 
 
 @pytest.mark.behaviour("NODE-13")
 @pytest.mark.behaviour("OPS-63")
-async def test_a_full_disk_is_stored_as_zero_and_a_missing_reading_as_unknown(frontend: RunningFrontend) -> None:
+async def test_full_disk_is_stored_as_zero_and_a_missing_reading_as_unknown(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, total_disk=100, available_disk=50)
     await node.register(None, total_disk=100, available_disk=0)
     assert (await node.read_as_admin())["available_disk"] == 0
@@ -300,7 +300,7 @@ async def test_a_full_disk_is_stored_as_zero_and_a_missing_reading_as_unknown(fr
 
 @pytest.mark.behaviour("NODE-14")
 @pytest.mark.behaviour("OPS-63")
-async def test_a_worker_that_sends_no_budget_any_more_has_none(frontend: RunningFrontend) -> None:
+async def test_worker_that_sends_no_budget_any_more_has_none(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, total_vram=10 * GIB, available_vram=10 * GIB, vram_budget="50%")
     shown = await node.read_as_admin()
     assert (shown["vram_budget_bytes"], shown["available_vram"]) == (5 * GIB, 5 * GIB)
@@ -311,7 +311,7 @@ async def test_a_worker_that_sends_no_budget_any_more_has_none(frontend: Running
 
 @pytest.mark.behaviour("NODE-14")
 @pytest.mark.behaviour("OPS-62")
-async def test_an_admins_budget_survives_and_a_reset_gives_control_back(frontend: RunningFrontend) -> None:
+async def test_admins_budget_survives_and_a_reset_gives_control_back(frontend: RunningFrontend) -> None:
     sent: dict[str, Any] = {"total_vram": 10 * GIB, "available_vram": 10 * GIB}
     node = await join_node(frontend, **sent)
     assert (await node.call_as_admin("PUT", "/vram-budget", {"value": "80%"}))[1]["vram_budget_bytes"] == 8 * GIB
@@ -324,7 +324,7 @@ async def test_an_admins_budget_survives_and_a_reset_gives_control_back(frontend
 
 
 @pytest.mark.behaviour("OPS-69")
-async def test_a_second_machine_with_a_known_name_is_refused_even_with_a_token(frontend: RunningFrontend) -> None:
+async def test_second_machine_with_a_known_name_is_refused_even_with_a_token(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     thief = PretendNode(frontend, node.name)
     before = await node.read_as_admin()
@@ -341,7 +341,7 @@ async def test_a_second_machine_with_a_known_name_is_refused_even_with_a_token(f
 
 
 @pytest.mark.behaviour("OPS-69")
-async def test_a_refused_name_does_not_use_up_the_token(frontend: RunningFrontend) -> None:
+async def test_refused_name_does_not_use_up_the_token(frontend: RunningFrontend) -> None:
     await join_node(frontend, "taken")
     once = await create_join_token(frontend, max_uses=1)
     assert (await PretendNode(frontend, "taken").register(once))[0] == 409
@@ -349,7 +349,7 @@ async def test_a_refused_name_does_not_use_up_the_token(frontend: RunningFronten
 
 
 @pytest.mark.behaviour("NODE-1")
-async def test_an_agent_gets_its_key_with_its_first_registration_after_approval_and_only_then(
+async def test_agent_gets_its_key_with_its_first_registration_after_approval_and_only_then(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend, "agent", approved=False, node_type="agent", address="")
@@ -365,7 +365,7 @@ async def test_an_agent_gets_its_key_with_its_first_registration_after_approval_
 
 
 @pytest.mark.behaviour("NODE-41")
-async def test_a_registration_gives_rules_that_were_put_aside_another_look(frontend: RunningFrontend) -> None:
+async def test_registration_gives_rules_that_were_put_aside_another_look(frontend: RunningFrontend) -> None:
     is_aside = await put_aside(frontend.database)
     await join_node(frontend, approved=False)
     assert not await is_aside()

@@ -127,7 +127,7 @@ async def test_ended_operation_cannot_be_cancelled_or_paused(database: Database,
 
 @pytest.mark.behaviour("OPS-31")
 @pytest.mark.behaviour("OPS-12")
-async def test_a_cancellation_that_waits_for_the_completion_finds_it_settled(
+async def test_cancellation_that_waits_for_the_completion_finds_it_settled(
     database: Database, second: Database, nodes: list[NodeId]
 ) -> None:
     operation = await begun(database, make_spec())
@@ -169,7 +169,7 @@ async def test_concurrent_completion_and_cancellation_have_one_winner(
 
 
 @pytest.mark.behaviour("OPS-32")
-async def test_a_removal_can_be_cancelled_while_it_is_queued_and_not_once_it_has_begun(
+async def test_removal_can_be_cancelled_while_it_is_queued_and_not_once_it_has_begun(
     database: Database, nodes: list[NodeId]
 ) -> None:
     await put_installed(database, nodes[0], there())
@@ -185,7 +185,7 @@ async def test_a_removal_can_be_cancelled_while_it_is_queued_and_not_once_it_has
 
 
 @pytest.mark.behaviour("OPS-34")
-async def test_a_cancelled_operation_is_recorded_as_cancelled_without_an_error(
+async def test_cancelled_operation_is_recorded_as_cancelled_without_an_error(
     database: Database, nodes: list[NodeId]
 ) -> None:
     operation = await begun(database, make_spec())
@@ -212,7 +212,7 @@ async def test_operation_with_only_pending_changes_can_be_cancelled(database: Da
 
 
 @pytest.mark.behaviour("OPS-29")
-async def test_a_pause_keeps_what_was_fetched_and_a_resume_goes_on_with_new_jobs(
+async def test_pause_keeps_what_was_fetched_and_a_resume_goes_on_with_new_jobs(
     database: Database, nodes: list[NodeId]
 ) -> None:
     operation = await begun(database, make_spec())
@@ -239,9 +239,7 @@ async def test_a_pause_keeps_what_was_fetched_and_a_resume_goes_on_with_new_jobs
     assert await is_due(database, operation)
 
 
-async def test_only_what_is_paused_can_be_resumed_and_not_beside_a_rival(
-    database: Database, nodes: list[NodeId]
-) -> None:
+async def test_resume_accepts_only_paused_operations_without_a_rival(database: Database, nodes: list[NodeId]) -> None:
     operation = await begun(database, make_spec())
     assert await refused(actions.resume, database, admissions(database), operation.id, "ann") == "not_paused"
     await actions.pause(database, operation.id, "ann")
@@ -253,7 +251,7 @@ async def test_only_what_is_paused_can_be_resumed_and_not_beside_a_rival(
     assert (await read(database, operation)).state is OperationState.PAUSED
 
 
-async def test_a_node_that_went_during_a_pause_ends_its_target_with_that_reason(
+async def test_node_that_went_during_a_pause_ends_its_target_with_that_reason(
     database: Database, nodes: list[NodeId]
 ) -> None:
     operation = await begun(database, make_spec())
@@ -269,7 +267,7 @@ async def test_a_node_that_went_during_a_pause_ends_its_target_with_that_reason(
     assert [item.node_id for item in await list_assignments(database)] == [nodes[2]]
 
 
-async def test_a_paused_operation_that_is_cancelled_has_its_workers_throw_away_what_they_kept(
+async def test_paused_operation_that_is_cancelled_has_its_workers_throw_away_what_they_kept(
     database: Database, nodes: list[NodeId]
 ) -> None:
     operation = await begun(database, make_spec())
@@ -283,7 +281,7 @@ async def test_a_paused_operation_that_is_cancelled_has_its_workers_throw_away_w
 
 
 @pytest.mark.behaviour("OPS-35")
-async def test_a_retry_asks_for_exactly_the_same_and_dismisses_the_failure(
+async def test_retry_asks_for_exactly_the_same_and_dismisses_the_failure(
     database: Database, nodes: list[NodeId]
 ) -> None:
     spec = make_spec(
@@ -307,7 +305,7 @@ async def test_a_retry_asks_for_exactly_the_same_and_dismisses_the_failure(
 
 
 @pytest.mark.behaviour("OPS-35")
-async def test_a_retry_that_is_refused_leaves_the_failure_listed(database: Database, nodes: list[NodeId]) -> None:
+async def test_retry_that_is_refused_leaves_the_failure_listed(database: Database, nodes: list[NodeId]) -> None:
     failed = await begun(database, make_spec(nodes=("b",)))
     await fail(database, failed)
     await sql(database, "UPDATE nodes SET drained_at = corral_now() WHERE name = 'b'")
@@ -331,7 +329,7 @@ async def test_retry_accepts_only_failed_cancelled_or_paused_operations(
 
 @pytest.mark.behaviour("OPS-36")
 @pytest.mark.behaviour("OPS-33")
-async def test_a_dismissal_leaves_the_record_stops_no_work_and_leaves_nothing_to_run_later(
+async def test_dismissal_leaves_the_record_stops_no_work_and_leaves_nothing_to_run_later(
     database: Database, nodes: list[NodeId]
 ) -> None:
     operation = await begun(database, make_spec())
@@ -353,7 +351,7 @@ async def test_a_dismissal_leaves_the_record_stops_no_work_and_leaves_nothing_to
 
 @pytest.mark.behaviour("OPS-36")
 @pytest.mark.parametrize("state", ["running", "waiting_on_nodes", "completed", "completed_with_pending", "cancelled"])
-async def test_only_a_failure_can_be_dismissed(database: Database, nodes: list[NodeId], state: str) -> None:
+async def test_dismiss_accepts_only_failed_operations(database: Database, nodes: list[NodeId], state: str) -> None:
     operation = await begun(database, make_spec())
     if state != "running":
         await set_state(database, operation, state)
@@ -380,7 +378,7 @@ async def test_discarded_pending_change_ends_its_target_and_the_operation_goes_o
     assert await refused(actions.discard_assignment, database, "a", "cpu-engine", "ann") == "assignment_not_found"
 
 
-async def test_a_removal_that_a_worker_is_at_cannot_be_dropped(database: Database, nodes: list[NodeId]) -> None:
+async def test_removal_that_a_worker_is_at_cannot_be_dropped(database: Database, nodes: list[NodeId]) -> None:
     await put_installed(database, nodes[0], there())
     operation = await begun(database, make_spec(kind="delete"))
     await set_targets(database, operation, "working")

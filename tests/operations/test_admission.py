@@ -72,7 +72,7 @@ async def test_operation_is_visible_on_every_frontend_before_its_id_is_returned(
 
 @pytest.mark.behaviour("OPS-2")
 @pytest.mark.parametrize("unknown", ["018f0000-0000-7000-8000-000000000000", "nonsense", "", "\x00"])
-async def test_an_unknown_operation_is_404_for_everything(database: Database, unknown: str) -> None:
+async def test_unknown_operation_is_404_for_everything(database: Database, unknown: str) -> None:
     async with database.transaction() as tx:
         assert await operation_store.find(tx, unknown) is None
         with pytest.raises(NotFound):
@@ -117,7 +117,7 @@ async def test_twenty_equal_requests_on_two_frontends_become_one_operation(
 
 
 @pytest.mark.behaviour("OPS-3")
-async def test_the_index_has_the_last_word_over_a_frontend_that_does_not_wait_its_turn(database: Database) -> None:
+async def test_index_has_the_last_word_over_a_frontend_that_does_not_wait_its_turn(database: Database) -> None:
     await put_nodes(database, "a")
     operation = (await admit(database, make_spec())).operation
     new = operation_store.NewOperation(
@@ -136,7 +136,7 @@ async def test_the_index_has_the_last_word_over_a_frontend_that_does_not_wait_it
 
 
 @pytest.mark.behaviour("OPS-4")
-async def test_a_rival_is_refused_with_the_operation_in_its_way(database: Database) -> None:
+async def test_rival_is_refused_with_the_operation_in_its_way(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     await put_installed(database, node, there())
     first = await begun(database, make_spec())
@@ -203,7 +203,7 @@ async def test_operations_queue_behind_one_another_and_each_moves_up_when_the_on
 
 
 @pytest.mark.behaviour("OPS-4")
-async def test_a_removal_waits_for_the_installation_that_brings_what_it_removes(database: Database) -> None:
+async def test_removal_waits_for_the_installation_that_brings_what_it_removes(database: Database) -> None:
     await put_nodes(database, "a")
     installation = (await admit(database, make_spec())).operation
     with pytest.raises(Conflict) as caught:
@@ -234,7 +234,7 @@ async def test_cancelled_operation_in_a_queue_is_skipped(database: Database) -> 
 
 
 @pytest.mark.behaviour("OPS-4")
-async def test_a_queue_of_one_scope_is_bounded(database: Database) -> None:
+async def test_queue_of_one_scope_is_bounded(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     await put_installed(database, node, there())
     for number in range(20):
@@ -245,7 +245,7 @@ async def test_a_queue_of_one_scope_is_bounded(database: Database) -> None:
 
 
 @pytest.mark.behaviour("OPS-5")
-async def test_one_backend_on_two_nodes_is_two_operations_also_from_two_frontends(
+async def test_backend_on_two_nodes_is_two_operations_also_from_two_frontends(
     database: Database, second: Database
 ) -> None:
     a, b = await put_nodes(database, "a", "b")
@@ -276,7 +276,7 @@ async def test_operation_records_its_creator_and_leaves_an_audit_entry(database:
 
 
 @pytest.mark.behaviour("OPS-35")
-async def test_the_whole_request_is_kept(database: Database) -> None:
+async def test_whole_request_is_kept(database: Database) -> None:
     await put_nodes(database, "a")
     spec = make_spec(
         "mine",
@@ -309,14 +309,14 @@ async def test_node_scoped_operation_keeps_its_node_apart_from_the_backend_name(
     assert (await admit(database, make_spec("solo"))).operation.scope_node is None
 
 
-async def test_a_plan_writes_nothing(database: Database) -> None:
+async def test_plan_writes_nothing(database: Database) -> None:
     await put_nodes(database, "a", "b")
     plan = await admission(database).plan(make_spec())
     assert len(plan.targets) == 2
     assert await count(database) == 0
 
 
-async def test_a_refused_request_leaves_nothing_behind(database: Database) -> None:
+async def test_refused_request_leaves_nothing_behind(database: Database) -> None:
     with pytest.raises(Conflict) as caught:
         await admit(database, make_spec())
     assert caught.value.slug == "no_eligible_nodes"
@@ -325,7 +325,7 @@ async def test_a_refused_request_leaves_nothing_behind(database: Database) -> No
 
 
 @pytest.mark.behaviour("OPS-8")
-async def test_a_queued_operation_stays_queued_however_long_it_waits(database: Database) -> None:
+async def test_queued_operation_stays_queued_however_long_it_waits(database: Database) -> None:
     await put_nodes(database, "a")
     operation = (await admit(database, make_spec())).operation
     await sql(database, "UPDATE operations SET created_at = corral_now() - interval '90 days'")

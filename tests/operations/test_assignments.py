@@ -174,7 +174,7 @@ async def test_generations_grow_also_after_the_older_row_is_gone(database: Datab
     assert seen == sorted(set(seen))
 
 
-async def test_a_thousand_nodes_are_a_handful_of_statements(database: Database) -> None:
+async def test_thousand_nodes_are_a_handful_of_statements(database: Database) -> None:
     nodes = await put_nodes(database, *[f"n{number:04}" for number in range(1000)])
     older = await begun(database, make_spec(nodes=tuple(nodes)))
     operation = (await admit(database, make_spec(version="1.0"))).operation
@@ -195,7 +195,7 @@ async def test_a_thousand_nodes_are_a_handful_of_statements(database: Database) 
 
 @pytest.mark.behaviour("OPS-47")
 @pytest.mark.behaviour("NODE-123")
-async def test_a_drain_ends_at_once_what_was_not_begun_and_lets_the_worker_finish(database: Database) -> None:
+async def test_drain_ends_at_once_what_was_not_begun_and_lets_the_worker_finish(database: Database) -> None:
     await put_nodes(database, "a", "b")
     working = await begun(database, make_spec("solo"))
     await set_targets(database, working, "working")
@@ -241,7 +241,7 @@ async def test_silent_node_keeps_its_pending_change_and_is_due_after_its_next_he
 
 
 @pytest.mark.behaviour("OPS-48")
-async def test_a_node_that_comes_back_by_any_way_has_its_operations_looked_at(idle: RunningFrontend) -> None:
+async def test_node_that_comes_back_by_any_way_has_its_operations_looked_at(idle: RunningFrontend) -> None:
     database = idle.database
     node = await join_node(idle, "a")
     other = await join_node(idle, "b")
@@ -278,7 +278,7 @@ async def test_a_node_that_comes_back_by_any_way_has_its_operations_looked_at(id
 
 
 @pytest.mark.behaviour("OPS-50")
-async def test_a_removed_node_leaves_no_assignment_and_ends_its_targets(database: Database) -> None:
+async def test_removed_node_leaves_no_assignment_and_ends_its_targets(database: Database) -> None:
     a, b = await put_nodes(database, "a", "b")
     await put_installed(database, a, there("solo"))
     working = await begun(database, make_spec("engine"))
@@ -298,7 +298,7 @@ async def test_a_removed_node_leaves_no_assignment_and_ends_its_targets(database
     assert await is_due(database, working)
 
 
-async def test_a_node_that_is_drained_while_it_is_being_assigned_gets_a_target_that_has_ended(
+async def test_node_that_is_drained_while_it_is_being_assigned_gets_a_target_that_has_ended(
     database: Database, second: Database
 ) -> None:
     a, b = await put_nodes(database, "a", "b")

@@ -69,7 +69,7 @@ def refused(spec: Any, nodes: list[Node], has: dict[str, list[InstalledBackend]]
 
 @pytest.mark.behaviour("OPS-45")
 @pytest.mark.behaviour("NODE-124")
-def test_a_fleet_means_every_node_that_can_have_it_and_says_why_the_others_do_not() -> None:
+def test_fleet_means_every_node_that_can_have_it_and_says_why_the_others_do_not() -> None:
     plan = planned(make_spec(), [CPU, CUDA, OFFLINE, PENDING, AGENT, DRAINED])
     assert builds(plan) == {"a": ("cpu-engine", "2.0"), "b": ("cuda-engine", "2.0"), "away": ("cpu-engine", "2.0")}
     assert {skipped.name for skipped, _ in plan.skipped} == {"new", "agent", "drained"}
@@ -78,7 +78,7 @@ def test_a_fleet_means_every_node_that_can_have_it_and_says_why_the_others_do_no
 
 
 @pytest.mark.behaviour("OPS-45")
-def test_a_node_without_a_build_for_its_hardware_is_skipped_in_a_fleet_and_an_error_when_named() -> None:
+def test_node_without_a_build_for_its_hardware_is_skipped_in_a_fleet_and_an_error_when_named() -> None:
     plan = planned(make_spec("gpu-only"), [CPU, CUDA])
     assert names(plan.targets) == ["b"]
     assert [(skipped.name, "cpu" in reason) for skipped, reason in plan.skipped] == [("a", True)]
@@ -97,9 +97,7 @@ def test_a_node_without_a_build_for_its_hardware_is_skipped_in_a_fleet_and_an_er
     ],
 )
 @pytest.mark.parametrize("kind", ["install", "upgrade", "reinstall", "delete"])
-def test_a_named_node_that_cannot_have_it_refuses_the_request(
-    kind: str, reference: str, status: int, code: str
-) -> None:
+def test_named_node_that_cannot_have_it_refuses_the_request(kind: str, reference: str, status: int, code: str) -> None:
     has = {name: [there()] for name in ("a", "new", "agent", "drained")}
     error = refused(make_spec(kind=kind, nodes=("a", reference)), [CPU, PENDING, AGENT, DRAINED], has)
     assert (error.status, error.slug, bool(error.hint)) == (status, code, True)
@@ -107,7 +105,7 @@ def test_a_named_node_that_cannot_have_it_refuses_the_request(
 
 @pytest.mark.behaviour("OPS-45")
 @pytest.mark.parametrize("nodes", [[], [PENDING, AGENT, DRAINED]])
-def test_no_node_left_is_an_error_that_says_why_each_was_left_out(nodes: list[Node]) -> None:
+def test_plan_without_nodes_is_an_error_that_says_why_each_was_left_out(nodes: list[Node]) -> None:
     error = refused(make_spec(), nodes)
     assert isinstance(error, Conflict)
     assert error.slug == "no_eligible_nodes"
@@ -117,7 +115,7 @@ def test_no_node_left_is_an_error_that_says_why_each_was_left_out(nodes: list[No
 
 
 @pytest.mark.behaviour("OPS-45")
-def test_an_empty_list_of_nodes_is_refused_and_never_means_all() -> None:
+def test_empty_list_of_nodes_is_refused_and_never_means_all() -> None:
     error = refused(make_spec(nodes=()), [CPU])
     assert isinstance(error, InvalidRequest)
     assert error.slug == "no_nodes"
@@ -125,7 +123,7 @@ def test_an_empty_list_of_nodes_is_refused_and_never_means_all() -> None:
 
 @pytest.mark.behaviour("OPS-56")
 @pytest.mark.parametrize("name", ["cpu-engine", "corral@cpu-engine", "CPU-Engine"])
-def test_a_build_for_particular_hardware_needs_nodes_and_the_answer_names_its_meta(name: str) -> None:
+def test_build_for_particular_hardware_needs_nodes_and_the_answer_names_its_meta(name: str) -> None:
     error = refused(make_spec(name), [CPU, CUDA])
     assert (error.status, error.slug) == (409, "concrete_backend_requires_target")
     assert error.details["meta_alternative"] == "engine"
@@ -133,13 +131,13 @@ def test_a_build_for_particular_hardware_needs_nodes_and_the_answer_names_its_me
 
 
 @pytest.mark.behaviour("OPS-56")
-def test_a_concrete_that_no_meta_names_goes_to_a_whole_fleet() -> None:
+def test_concrete_that_no_meta_names_goes_to_a_whole_fleet() -> None:
     assert names(planned(make_spec("solo"), [CPU, CUDA]).targets) == ["a", "b"]
 
 
 @pytest.mark.behaviour("OPS-55")
 @pytest.mark.behaviour("NODE-126")
-def test_an_upgrade_goes_only_to_nodes_that_have_it_and_to_what_each_has() -> None:
+def test_upgrade_goes_only_to_nodes_that_have_it_and_to_what_each_has() -> None:
     has = {"a": [there("cpu-engine", "1.0")], "b": [there("solo")]}
     plan = planned(make_spec(kind="upgrade"), [CPU, CUDA], has)
     assert builds(plan) == {"a": ("cpu-engine", "2.0")}
@@ -160,12 +158,12 @@ def test_backend_that_no_node_has_cannot_be_upgraded_or_removed(kind: str, nodes
     assert error.slug == "backend_not_installed"
 
 
-def test_a_node_that_has_never_reported_is_not_said_to_have_nothing() -> None:
+def test_node_that_has_never_reported_is_not_shown_as_empty() -> None:
     silent = node("silent", backends_at=None)
     assert "has not reported" in refused(make_spec(kind="delete", nodes=("silent",)), [silent]).message
 
 
-def test_an_upgrade_to_what_is_there_is_refused_and_a_reinstallation_is_not() -> None:
+def test_upgrade_to_what_is_there_is_refused_and_a_reinstallation_is_not() -> None:
     has = {"a": [there("cpu-engine", "2.0")]}
     assert refused(make_spec(kind="upgrade"), [CPU], has).slug == "already_current"
     plan = planned(make_spec(kind="reinstall"), [CPU], {"a": [there("cpu-engine", "1.0")]})
@@ -182,7 +180,7 @@ def test_backend_from_an_address_is_reinstalled_from_that_address() -> None:
     assert plan.targets[0].build.source.uri == mine.uri
 
 
-def test_a_source_outside_every_gallery_goes_to_every_node_as_it_is() -> None:
+def test_source_outside_every_gallery_goes_to_every_node_as_it_is() -> None:
     spec = make_spec("mine", uri="https://example.org/mine.tar.gz", alias="other", sha256=SHA)
     plan = planned(spec, [CPU, CUDA])
     assert builds(plan) == {"a": ("mine", ""), "b": ("mine", "")}
@@ -241,7 +239,7 @@ def test_plan_states_bytes_to_fetch_as_zero_for_installed_and_none_for_unknown_s
         (SourceKind.OCI, f"registry/x@sha256:{SHA}", "", "sha256:" + "cd" * 32, False),
     ],
 )
-def test_the_same_version_is_the_same_build_unless_its_digest_says_otherwise(
+def test_equal_versions_are_equal_builds_unless_their_digests_differ(
     kind: SourceKind, uri: str, sha256: str, digest: str, is_there: bool
 ) -> None:
     build = Build(
@@ -271,26 +269,26 @@ def test_waves_hold_every_node_once_in_their_sizes_and_absent_nodes_come_last(
 
 
 @pytest.mark.parametrize("waves", [(0,), (1, -1), (1,) * 101])
-def test_a_wave_without_nodes_is_refused(waves: tuple[int, ...]) -> None:
+def test_wave_without_nodes_is_refused(waves: tuple[int, ...]) -> None:
     assert refused(make_spec(strategy=RolloutStrategy(waves=waves)), [CPU]).slug == "bad_waves"
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 256, "a\nb"])
-def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
+def test_name_that_cannot_be_one_is_refused(name: str) -> None:
     assert refused(make_spec(name), [CPU]).slug == "bad_backend_name"
 
 
-def test_an_unknown_backend_is_404_before_any_node_is_looked_at() -> None:
+def test_unknown_backend_is_404_before_any_node_is_looked_at() -> None:
     error = refused(make_spec("enjine"), [])
     assert (error.status, error.slug) == (404, "backend_not_found")
 
 
-def test_a_node_that_is_named_twice_is_one_target() -> None:
+def test_node_that_is_named_twice_is_one_target() -> None:
     assert names(planned(make_spec(nodes=("a", "id-a", "a")), [CPU]).targets) == ["a"]
 
 
 @pytest.mark.behaviour("OPS-26")
-def test_the_scope_is_the_same_however_it_is_spelled_and_names_with_colons_stay_whole() -> None:
+def test_scope_is_the_same_however_it_is_spelled_and_names_with_colons_stay_whole() -> None:
     first, second = NodeId("id-1"), NodeId("id-2")
     assert strip_gallery("corral@odd:name") == "odd:name"
     assert (

@@ -57,7 +57,7 @@ async def only(database: Database) -> Assignment:
     return assignment
 
 
-async def test_a_report_is_everything_at_once_and_only_what_differs_is_written(database: Database) -> None:
+async def test_report_is_everything_at_once_and_only_what_differs_is_written(database: Database) -> None:
     node, other = await put_nodes(database, "a", "b", backends_at="NULL")
     await put_installed(database, other, there())
     first, second = there("cpu-engine", "1.0", size_bytes=5), there("solo", "1.0")
@@ -75,14 +75,14 @@ async def test_a_report_is_everything_at_once_and_only_what_differs_is_written(d
     assert [(item.key, item.data["backends"]) for item in changes] == [(node, ["cpu-engine", "solo"])] * 2
 
 
-async def test_an_empty_report_is_known_to_be_empty(database: Database) -> None:
+async def test_empty_report_is_known_to_be_empty(database: Database) -> None:
     (node,) = await put_nodes(database, "a", backends_at="NULL")
     assert await take(database, node) == BackendReportResult()
     async with database.transaction() as tx:
         assert (await node_store.get_node(tx, node)).backends_at is not None
 
 
-async def test_a_time_without_a_zone_is_taken_as_utc(database: Database) -> None:
+async def test_time_without_a_zone_is_taken_as_utc(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     at = datetime(2026, 5, 1, 12, 30)  # noqa: DTZ001 - this is what the test is about
     for _ in range(2):
@@ -111,7 +111,7 @@ async def test_backend_report_of_a_pending_or_agent_node_is_not_written(
 
 @pytest.mark.behaviour("OPS-52")
 @pytest.mark.behaviour("NODE-127")
-async def test_an_installation_is_settled_when_the_node_reports_the_backend(database: Database) -> None:
+async def test_installation_is_settled_when_the_node_reports_the_backend(database: Database) -> None:
     a, b = await put_nodes(database, "a", "b")
     operation = await begun(database, make_spec())
     await sql(database, "UPDATE operations SET due_at = NULL")
@@ -137,7 +137,7 @@ async def test_report_that_settles_an_install_writes_a_line_for_its_node(databas
     assert [(note.node_name, note.text) for note in notes if note.node_name] == [("a", "done")]
 
 
-async def test_an_installation_of_another_version_is_not_settled_by_what_is_there(database: Database) -> None:
+async def test_installation_of_another_version_is_not_settled_by_what_is_there(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
     await begun(database, make_spec(version="2.0"))
     assert (await take(database, node, there("cpu-engine", "1.0"))).settled == ()
@@ -147,7 +147,7 @@ async def test_an_installation_of_another_version_is_not_settled_by_what_is_ther
 @pytest.mark.behaviour("OPS-52")
 @pytest.mark.behaviour("NODE-127")
 @pytest.mark.parametrize("kind", ["upgrade", "reinstall", "delete"])
-async def test_an_upgrade_and_a_removal_are_settled_by_their_generation_and_not_by_presence(
+async def test_upgrade_and_a_removal_are_settled_by_their_generation_and_not_by_presence(
     database: Database, kind: str
 ) -> None:
     (node,) = await put_nodes(database, "a")
@@ -232,7 +232,7 @@ async def test_concurrent_reports_are_written_together(database: Database) -> No
     assert len(await events(database, "node.backends_changed")) == len(nodes)
 
 
-async def test_a_report_that_is_refused_keeps_no_other_out(database: Database) -> None:
+async def test_report_that_is_refused_keeps_no_other_out(database: Database) -> None:
     a, b, c = await put_nodes(database, "a", "b", "c")
     gate = backend_reports.BackendReportWriter(database)
     odd = there("cpu-engine", "1.0", alias="no room for this \x00")

@@ -17,7 +17,7 @@ def hub() -> Hub:
 
 
 @pytest.mark.behaviour("OPS-28")
-async def test_a_cancel_at_one_frontend_stops_the_jobs_that_another_drives(database: Database, hub: Hub) -> None:
+async def test_cancel_at_one_frontend_stops_the_jobs_that_another_drives(database: Database, hub: Hub) -> None:
     one, two = await workers(database, hub, "a", "b")
     owner = await driver(database, hub)
     operation = await submit(database, make_spec("solo"))
@@ -39,7 +39,7 @@ async def test_a_cancel_at_one_frontend_stops_the_jobs_that_another_drives(datab
 
 
 @pytest.mark.behaviour("OPS-28")
-async def test_a_pause_keeps_partial_files_and_a_resume_is_a_new_job(database: Database, hub: Hub) -> None:
+async def test_pause_keeps_partial_files_and_a_resume_is_a_new_job(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
     operation = await submit(database, make_spec("solo"))
@@ -101,7 +101,7 @@ async def test_late_report_of_a_cancelled_job_changes_nothing(database: Database
     assert await read(database, operation) == before
 
 
-async def test_a_job_that_was_replaced_is_stopped(database: Database, hub: Hub) -> None:
+async def test_job_that_was_replaced_is_stopped(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub)
     older = await submit(database, make_spec("solo"))

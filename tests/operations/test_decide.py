@@ -178,7 +178,7 @@ anything = st.one_of(
 
 @pytest.mark.behaviour("OPS-17")
 @given(st.lists(anything, max_size=30))
-def test_a_bar_is_0_to_100_and_never_goes_back_within_an_attempt(news: list[Any]) -> None:
+def test_bar_is_0_to_100_and_never_goes_back_within_an_attempt(news: list[Any]) -> None:
     at = standing()
     for item in news:
         change = apply_observation(at, item)
@@ -251,7 +251,7 @@ def test_report_received_after_a_query_outranks_the_missing_answer() -> None:
 
 
 @pytest.mark.behaviour("NODE-121")
-def test_the_pauses_double_from_30_s_to_15_minutes() -> None:
+def test_pauses_double_from_30_s_to_15_minutes() -> None:
     assert [faults.compute_pause_s(failures) for failures in range(1, 10)] == [
         30,
         60,
@@ -267,7 +267,7 @@ def test_the_pauses_double_from_30_s_to_15_minutes() -> None:
 
 @pytest.mark.behaviour("OPS-49")
 @pytest.mark.behaviour("NODE-121")
-def test_a_real_failure_is_tried_ten_times_and_then_put_aside() -> None:
+def test_real_failure_is_tried_ten_times_and_then_put_aside() -> None:
     at, pauses = standing(), []
     for _ in range(9):
         change = must(apply_observation(at, make_report(1, "failed", code="source_unavailable")))
@@ -283,7 +283,7 @@ def test_a_real_failure_is_tried_ten_times_and_then_put_aside() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(faults.PERMANENT))
-def test_a_failure_that_another_try_cannot_mend_ends_the_target(code: str) -> None:
+def test_failure_that_another_try_cannot_mend_ends_the_target(code: str) -> None:
     change = must(apply_observation(standing(), make_report(1, "failed", code=code)))
     assert (change.target.state, change.assignment_outcome) == ("error", AssignmentOutcome.GONE)
     assert change.target.fault == Fault(code=code, text="it broke")
@@ -334,11 +334,11 @@ parts = st.lists(
 
 @pytest.mark.behaviour("OPS-17")
 @given(parts, st.floats(0, 100))
-def test_the_bar_of_an_operation_never_goes_back(targets: list[Target], shown: float) -> None:
+def test_bar_of_an_operation_never_goes_back(targets: list[Target], shown: float) -> None:
     assert shown <= aggregate_progress(targets, Progress(percent=shown)).percent <= 100
 
 
-def test_the_whole_is_weighted_by_bytes_when_all_are_known() -> None:
+def test_whole_is_weighted_by_bytes_when_all_are_known() -> None:
     small = target("a", progress=Progress(percent=100, total_bytes=10, current_bytes=10))
     large = target("b", progress=Progress(percent=0, total_bytes=990, current_bytes=0))
     whole = aggregate_progress([small, large], Progress())
@@ -403,7 +403,7 @@ def test_unreachable_node_is_sent_nothing(seen: OperationView) -> None:
 
 
 @given(views())
-def test_only_what_is_open_is_driven(seen: OperationView) -> None:
+def test_decision_drives_only_open_targets(seen: OperationView) -> None:
     decision = decide(seen)
     if seen.operation.state not in OPEN:
         assert (decision.send, decision.query, decision.end, decision.roll_back) == ((), (), (), ())
@@ -412,7 +412,7 @@ def test_only_what_is_open_is_driven(seen: OperationView) -> None:
 
 
 @given(views())
-def test_a_wave_begins_only_after_all_before_it(seen: OperationView) -> None:
+def test_wave_begins_only_after_all_before_it(seen: OperationView) -> None:
     for item in decide(seen).send:
         if not item.is_rollback:
             before = [other for other in seen.targets if other.wave < item.wave]
@@ -420,7 +420,7 @@ def test_a_wave_begins_only_after_all_before_it(seen: OperationView) -> None:
 
 
 @given(views())
-def test_an_operation_ends_exactly_when_all_its_targets_have(seen: OperationView) -> None:
+def test_operation_ends_exactly_when_all_its_targets_have(seen: OperationView) -> None:
     verdict, old = conclude(seen), seen.operation.state
     assert verdict.state is old or verdict.state in TRANSITIONS[old] or old is OperationState.QUEUED
     if old in OPEN:
@@ -442,14 +442,14 @@ def test_open_operation_has_a_next_look_or_a_worker_that_reports(seen: Operation
         assert verdict.next_at is None or verdict.next_at > seen.now
 
 
-def test_a_deadline_leaves_work_on_a_node_off_the_bus_alone_and_looks_for_its_loss_now_and_then() -> None:
+def test_deadline_leaves_work_on_a_node_off_the_bus_alone_and_looks_for_its_loss_now_and_then() -> None:
     seen = view([target("a", "working")], [node("a", bus_ok=False)], state="waiting_on_nodes", deadline_at=AGO)
     assert decide(seen).is_empty
     assert conclude(seen).next_at == NOW + LOOK_INTERVAL
 
 
 @pytest.mark.parametrize("gone", [Liveness.LOST, Liveness.LEFT])
-def test_a_deadline_ends_work_on_a_node_that_is_gone(gone: Liveness) -> None:
+def test_deadline_ends_work_on_a_node_that_is_gone(gone: Liveness) -> None:
     seen = view([target("a", "working")], [node("a", liveness=gone)], state="waiting_on_nodes", deadline_at=AGO)
     [(ended, why)] = decide(seen).end
     assert (ended.node, why.fault and why.fault.code) == ("a", "deadline_passed")
@@ -467,7 +467,7 @@ def test_absent_nodes_owe_it_and_the_rest_counts_as_done() -> None:
 
 
 @pytest.mark.behaviour("OPS-20")
-def test_only_silent_nodes_left_is_waiting_and_not_the_end() -> None:
+def test_operation_waits_when_only_silent_nodes_are_left() -> None:
     verdict = conclude(view([target("a", "success"), target("b", "unconfirmed", contacted_at=NOW)]))
     assert verdict.state is OperationState.WAITING_ON_NODES
     assert verdict.message == "Completed on 1; pending for 1: b (does not respond)"
@@ -484,14 +484,14 @@ def test_errors_win_and_are_joined_by_name() -> None:
     assert verdict.message == "Failed on gpu-a, gpu-b; done on 1 node"
 
 
-def test_a_deadline_ends_what_has_not_begun_and_lets_work_finish() -> None:
+def test_deadline_ends_what_has_not_begun_and_lets_work_finish() -> None:
     seen = view([target("a", "working"), target("b"), target("c", "unconfirmed")], deadline_at=AGO)
     ended = {item.node: why.fault for item, why in decide(seen).end}
     assert ended.keys() == {"b", "c"}
     assert all(fault is not None and fault.code == "deadline_passed" for fault in ended.values())
 
 
-def test_a_node_that_is_gone_ends_its_target_and_a_drained_one_what_it_has_not_begun() -> None:
+def test_node_that_is_gone_ends_its_target_and_a_drained_one_what_it_has_not_begun() -> None:
     drained = [node("b", drained_at=AGO), node("c", drained_at=AGO)]
     seen = view([target("a", "working"), target("b"), target("c", "working")], drained)
     assert {item.node: why.fault.code for item, why in decide(seen).end if why.fault} == {
@@ -521,7 +521,7 @@ def test_takeover_queries_every_worker_that_may_be_running() -> None:
     assert [item.node for item in decide(view(targets, asks_all=True)).query] == ["a", "b"]
 
 
-def test_a_pause_after_a_failure_is_kept() -> None:
+def test_pause_after_a_failure_is_kept() -> None:
     later = assignment("a", next_retry_at=NOW + timedelta(seconds=30))
     seen = view([target("a")], assignments={"a": later})
     assert decide(seen).send == ()
@@ -530,7 +530,7 @@ def test_a_pause_after_a_failure_is_kept() -> None:
     assert verdict.next_at == later.next_retry_at
 
 
-def test_an_operation_at_its_end_only_has_workers_to_stop() -> None:
+def test_operation_at_its_end_only_has_workers_to_stop() -> None:
     seen = view([target("a", "cancelled", stop_wanted=True), target("b", "queued")], state="cancelled")
     decision = decide(seen)
     assert [item.node for item in decision.stop] == ["a"]

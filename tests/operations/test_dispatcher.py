@@ -164,7 +164,7 @@ async def test_long_installations_do_not_hold_up_others(database: Database, hub:
 
 
 @pytest.mark.behaviour("OPS-6")
-async def test_a_step_that_waits_takes_no_place_of_another_pool(database: Database, hub: Hub) -> None:
+async def test_step_that_waits_takes_no_place_of_another_pool(database: Database, hub: Hub) -> None:
     await workers(database, hub, "a")
     frontend = await driver(database, hub, pools={"backend": 1, "model": 1})
     operation = await submit(database, make_spec("solo"))
@@ -178,7 +178,7 @@ async def test_a_step_that_waits_takes_no_place_of_another_pool(database: Databa
 
 
 @pytest.mark.behaviour("OPS-7")
-async def test_a_fault_of_ours_fails_its_own_operation_and_no_other(
+async def test_fault_of_ours_fails_its_own_operation_and_no_other(
     database: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (worker,) = await workers(database, hub, "a")
@@ -202,7 +202,7 @@ async def test_a_fault_of_ours_fails_its_own_operation_and_no_other(
     assert (await read(database, sound)).state == "completed"
 
 
-async def test_a_plan_that_is_no_longer_possible_fails_with_its_reason(database: Database, hub: Hub) -> None:
+async def test_plan_that_is_no_longer_possible_fails_with_its_reason(database: Database, hub: Hub) -> None:
     await put_nodes(database, "a")
     operation = await submit(database, make_spec("solo", nodes=("a",)))
     await sql(database, "UPDATE nodes SET drained_at = corral_now()")
@@ -214,7 +214,7 @@ async def test_a_plan_that_is_no_longer_possible_fails_with_its_reason(database:
 
 
 @pytest.mark.behaviour("OPS-19")
-async def test_a_failed_operation_stays_listed_with_its_error(database: Database, database_url: str, hub: Hub) -> None:
+async def test_failed_operation_stays_listed_with_its_error(database: Database, database_url: str, hub: Hub) -> None:
     frontend, operation, (one, two) = await running(database, hub, "a", "b")
     await one.fail("disk_full", "The disk is full.")
     await two.finish()
@@ -236,7 +236,7 @@ async def test_a_failed_operation_stays_listed_with_its_error(database: Database
 @pytest.mark.behaviour("OPS-20")
 @pytest.mark.behaviour("OPS-21")
 @pytest.mark.behaviour("NODE-122")
-async def test_a_silent_node_is_waited_for_and_confirms_later(database: Database, hub: Hub) -> None:
+async def test_silent_node_is_waited_for_and_confirms_later(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     worker.mode = SILENT
     frontend = await driver(database, hub)
@@ -271,7 +271,7 @@ async def test_job_is_sent_again_when_the_node_does_not_know_it(database: Databa
 
 
 @pytest.mark.behaviour("OPS-21")
-async def test_a_worker_that_takes_nothing_at_the_moment_has_not_failed(database: Database, hub: Hub) -> None:
+async def test_worker_that_takes_nothing_at_the_moment_has_not_failed(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     worker.refuses = Unavailable("This worker is stopping.", code="worker_stopping")
     frontend = await driver(database, hub)
@@ -286,7 +286,7 @@ async def test_a_worker_that_takes_nothing_at_the_moment_has_not_failed(database
 
 
 @pytest.mark.behaviour("OPS-21")
-async def test_a_node_that_is_not_on_the_bus_counts_as_an_attempt_and_is_shown_as_that(
+async def test_node_that_is_not_on_the_bus_counts_as_an_attempt_and_is_shown_as_that(
     database: Database, hub: Hub
 ) -> None:
     (worker,) = await workers(database, hub, "a")
@@ -331,7 +331,7 @@ async def test_absent_node_gets_its_pending_change_when_it_returns(database: Dat
 
 @pytest.mark.behaviour("OPS-49")
 @pytest.mark.behaviour("NODE-121")
-async def test_a_job_that_keeps_failing_is_put_aside_after_ten_attempts(database: Database, hub: Hub) -> None:
+async def test_job_that_keeps_failing_is_put_aside_after_ten_attempts(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await running(database, hub, "a")
     for number in range(1, 11):
         assert len(worker.commands) == number
@@ -355,7 +355,7 @@ async def test_a_job_that_keeps_failing_is_put_aside_after_ten_attempts(database
 
 
 @pytest.mark.behaviour("OPS-53")
-async def test_a_removal_that_fails_is_kept_and_shown(database: Database, hub: Hub) -> None:
+async def test_removal_that_fails_is_kept_and_shown(database: Database, hub: Hub) -> None:
     (worker,) = await workers(database, hub, "a")
     await put_installed(database, NodeId(worker.node), there())
     frontend = await driver(database, hub)
@@ -394,7 +394,7 @@ async def test_commands_are_sent_in_parallel_up_to_the_fan_out_limit(database: D
 
 
 @pytest.mark.behaviour("NODE-125")
-async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: Database, hub: Hub) -> None:
+async def test_old_worker_gets_an_upgrade_as_a_forced_installation(database: Database, hub: Hub) -> None:
     old, new, picky = await workers(database, hub, "old", "new", "picky")
     old.lacks = frozenset({"backend.upgrade"})
     picky.refuses = Unprocessable("This machine has no room for it.", code="disk_full")
@@ -413,7 +413,7 @@ async def test_an_old_worker_gets_an_upgrade_as_a_forced_installation(database: 
     assert (refused.state, refused.fault.text if refused.fault else "") == ("error", "This machine has no room for it.")
 
 
-async def test_a_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once_corral_was_upgraded_there(
+async def test_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once_corral_was_upgraded_there(
     database: Database, hub: Hub
 ) -> None:
     (old,) = await workers(database, hub, "old")
@@ -433,7 +433,7 @@ async def test_a_worker_that_lacks_a_command_is_not_off_the_bus_and_gets_it_once
 
 
 @pytest.mark.behaviour("OPS-57", "NODE-99")
-async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_were_stopped(
+async def test_reinstallation_replaces_and_drops_exactly_the_replicas_that_were_stopped(
     database: Database, hub: Hub
 ) -> None:
     one, two = await workers(database, hub, "a", "b")
@@ -468,9 +468,7 @@ async def test_a_reinstallation_replaces_and_drops_exactly_the_replicas_that_wer
 
 
 @pytest.mark.behaviour("NODE-100")
-async def test_a_worker_that_does_not_say_what_it_stopped_costs_no_replica_its_row(
-    database: Database, hub: Hub
-) -> None:
+async def test_worker_that_does_not_say_what_it_stopped_costs_no_replica_its_row(database: Database, hub: Hub) -> None:
     (old,) = await workers(database, hub, "old")
     await put_installed(database, NodeId(old.node), there(version="2.0"))
     running = Replica(id=ids.new_id(), node_id=NodeId(old.node), model="llama", index=0, state=ReplicaState.LOADED)
@@ -540,7 +538,7 @@ async def test_worker_that_reports_nothing_for_30_s_is_queried(database: Databas
     assert worker.queried_jobs == [worker.job]
 
 
-async def test_one_operation_over_300_nodes_costs_statements_by_batches_and_not_by_nodes(
+async def test_operation_over_300_nodes_costs_statements_by_batches_and_not_by_nodes(
     database: Database, hub: Hub
 ) -> None:
     found = await workers(database, hub, *(f"n{number:03}" for number in range(300)))

@@ -68,7 +68,7 @@ async def node(database: Database) -> None:
 
 
 @pytest.mark.behaviour("OPS-24")
-async def test_the_record_has_the_same_rows_in_the_same_order_for_everybody(
+async def test_history_has_the_same_rows_in_the_same_order_on_every_frontend(
     database: Database, second: Database
 ) -> None:
     made = await everything(database)
@@ -79,7 +79,7 @@ async def test_the_record_has_the_same_rows_in_the_same_order_for_everybody(
 
 
 @pytest.mark.behaviour("OPS-24")
-async def test_the_record_is_read_page_by_page_without_gaps_also_when_many_end_at_once(database: Database) -> None:
+async def test_record_is_read_page_by_page_without_gaps_also_when_many_end_at_once(database: Database) -> None:
     made = [(await ended(database)).id for _ in range(7)]
     await sql(database, "ALTER TABLE operations DISABLE TRIGGER USER")
     await sql(database, "UPDATE operations SET finished_at = '2026-05-01T00:00:00Z'")
@@ -112,7 +112,7 @@ async def of_node(database: Database, node: str) -> list[str]:
         ]
 
 
-async def test_the_record_of_a_node_has_what_was_done_on_it_alone_and_on_it_among_others(database: Database) -> None:
+async def test_record_of_a_node_has_what_was_done_on_it_alone_and_on_it_among_others(database: Database) -> None:
     second, third = await put_nodes(database, "b", "c")
     made = []
     for spec in (
@@ -137,7 +137,7 @@ async def test_the_record_of_a_node_has_what_was_done_on_it_alone_and_on_it_amon
     assert (both.node_names, both.node_count) == (("b", "c"), 2)
 
 
-async def test_the_record_of_a_node_outlives_it_and_is_not_taken_for_that_of_its_namesake(database: Database) -> None:
+async def test_record_of_a_node_outlives_it_and_is_not_taken_for_that_of_its_namesake(database: Database) -> None:
     (first,) = await put_nodes(database, "b")
     operation = await begun(database, make_spec("engine"))
     await set_state(database, operation, "completed")
@@ -173,7 +173,7 @@ async def test_clearing_removes_what_has_ended_and_nothing_that_goes_on_or_faile
 
 
 @pytest.mark.behaviour("OPS-23")
-async def test_a_record_that_cannot_be_cleared_is_an_error_and_stays(database: Database) -> None:
+async def test_record_that_cannot_be_cleared_is_an_error_and_stays(database: Database) -> None:
     await everything(database)
     before = await recorded(database)
     await sql(
@@ -225,7 +225,7 @@ async def test_history_above_its_limit_loses_the_oldest(database: Database) -> N
     assert left == {*made[2:], *going_on}
 
 
-async def test_the_log_of_an_operation_is_bounded_and_in_order(database: Database) -> None:
+async def test_log_of_an_operation_is_bounded_and_in_order(database: Database) -> None:
     operation = await begun(database, make_spec())
     async with database.transaction() as tx:
         before = len(await operation_store.list_notes(tx, operation.id))
@@ -237,7 +237,7 @@ async def test_the_log_of_an_operation_is_bounded_and_in_order(database: Databas
     assert [note.text for note in notes[before:]] == [f"line {number}" for number in range(1000 - before)]
 
 
-async def test_a_note_for_an_operation_that_is_gone_is_dropped(database: Database) -> None:
+async def test_note_for_an_operation_that_is_gone_is_dropped(database: Database) -> None:
     operation = await begun(database, make_spec())
     await fail(database, operation)
     await sql(database, "DELETE FROM operations")

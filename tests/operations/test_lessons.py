@@ -34,7 +34,7 @@ def hub() -> Hub:
 
 
 @pytest.mark.behaviour("OPS-49")
-async def test_a_node_whose_heartbeats_say_that_all_is_well_is_not_tried_for_ever(database: Database, hub: Hub) -> None:
+async def test_node_with_good_heartbeats_and_no_replies_is_not_tried_for_ever(database: Database, hub: Hub) -> None:
     """Nobody listens, which takes it off the bus; its next heartbeat says that it is there, and nobody listens."""
     (worker,) = await workers(database, hub, "a")
     worker.mode = OFF
@@ -62,7 +62,7 @@ async def test_a_node_whose_heartbeats_say_that_all_is_well_is_not_tried_for_eve
 
 @pytest.mark.behaviour("OPS-12")
 @pytest.mark.behaviour("OPS-30")
-async def test_a_cancellation_is_still_one_after_every_frontend_was_restarted(
+async def test_cancellation_is_still_one_after_every_frontend_was_restarted(
     database: Database, database_url: str, hub: Hub
 ) -> None:
     (worker,) = await workers(database, hub, "a")
@@ -129,7 +129,7 @@ async def test_retry_after_a_failure_shows_its_progress(database: Database, hub:
 
 
 @pytest.mark.behaviour("NODE-17")
-async def test_a_node_that_was_off_the_bus_and_falls_silent_is_offline_like_any_other(
+async def test_node_that_was_off_the_bus_and_falls_silent_is_offline_like_any_other(
     frontend: RunningFrontend,
 ) -> None:
     node = await join_node(frontend)
@@ -180,7 +180,7 @@ async def test_times_are_those_of_the_database_whichever_frontend_drove_it(datab
     assert before.now <= seen.created_at <= seen.started_at <= seen.finished_at <= after.now
 
 
-async def test_one_place_on_a_node_is_never_taken_twice(frontend: RunningFrontend) -> None:
+async def test_slot_of_a_node_is_never_taken_twice(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await load(node, "m")
     await load(node, "m")
@@ -189,9 +189,7 @@ async def test_one_place_on_a_node_is_never_taken_twice(frontend: RunningFronten
 
 
 @pytest.mark.behaviour("OPS-52")
-async def test_an_installation_of_a_named_version_replaces_another_one_that_is_there(
-    database: Database, hub: Hub
-) -> None:
+async def test_installation_of_a_named_version_replaces_another_one_that_is_there(database: Database, hub: Hub) -> None:
     """The worker of LocalAI had the backend already, in whatever version, and reported success to everybody."""
     old, new, none = await workers(database, hub, "old", "new", "none")
     await put_installed(database, NodeId(old.node), there("cpu-engine", "1.0"))
@@ -226,7 +224,7 @@ async def test_an_installation_of_a_named_version_replaces_another_one_that_is_t
         ("https://files.example/mine-2.tar.gz", "b" * 64, "backend.upgrade"),
     ],
 )
-async def test_an_installation_from_another_address_replaces_what_is_there(
+async def test_installation_from_another_address_replaces_what_is_there(
     database: Database, hub: Hub, uri: str, sha256: str, command: str
 ) -> None:
     (worker,) = await workers(database, hub, "a")

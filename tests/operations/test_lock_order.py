@@ -94,7 +94,7 @@ async def replicas(database: Database) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_node_goes_while_its_worker_s_words_are_being_taken_in(database: Database, way: str) -> None:
+async def test_node_goes_while_its_worker_s_words_are_being_taken_in(database: Database, way: str) -> None:
     operation, (node,) = await at_work(database, "a")
     async with asyncio.TaskGroup() as group:
         async with database.transaction() as tx:
@@ -109,7 +109,7 @@ async def test_a_node_goes_while_its_worker_s_words_are_being_taken_in(database:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("held", ["SELECT 1 FROM replicas FOR UPDATE", "SELECT 1 FROM nodes FOR UPDATE"])
-async def test_a_worker_speaks_while_its_node_goes(database: Database, way: str, held: str) -> None:
+async def test_worker_speaks_while_its_node_goes(database: Database, way: str, held: str) -> None:
     operation, (node,) = await at_work(database, "a")
     async with asyncio.TaskGroup() as group, holding(database, held):
         group.create_task(WAYS[way](database, "a", "ann"))
@@ -120,7 +120,7 @@ async def test_a_worker_speaks_while_its_node_goes(database: Database, way: str,
     assert await replicas(database) == 0
 
 
-async def test_replicas_of_many_nodes_go_in_one_order_whoever_removes_them(database: Database) -> None:
+async def test_replicas_of_many_nodes_are_removed_in_one_order_by_every_remover(database: Database) -> None:
     operation, nodes = await at_work(database, "a", "b", "c")
     first, *_, last = sorted(nodes)
     held = f"SELECT 1 FROM replicas WHERE node_id = '{first}' FOR UPDATE"

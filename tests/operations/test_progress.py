@@ -130,7 +130,7 @@ async def test_many_events_are_a_handful_of_statements(database: Database, hub: 
     assert (await read(database, operation)).progress.percent == pytest.approx(30.0)
 
 
-async def test_a_node_cannot_speak_of_the_job_of_another(database: Database, hub: Hub) -> None:
+async def test_node_cannot_speak_of_the_job_of_another(database: Database, hub: Hub) -> None:
     frontend, operation, (one, two) = await started(database, hub, "a", "b")
     await hub.deliver(JOB_EVENT, one.set(state="done"), node=two.node)
     await frontend.run()
@@ -174,7 +174,7 @@ async def test_events_of_another_node_about_a_job_do_not_displace_those_of_its_o
     assert (await target(database, operation, one.node)).progress.percent == 40.0
 
 
-async def test_while_postgresql_is_away_the_newest_events_wait(database: Database, hub: Hub) -> None:
+async def test_newest_events_wait_while_postgresql_is_away(database: Database, hub: Hub) -> None:
     frontend, operation, (worker,) = await started(database, hub, "a")
     await worker.move(10.0)
     await sql(database, "ALTER TABLE operation_targets RENAME TO away")
@@ -195,9 +195,7 @@ async def test_buffered_job_events_are_bounded(database: Database, hub: Hub) -> 
 
 
 @pytest.mark.behaviour("OPS-40")
-async def test_a_frontend_that_has_just_started_shows_what_runs(
-    database: Database, database_url: str, hub: Hub
-) -> None:
+async def test_frontend_that_has_just_started_shows_what_runs(database: Database, database_url: str, hub: Hub) -> None:
     frontend, operation, (one, _) = await started(database, hub, "a", "b")
     await one.move(40.0, phase="downloading", current_bytes=400, total_bytes=1000)
     await frontend.run()
@@ -298,7 +296,7 @@ async def test_older_delta_is_not_shown(hub: Hub) -> None:
     assert [item.rev for item in await watcher.look()] == [6]
 
 
-async def test_a_slow_watcher_misses_steps_between_and_never_the_newest(hub: Hub) -> None:
+async def test_slow_watcher_misses_steps_between_and_never_the_newest(hub: Hub) -> None:
     deltas = OperationDeltaFeed(FakeBus(hub), "frontend-1")
     watcher = DeltaWatcher(deltas)
     for number in range(1, 21):
@@ -309,7 +307,7 @@ async def test_a_slow_watcher_misses_steps_between_and_never_the_newest(hub: Hub
     assert {item.node for one in received for item in one.targets} == {f"n{number}" for number in range(1, 21)}
 
 
-async def test_a_watch_ends_without_a_trace(hub: Hub) -> None:
+async def test_watch_ends_without_a_trace(hub: Hub) -> None:
     deltas = OperationDeltaFeed(FakeBus(hub), "frontend-1")
     stream = deltas.watch()
     async with asyncio.TaskGroup() as group:

@@ -40,7 +40,7 @@ async def started(database: Database, hub: Hub) -> tuple[Driver, Operation, Fake
 
 
 @pytest.mark.behaviour("OPS-9")
-async def test_a_killed_owner_loses_its_lease_and_another_goes_on(database: Database, hub: Hub) -> None:
+async def test_killed_owner_loses_its_lease_and_another_goes_on(database: Database, hub: Hub) -> None:
     killed, operation, worker = await started(database, hub)
     killed.bus.unplug()
     await worker.finish()
@@ -71,7 +71,7 @@ async def test_owner_killed_before_sending_its_command_is_followed_by_one_that_s
     assert [command.job_id for _, command in worker.commands] == [job], "the job was there before it was sent"
 
 
-async def test_the_lease_of_the_defaults_leaves_time_to_take_over_within_60_s(database: Database, hub: Hub) -> None:
+async def test_lease_of_the_defaults_leaves_time_to_take_over_within_60_s(database: Database, hub: Hub) -> None:
     _, operation, _ = await started(database, hub)
     (row,) = await sql(
         database,
@@ -97,7 +97,7 @@ async def test_write_of_a_fenced_owner_changes_nothing(database: Database, hub: 
     assert not old.dispatcher.held
 
 
-async def test_renewing_is_one_statement_and_keeps_everybody_else_away(database: Database, hub: Hub) -> None:
+async def test_renewal_is_one_statement_and_keeps_the_lease_exclusive(database: Database, hub: Hub) -> None:
     found = await workers(database, hub, "a", "b", "c")
     frontend = await driver(database, hub)
     for worker in found:
@@ -109,7 +109,7 @@ async def test_renewing_is_one_statement_and_keeps_everybody_else_away(database:
     assert [row.is_renewed for row in rows] == [True] * 3
 
 
-async def test_a_frontend_that_stops_hands_over_at_once(database: Database, hub: Hub) -> None:
+async def test_frontend_that_stops_hands_over_at_once(database: Database, hub: Hub) -> None:
     stopping, operation, worker = await started(database, hub)
     other = await driver(database, hub, "frontend-2")
     await stopping.dispatcher.stop()
@@ -122,7 +122,7 @@ async def test_a_frontend_that_stops_hands_over_at_once(database: Database, hub:
     assert (await read(database, operation)).state == "completed"
 
 
-async def test_an_operation_that_outlives_too_many_owners_is_given_up_and_the_truth_may_replace_that(
+async def test_operation_that_outlives_too_many_owners_is_given_up_and_the_truth_may_replace_that(
     database: Database, hub: Hub
 ) -> None:
     _, operation, worker = await started(database, hub)
@@ -141,7 +141,7 @@ async def test_an_operation_that_outlives_too_many_owners_is_given_up_and_the_tr
     assert (seen.state, seen.fault, seen.is_reaped) == ("completed", None, False)
 
 
-async def test_an_end_that_its_owner_misses_is_taken_in_by_the_leader(database: Database, hub: Hub) -> None:
+async def test_end_that_its_owner_misses_is_taken_in_by_the_leader(database: Database, hub: Hub) -> None:
     owner, operation, worker = await started(database, hub)
     leader = await driver(database, hub, "leader", is_leader=True)
     owner.bus.unplug()
@@ -153,7 +153,7 @@ async def test_an_end_that_its_owner_misses_is_taken_in_by_the_leader(database: 
     assert (await read(database, operation)).state == "completed", "and its owner was called"
 
 
-async def test_a_peer_that_does_not_lead_leaves_the_events_of_others_alone(database: Database, hub: Hub) -> None:
+async def test_peer_that_does_not_lead_leaves_the_events_of_others_alone(database: Database, hub: Hub) -> None:
     _, operation, worker = await started(database, hub)
     bystander = await driver(database, hub, "frontend-2")
     await worker.finish()
@@ -176,9 +176,7 @@ async def test_concurrent_claims_have_one_winner(database: Database, hub: Hub) -
     assert sum(task.result() for task in tasks) == 1
 
 
-async def test_an_operation_that_is_called_for_while_it_is_held_is_looked_at_again(
-    database: Database, hub: Hub
-) -> None:
+async def test_operation_that_is_called_for_while_it_is_held_is_looked_at_again(database: Database, hub: Hub) -> None:
     frontend, operation, worker = await started(database, hub)
     assert await frontend.turn() == 0
     await age(database, operation, 40)
@@ -188,7 +186,7 @@ async def test_an_operation_that_is_called_for_while_it_is_held_is_looked_at_aga
     assert (await read(database, operation)).fence == 1, "it is still the same hold"
 
 
-async def test_a_cancelled_operation_is_fenced_away_from_its_owner(database: Database, hub: Hub) -> None:
+async def test_cancelled_operation_is_fenced_away_from_its_owner(database: Database, hub: Hub) -> None:
     frontend, operation, worker = await started(database, hub)
     await actions.cancel(database, operation.id, "ann")
     await worker.finish()

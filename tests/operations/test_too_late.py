@@ -13,7 +13,7 @@ from tests.operations.scene import make_spec, read
 
 
 @pytest.mark.behaviour("FLT-21")
-async def test_a_worker_that_had_finished_before_it_could_be_stopped_is_in_the_log_once(database: Database) -> None:
+async def test_worker_that_had_finished_before_it_could_be_stopped_is_in_the_log_once(database: Database) -> None:
     hub = Hub()
     (worker,) = await workers(database, hub, "a")
     frontend = await driver(database, hub, is_leader=True)

@@ -32,7 +32,7 @@ async def in_state(database: Database, state: OperationState, *, is_reaped: bool
 
 
 @pytest.mark.behaviour("OPS-11")
-async def test_only_the_listed_state_transitions_are_possible(database: Database) -> None:
+async def test_state_transitions_are_refused_unless_listed(database: Database) -> None:
     await put_nodes(database, "a")
     assert len(ALL_PAIRS) == 81
     for old, new in ALL_PAIRS:
@@ -68,7 +68,7 @@ async def test_settled_operation_keeps_its_state_error_and_end(
 
 
 @pytest.mark.behaviour("OPS-13")
-async def test_a_true_completion_replaces_a_failure_of_the_reaper_and_no_other(database: Database) -> None:
+async def test_true_completion_replaces_a_failure_of_the_reaper_and_no_other(database: Database) -> None:
     await put_nodes(database, "a")
     operation = await begun(database, make_spec("solo"))
     await fail(database, operation, reaped="true", error_code="'owner_lost'")
@@ -83,7 +83,7 @@ async def test_a_true_completion_replaces_a_failure_of_the_reaper_and_no_other(d
 
 
 @pytest.mark.behaviour("OPS-14")
-async def test_a_claim_cannot_reopen_what_was_cancelled_while_it_was_queued(database: Database) -> None:
+async def test_claim_cannot_reopen_what_was_cancelled_while_it_was_queued(database: Database) -> None:
     await put_nodes(database, "a")
     operation = await in_state(database, OperationState.CANCELLED)
     with pytest.raises(Conflict):
@@ -92,7 +92,7 @@ async def test_a_claim_cannot_reopen_what_was_cancelled_while_it_was_queued(data
 
 
 @pytest.mark.behaviour("OPS-15")
-async def test_the_kind_of_an_operation_never_changes(database: Database) -> None:
+async def test_kind_of_an_operation_never_changes(database: Database) -> None:
     await put_nodes(database, "a")
     operation = (await admit(database, make_spec("solo"))).operation
     with pytest.raises(Conflict):

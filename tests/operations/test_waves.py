@@ -31,7 +31,7 @@ async def upgrading(
     return frontend, operation, found
 
 
-async def test_a_wave_begins_when_the_one_before_is_done(database: Database, hub: Hub) -> None:
+async def test_wave_begins_when_the_one_before_is_done(database: Database, hub: Hub) -> None:
     strategy = RolloutStrategy(waves=(1, 2))
     frontend, operation, (a, b, c, d) = await upgrading(database, hub, strategy, "a", "b", "c", "d")
     assert states(await read(database, operation)) == {"a": "working", "b": "queued", "c": "queued", "d": "queued"}
@@ -48,7 +48,7 @@ async def test_a_wave_begins_when_the_one_before_is_done(database: Database, hub
     assert (await read(database, operation)).state == "completed"
 
 
-async def test_a_wave_waits_until_those_before_are_well_again(database: Database, hub: Hub) -> None:
+async def test_wave_waits_until_those_before_are_well_again(database: Database, hub: Hub) -> None:
     frontend, operation, (a, b) = await upgrading(database, hub, ONE_BY_ONE, "a", "b")
     await set_node(database, a.node, bus_ok="false")
     await a.finish()
@@ -65,7 +65,7 @@ async def test_a_wave_waits_until_those_before_are_well_again(database: Database
     assert (await read(database, operation)).state == "completed"
 
 
-async def test_after_a_failure_later_waves_are_not_tried(database: Database, hub: Hub) -> None:
+async def test_later_waves_are_not_started_after_a_failure(database: Database, hub: Hub) -> None:
     frontend, operation, (a, b, c) = await upgrading(database, hub, ONE_BY_ONE, "a", "b", "c")
     await a.finish()
     await frontend.run()
@@ -78,7 +78,7 @@ async def test_after_a_failure_later_waves_are_not_tried(database: Database, hub
     assert await list_assignments(database) == [], "what was not tried is not pending"
 
 
-async def test_without_a_stop_the_others_go_on(database: Database, hub: Hub) -> None:
+async def test_other_nodes_continue_after_a_failure_without_a_stop(database: Database, hub: Hub) -> None:
     frontend, operation, (a, b) = await upgrading(database, hub, RolloutStrategy(waves=(1,)), "a", "b")
     await a.fail("check_failed")
     await frontend.run()
@@ -88,7 +88,7 @@ async def test_without_a_stop_the_others_go_on(database: Database, hub: Hub) -> 
     assert (seen.state, states(seen)) == ("failed", {"a": "error", "b": "success"})
 
 
-async def test_after_a_failure_nodes_that_were_changed_go_back(database: Database, hub: Hub) -> None:
+async def test_changed_nodes_are_rolled_back_after_a_failure(database: Database, hub: Hub) -> None:
     frontend, operation, (a, b, _) = await upgrading(database, hub, BACK_AND_FORTH, "a", "b", "c")
     upgrade = a.commands[0][1]
     await a.finish()
@@ -113,7 +113,7 @@ async def test_after_a_failure_nodes_that_were_changed_go_back(database: Databas
     assert "a: rolls back to the previous version: another node failed" in await notes(database, operation)
 
 
-async def test_a_way_back_waits_for_those_that_are_still_at_work(database: Database, hub: Hub) -> None:
+async def test_way_back_waits_for_those_that_are_still_at_work(database: Database, hub: Hub) -> None:
     strategy = RolloutStrategy(waves=(3,), rolls_back=True)
     frontend, operation, (a, b, c) = await upgrading(database, hub, strategy, "a", "b", "c")
     await a.finish()

@@ -59,7 +59,7 @@ async def lone_frontend(postgres: str) -> AsyncIterator[RunningFrontend]:
 
 
 @pytest.mark.behaviour("PAGE-125")
-def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet) -> None:
+def test_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("herd"))
     page.get_by_role("link", name="Keys and users").click()
     page.get_by_role("button", name="New key").click()
@@ -119,7 +119,7 @@ def test_a_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet
 
 
 @pytest.mark.behaviour("PAGE-125")
-def test_the_last_key_stays_and_the_dialog_says_why(page: Page, fleet: Fleet, watched: Any) -> None:
+def test_last_key_stays_and_the_dialog_says_why(page: Page, fleet: Fleet, watched: Any) -> None:
     watched.allow("status of 409")
     page.goto(f"{fleet.url()}/app/access")
     own = page.get_by_role("listitem").filter(has_text="signed in with this key")

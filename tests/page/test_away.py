@@ -20,7 +20,7 @@ __all__ = ["engine", "wire", "wired_url"]
 
 
 @pytest.mark.behaviour("PAGE-8")
-async def test_a_frontend_that_has_started_without_postgresql_has_the_page_and_knows_who_is_there(
+async def test_frontend_started_without_postgresql_serves_the_page_and_authenticates(
     wire: CuttableProxy, wired_url: str, engine: Engine, tmp_path: Path
 ) -> None:
     await _kept_on_disk(wired_url, engine, tmp_path / "state")
@@ -42,7 +42,7 @@ async def test_a_frontend_that_has_started_without_postgresql_has_the_page_and_k
 
 
 @pytest.mark.behaviour("PAGE-8")
-async def test_a_frontend_that_loses_postgresql_keeps_the_page(
+async def test_frontend_that_loses_postgresql_keeps_the_page(
     wire: CuttableProxy, wired_url: str, tmp_path: Path
 ) -> None:
     async with running_frontend(wired_url) as frontend:

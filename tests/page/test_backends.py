@@ -260,7 +260,7 @@ def test_backend_from_an_address_is_planned_cancelled_and_requested_again(tab: P
 @pytest.mark.behaviour("PAGE-100")
 @pytest.mark.behaviour("PAGE-105")
 @pytest.mark.behaviour("OPS-107")
-def test_an_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_is_repaired_in_the_matrix(
+def test_upgrade_in_waves_stops_at_a_failure_goes_on_when_retried_and_drift_is_repaired_in_the_matrix(
     tab: Page, yard: BackendsScene
 ) -> None:
     yard.have("flock", "1.0", *NODES)
@@ -321,9 +321,7 @@ async def _other_bytes(request: web.Request, file: File) -> web.StreamResponse:
     return web.Response(body=b"\0" * len(file.body), headers={"ETag": file.etag})
 
 
-def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_together(
-    tab: Page, yard: BackendsScene
-) -> None:
+def test_upgrade_all_upgrades_every_backend_at_once_and_follows_them_together(tab: Page, yard: BackendsScene) -> None:
     yard.have("drove", "1.0", "worker-1", "worker-2")
     yard.have("covey", "1.0", "worker-1")
     yard.hold("drove", "2.0", downloads=2)
@@ -355,7 +353,9 @@ def test_everything_that_has_an_upgrade_is_upgraded_at_once_and_followed_togethe
 
 
 @pytest.mark.behaviour("PAGE-100")
-def test_one_node_alone_is_upgraded_in_its_cell_and_rolled_back_on_its_page(tab: Page, yard: BackendsScene) -> None:
+def test_backend_of_one_node_is_upgraded_in_its_cell_and_rolled_back_on_its_page(
+    tab: Page, yard: BackendsScene
+) -> None:
     yard.have("brood", "1.0", "worker-1", "worker-2")
     go(tab, "?q=brood")
     cell(tab, "brood", "worker-1").click()
@@ -422,7 +422,7 @@ def test_absent_node_shows_a_pending_change_and_gets_it_when_it_is_back(tab: Pag
 
 
 @pytest.mark.behaviour("OPS-106")
-def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_the_same_second(
+def test_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_the_same_second(
     tab: Page, yard: BackendsScene
 ) -> None:
     yard.have("swarm", "1.0", "worker-1")
@@ -442,7 +442,7 @@ def test_a_version_is_fresh_when_an_operation_has_ended_though_another_begins_in
     yard.ended(second)
 
 
-def test_the_matrix_is_moved_in_by_keys_lives_in_the_address_and_fits_everybody(tab: Page, yard: BackendsScene) -> None:
+def test_matrix_is_navigated_by_keys_kept_in_the_url_and_accessible(tab: Page, yard: BackendsScene) -> None:
     yard.have("shoal", "1.0", "worker-1", "worker-2")
     go(tab, "?q=shoal")
     cell(tab, "shoal", "worker-1").focus()

@@ -42,7 +42,7 @@ def index(tree: Tree) -> str:
     return (tree.places.built / "index.html").read_text()
 
 
-def test_a_page_is_built_once_and_again_when_its_sources_change(tree: Tree) -> None:
+def test_page_is_built_once_and_again_when_its_sources_change(tree: Tree) -> None:
     assert main([], tree.places) == 0
     assert (index(tree), tree.state()["state"]) == ("the first page", "done")
     built = ["install --no-save --no-audit --no-fund --loglevel=error", "run build"]
@@ -84,7 +84,7 @@ def test_missing_node_modules_are_installed(tree: Tree, lacking: str) -> None:
     assert len([call for call in tree.called() if call.startswith("install ")]) == 2
 
 
-def test_a_build_that_fails_says_why_and_leaves_the_page_before(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_that_fails_says_why_and_leaves_the_page_before(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     main([], tree.places)
     tree.main.write_text("this is broken")
     assert main([], tree.places) == 1
@@ -100,7 +100,7 @@ def test_a_build_that_fails_says_why_and_leaves_the_page_before(tree: Tree, caps
 
 
 @pytest.mark.parametrize("version", ["v20.18.3", "v18.20.0", "gibberish", None])
-def test_without_a_node_that_is_new_enough_it_says_what_to_do(
+def test_build_says_what_to_do_without_a_recent_node(
     tree: Tree, version: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if version is None:

@@ -28,7 +28,7 @@ def test_page_says_that_it_loads_before_its_script_has_run(context: BrowserConte
     expect(page.get_by_text("Loading Corral…")).to_be_visible()
 
 
-def test_everything_on_a_page_is_inside_a_landmark(page: Page, fleet: Fleet) -> None:
+def test_content_of_each_page_is_inside_a_landmark(page: Page, fleet: Fleet) -> None:
     outside = "async () => (await axe.run(document, {runOnly: ['region'], preload: false})).violations"
     for path in ("/", "/operations"):
         page.goto(f"{fleet.url()}/app{path}")

@@ -130,7 +130,7 @@ def choose(page: Page, name: str, action: str) -> None:
 
 
 @pytest.mark.behaviour("PAGE-85")
-def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Page, fleet: Fleet, gallery: None) -> None:
+def test_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Page, fleet: Fleet, gallery: None) -> None:
     open_page(page, fleet, "/models?view=catalog")
     page.get_by_label("Search the catalog").fill("tiny")
     expect(page).to_have_url(re.compile(r"q=tiny"))
@@ -170,7 +170,7 @@ def test_a_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Pag
     assert fleet.call("GET", "/api/models/config/tiny")[0] == 404
 
 
-def test_a_model_that_fits_nowhere_says_why_before_and_after(page: Page, fleet: Fleet, gallery: None) -> None:
+def test_model_that_fits_nowhere_says_why_before_and_after(page: Page, fleet: Fleet, gallery: None) -> None:
     open_page(page, fleet, "/models?view=catalog&entry=ours%40giant")
     expect(dialog(page).get_by_text(re.compile("Fits on no node right now"))).to_be_visible()
     expect(dialog(page).get_by_text(re.compile("Too small: it has .* about 900 TiB are needed")).first).to_be_visible()
@@ -192,7 +192,7 @@ def test_a_model_that_fits_nowhere_says_why_before_and_after(page: Page, fleet: 
 
 
 @pytest.mark.behaviour("PAGE-88")
-def test_an_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_back(
+def test_edit_is_shown_before_it_is_saved_ends_old_replicas_and_can_be_taken_back(
     page: Page, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     watched.allow(r"status of 400 .*/api/fleet")
@@ -302,7 +302,7 @@ def test_model_page_shows_running_operations_and_confirms_unloading_a_busy_model
     forget(page, fleet, "busy")
 
 
-def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
+def test_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 400 .*/api/rules/")
     put(fleet, "ruled")
     open_page(page, fleet, "/models/ruled")
@@ -324,7 +324,7 @@ def test_a_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: B
     forget(page, fleet, "ruled")
 
 
-def test_an_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
+def test_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 4\d\d .*/models/import-uri")
     file = write_tiny_gguf(fleet.models.files / "addressed.gguf", seed=2)
     open_page(page, fleet, "/models")
@@ -366,7 +366,7 @@ def test_dismissing_failures_on_the_page_of_a_model_can_be_undone(page: Page, fl
     forget(page, fleet, "absent")
 
 
-def test_addresses_restore_what_was_shown_and_everybody_can_use_it(page: Page, fleet: Fleet, gallery: None) -> None:
+def test_urls_restore_the_shown_view_and_pages_are_accessible(page: Page, fleet: Fleet, gallery: None) -> None:
     put(fleet, "seen", description="A model with a description that is long enough to need two lines on a phone.")
     load(fleet, "seen", "worker-1")
     views = ("/models?q=see", "/models?view=catalog&tag=ours", *(f"/models/seen?tab={tab}" for tab in TABS))

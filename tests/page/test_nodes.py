@@ -85,7 +85,7 @@ def machine(fleet: Fleet, name: str, command: list[str] | None = None) -> Iterat
 
 
 @pytest.mark.behaviour("PAGE-70")
-def test_a_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_removed_there(
+def test_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_removed_there(
     page: Page, fleet: Fleet
 ) -> None:
     open_page(page, fleet, "/nodes")
@@ -248,7 +248,7 @@ def test_node_row_shows_its_running_operation_and_other_rows_do_not(page: Page, 
     fleet.run(fleet.models.forget("seen"))
 
 
-def test_a_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fleet) -> None:
+def test_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("holder"))
     fleet.run(fleet.models.loaded("holder", "worker-1", "worker-2"))
     fleet.run(fleet.models.forget("holder"))
@@ -334,7 +334,7 @@ _NOTE_REVOKED = """
 
 
 @pytest.mark.behaviour("PAGE-78")
-def test_a_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
+def test_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
     page: Page, fleet: Fleet, watched: BrowserErrors
 ) -> None:
     watched.allow("net::ERR_|status of 503")
@@ -396,7 +396,7 @@ VIEWS = (
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pages_of_nodes_are_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
+def test_node_pages_are_accessible(page: Page, fleet: Fleet, scheme: Any) -> None:
     fleet.run(fleet.models.put("long-name-of-a-model-that-needs-room"))
     fleet.run(fleet.models.loaded("long-name-of-a-model-that-needs-room", "worker-1"))
     page.emulate_media(color_scheme=scheme)

@@ -114,7 +114,7 @@ def record(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.behaviour("OPS-104")
-def test_an_install_is_followed_from_the_strip_to_its_record(page: Page, yard: OperationsScene) -> None:
+def test_install_is_followed_from_the_strip_to_its_record(page: Page, yard: OperationsScene) -> None:
     key = yard.install("herd")
     line = strip(page)
     expect(line).to_contain_text("Installing herd")
@@ -251,7 +251,7 @@ _COPIES = """
 
 @pytest.mark.behaviour("PAGE-55")
 @pytest.mark.behaviour("OPS-104")
-def test_a_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page: Page, yard: OperationsScene) -> None:
+def test_cancelled_operation_is_never_celebrated_and_a_paused_one_goes_on(page: Page, yard: OperationsScene) -> None:
     page.evaluate(_NOTE_DONE)
     key = yard.install("swarm")
     running = section(page, "In progress")
@@ -288,7 +288,7 @@ _NOTE_DONE = """() => {
 }"""
 
 
-def test_filters_are_in_the_address_and_the_record_is_cleared_for_everybody(page: Page, yard: OperationsScene) -> None:
+def test_filters_are_in_the_url_and_the_history_is_cleared_for_all_users(page: Page, yard: OperationsScene) -> None:
     yard.becomes(yard.install("shoal", held=False), "completed")
     expect(record(page, "shoal")).to_be_visible()
     page.get_by_role("searchbox", name="Search operations").fill("shoal")
@@ -357,7 +357,7 @@ def test_failed_change_can_be_retried_or_discarded(page: Page, yard: OperationsS
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_of_operations_is_usable_by_everybody(page: Page, yard: OperationsScene, scheme: Any) -> None:
+def test_operations_page_is_accessible(page: Page, yard: OperationsScene, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     key = yard.install(f"pod-{scheme}")
     page.goto(f"{yard.url}/app/operations?operation={key}")

@@ -35,7 +35,7 @@ def attention(page: Page) -> Locator:
 
 
 @pytest.mark.behaviour("PAGE-61")
-def test_a_node_that_waits_is_let_in_with_one_click(page: Page, fleet: Fleet) -> None:
+def test_node_that_waits_is_let_in_with_one_click(page: Page, fleet: Fleet) -> None:
     expect(page.get_by_text("Everything is healthy.")).to_be_visible()
     cluster = fleet.models.cluster
 
@@ -80,7 +80,7 @@ def test_numbers_and_curves_move_while_a_model_answers(page: Page, fleet: Fleet)
     fleet.run(fleet.models.forget("busy"))
 
 
-def test_a_failure_leads_to_its_operation_and_goes_when_it_is_dismissed(page: Page, fleet: Fleet) -> None:
+def test_failure_leads_to_its_operation_and_goes_when_it_is_dismissed(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("stubborn", options={"refuse_start": 1}))
     key = fleet.run(fleet.models.load("stubborn"))
     fleet.run(fleet.models.becomes(key, "failed"))
@@ -129,7 +129,7 @@ def test_overview_shows_a_postgresql_outage_and_its_end_without_a_reload(
 
 
 @pytest.mark.behaviour("PAGE-64")
-def test_an_empty_cluster_is_one_button_away_from_a_model(page: Page, fleet: Fleet) -> None:
+def test_empty_cluster_is_one_button_away_from_a_model(page: Page, fleet: Fleet) -> None:
     first = page.get_by_role("region", name="First steps")
     expect(first).to_contain_text("No model is running yet")
     first.get_by_role("button", name="Try a small model").click()
@@ -158,7 +158,7 @@ def _forget(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_overview_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
+def test_overview_is_accessible(page: Page, fleet: Fleet, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     expect(page.get_by_role("img", name=re.compile("Tokens per second"))).to_be_visible()
     assert axe(page) == []

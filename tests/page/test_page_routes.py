@@ -91,7 +91,7 @@ async def test_page_request_reads_no_file(built: Site) -> None:
     assert [(await built.get(path))[0] for path in ("/app/", f"/app/{SCRIPT}", "/app/fence.svg")] == [200] * 3
 
 
-async def test_the_best_encoding_that_is_taken_is_sent(built: Site) -> None:
+async def test_best_encoding_that_is_taken_is_sent(built: Site) -> None:
     for accepted, encoding in (
         ("gzip, deflate, br, zstd", "br"),
         ("gzip, deflate", "gzip"),
@@ -109,7 +109,7 @@ async def test_the_best_encoding_that_is_taken_is_sent(built: Site) -> None:
             assert gzip.decompress(body) == text
 
 
-async def test_a_text_without_its_compressed_twin_is_compressed_here(built: Site) -> None:
+async def test_text_without_its_compressed_twin_is_compressed_here(built: Site) -> None:
     _, headers, body = await built.get("/app/", accept_encoding="gzip, br")
     assert (headers["Content-Encoding"], gzip.decompress(body).decode()) == ("gzip", INDEX)
 
@@ -143,7 +143,7 @@ async def test_head_gets_the_same_lines_and_no_body(built: Site) -> None:
 
 
 @pytest.mark.behaviour("PAGE-3")
-async def test_the_page_may_load_its_own_files_only(built: Site) -> None:
+async def test_page_may_load_its_own_files_only(built: Site) -> None:
     for path in ("/app/", "/app/nodes", f"/app/{SCRIPT}"):
         _, headers, _ = await built.get(path)
         policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -196,12 +196,12 @@ async def test_file_that_is_no_part_of_the_page_is_not_served(built: Site, name:
     assert body.decode() == INDEX
 
 
-async def test_the_page_is_only_read(built: Site) -> None:
+async def test_page_is_only_read(built: Site) -> None:
     for method in ("POST", "PUT", "DELETE"):
         assert (await built.get("/app/", method))[0] == 405
 
 
-async def test_a_page_that_is_built_meanwhile_appears_by_itself(site: Site) -> None:
+async def test_page_that_is_built_meanwhile_appears_by_itself(site: Site) -> None:
     write_state(site.folder, "building", "The web page is being built.", "It opens here by itself.")
     assert (await site.get("/app/"))[0] == 503
     write_built(site.folder)
@@ -209,7 +209,7 @@ async def test_a_page_that_is_built_meanwhile_appears_by_itself(site: Site) -> N
     assert (await site.get("/app/"))[0] == 200
 
 
-async def test_a_new_build_takes_over_and_files_of_the_one_before_stay(built: Site) -> None:
+async def test_new_build_takes_over_and_files_of_the_one_before_stay(built: Site) -> None:
     await built.get("/app/")
     shutil.rmtree(built.folder)
     write_built(built.folder, index="another page", script="assets/index-Def456.js", stamp="two")
@@ -263,7 +263,7 @@ async def test_placeholder_without_a_build_state_shows_how_to_build_the_page(sit
     assert (await site.get(f"/app/{SCRIPT}"))[0] == 404
 
 
-async def test_the_root_sends_browsers_to_the_page_and_tells_programs_where_things_are(built: Site) -> None:
+async def test_root_sends_browsers_to_the_page_and_tells_programs_where_things_are(built: Site) -> None:
     status, headers, _ = await built.get("/", **HTML)
     assert (status, headers["Location"], headers["Vary"]) == (307, "/app/", "accept")
     status, headers, body = await built.get("/", accept="*/*")
@@ -274,7 +274,7 @@ async def test_the_root_sends_browsers_to_the_page_and_tells_programs_where_thin
 
 
 @pytest.mark.behaviour("PAGE-8")
-async def test_the_page_is_there_while_its_frontend_starts(tmp_path: Path) -> None:
+async def test_page_is_there_while_its_frontend_starts(tmp_path: Path) -> None:
     async with starting() as frontend:
         site = Site(frontend, tmp_path / "built")
         write_built(site.folder)
@@ -287,7 +287,7 @@ def starting() -> Any:
     return running_frontend(NO_DATABASE, waits=False)
 
 
-async def test_the_metrics_know_the_page_under_few_names(built: Site) -> None:
+async def test_metrics_know_the_page_under_few_names(built: Site) -> None:
     for path in ("/app/", "/app/nodes", "/app/none/at/all"):
         await built.get(path)
     _, _, body = await built.get("/metrics")

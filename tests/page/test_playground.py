@@ -103,7 +103,7 @@ def test_question_that_never_reached_the_frontend_is_retried_by_a_button_and_by_
 
 @pytest.mark.behaviour("PAGE-115")
 @pytest.mark.timeout(600)
-def test_an_empty_cluster_answers_the_example_as_it_stands(page: Page, fleet: Fleet) -> None:
+def test_empty_cluster_answers_the_example_as_it_stands(page: Page, fleet: Fleet) -> None:
     open_page(page, fleet)
     expect(page.get_by_role("heading", name=f"Chat with {MODEL}")).to_be_visible()
     expect(page.get_by_label("Your message")).to_have_value("Why is the sky blue?")
@@ -297,7 +297,7 @@ def test_spoken_text_can_be_played_kept_and_transcribed_again(page: Page, fleet:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_playground_is_usable_by_everybody(page: Page, fleet: Fleet, scheme: Any) -> None:
+def test_playground_is_accessible(page: Page, fleet: Fleet, scheme: Any) -> None:
     put(fleet, "usable")
     fleet.run(fleet.models.loaded("usable", "worker-1"))
     page.emulate_media(color_scheme=scheme)

@@ -80,7 +80,7 @@ def tab(context: BrowserContext, pair: Fleet) -> Page:
 
 
 @pytest.mark.behaviour("PAGE-131")
-def test_a_cut_is_shown_and_what_was_missed_is_there_without_a_reload(
+def test_cut_is_shown_and_what_was_missed_is_there_without_a_reload(
     context: BrowserContext, pair: Fleet, relay: Relay, watched: BrowserErrors
 ) -> None:
     watched.allow("net::ERR_")
@@ -189,7 +189,7 @@ def test_keys_alone_lead_from_the_door_to_an_approved_node(
     expect(line).to_contain_text("healthy")
 
 
-def test_the_first_script_is_small(tab: Page, pair: Fleet) -> None:
+def test_first_script_is_small(tab: Page, pair: Fleet) -> None:
     scripts: list[Response] = []
 
     def note(response: Response) -> None:

@@ -95,7 +95,7 @@ async def rule(database: Database) -> Rule:
 
 
 @pytest.mark.behaviour("NODE-44")
-async def test_a_minimum_asks_for_no_more_than_there_are_slots_for(
+async def test_minimum_asks_for_no_more_than_there_are_slots_for(
     database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
@@ -117,7 +117,7 @@ async def test_load_under_way_for_a_rule_is_not_requested_again(
 
 
 @pytest.mark.behaviour("NODE-55")
-async def test_minimum_whose_replicas_all_vanished_is_requested_anew_with_the_current_model(
+async def test_minimum_whose_replicas_all_vanished_is_requested_again_with_the_current_model(
     database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     (node,) = await put_nodes(database, "a")
@@ -226,7 +226,7 @@ async def test_new_backoff_reason_writes_an_event_and_a_new_leader_does_not_repe
 
 
 @pytest.mark.behaviour("NODE-46")
-async def test_a_change_of_the_cluster_lets_a_rule_be_tried_again(
+async def test_change_of_the_cluster_lets_a_rule_be_tried_again(
     database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_model(database)
@@ -241,7 +241,7 @@ async def test_a_change_of_the_cluster_lets_a_rule_be_tried_again(
 
 
 @pytest.mark.behaviour("NODE-48")
-async def test_one_more_replica_is_requested_up_to_the_maximum_when_all_are_busy(
+async def test_scaling_requests_one_more_replica_up_to_the_maximum_when_all_are_busy(
     database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     one, two = await put_nodes(database, "a", "b")
@@ -341,7 +341,7 @@ async def test_rule_for_an_unknown_model_requests_nothing(
     assert (done.models, recorder.requests) == (0, [])
 
 
-async def test_a_disabled_model_is_left_alone(
+async def test_disabled_model_is_left_alone(
     database: Database, scaling: ScalingReconciler, recorder: ScaleRequestRecorder
 ) -> None:
     await put_nodes(database, "a")
@@ -351,7 +351,7 @@ async def test_a_disabled_model_is_left_alone(
     assert recorder.requests == []
 
 
-async def test_a_pass_costs_the_same_statements_for_one_model_and_for_many(
+async def test_pass_costs_the_same_statements_for_one_model_and_for_many(
     database: Database, scaling: ScalingReconciler
 ) -> None:
     (node,) = await put_nodes(database, "a")

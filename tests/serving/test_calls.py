@@ -70,7 +70,7 @@ async def test_ten_requests_at_once_at_a_fresh_replica_send_no_probe(
 
 
 @pytest.mark.behaviour("NODE-68")
-async def test_a_client_that_leaves_hurts_none_of_the_others(
+async def test_client_that_leaves_hurts_none_of_the_others(
     frontend: RunningFrontend, engine: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine)
@@ -97,9 +97,7 @@ async def test_a_client_that_leaves_hurts_none_of_the_others(
 
 
 @pytest.mark.behaviour("NODE-69")
-async def test_a_pick_sends_no_statement_and_locks_nothing(
-    frontend: RunningFrontend, engine: MisbehavingEngine
-) -> None:
+async def test_pick_sends_no_statement_and_locks_nothing(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     await serve(frontend, engine)
     router = frontend.core.router
     model = await router.resolve("chat")
@@ -117,7 +115,7 @@ async def test_a_pick_sends_no_statement_and_locks_nothing(
 
 
 @pytest.mark.behaviour("NODE-70", "NODE-63")
-async def test_a_request_that_saw_the_model_before_an_edit_is_served_by_the_present_one(
+async def test_request_that_saw_the_model_before_an_edit_is_served_by_the_present_one(
     frontend: RunningFrontend,
 ) -> None:
     await put_model(frontend.database)
@@ -136,9 +134,7 @@ async def test_a_request_that_saw_the_model_before_an_edit_is_served_by_the_pres
 
 
 @pytest.mark.behaviour("NODE-113")
-async def test_a_plain_404_is_the_clients_and_the_row_stays(
-    frontend: RunningFrontend, engine: MisbehavingEngine
-) -> None:
+async def test_plain_404_is_the_clients_and_the_row_stays(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     await serve(frontend, engine)
     said = b'{"error": {"message": "No face in the picture.", "code": "not_found"}}'
     engine.answer = make_json_script(said, "404 Not Found")
@@ -153,7 +149,7 @@ async def test_a_plain_404_is_the_clients_and_the_row_stays(
 
 
 @pytest.mark.behaviour("NODE-113")
-async def test_a_replica_that_is_not_ours_loses_its_row_and_another_answers(
+async def test_replica_that_is_not_ours_loses_its_row_and_another_answers(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine, other)
@@ -163,7 +159,7 @@ async def test_a_replica_that_is_not_ours_loses_its_row_and_another_answers(
 
 
 @pytest.mark.behaviour("NODE-113")
-async def test_a_replica_without_its_model_loses_its_row_and_the_next_is_tried(
+async def test_replica_without_its_model_loses_its_row_and_the_next_is_tried(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine
 ) -> None:
     await serve(frontend, engine, other)
@@ -245,7 +241,7 @@ async def test_request_above_the_queue_limit_gets_429_with_retry_after(
 
 @pytest.mark.behaviour("NODE-113")
 @pytest.mark.parametrize("status", ["503 Service Unavailable", "400 Bad Request"])
-async def test_an_engine_that_has_lost_its_model_loses_its_row_and_another_answers(
+async def test_engine_that_has_lost_its_model_loses_its_row_and_another_answers(
     frontend: RunningFrontend, engine: MisbehavingEngine, other: MisbehavingEngine, status: str
 ) -> None:
     await serve(frontend, engine, other)

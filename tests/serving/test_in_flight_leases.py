@@ -71,7 +71,7 @@ async def test_nine_requests_one_after_the_other_use_each_of_three_replicas_thre
 
 
 @pytest.mark.behaviour("NODE-112")
-async def test_a_replica_that_is_let_go_twice_is_let_go_once(frontend: RunningFrontend) -> None:
+async def test_replica_that_is_let_go_twice_is_let_go_once(frontend: RunningFrontend) -> None:
     await _three(frontend)
     router = frontend.core.router
     model = await router.resolve("chat")
@@ -119,7 +119,7 @@ async def test_replica_use_lease_is_one_statement_that_also_reads_the_use_of_oth
 
 
 @pytest.mark.behaviour("NODE-114", "NODE-115")
-async def test_the_share_of_a_frontend_that_was_killed_ends_with_its_lease(frontend: RunningFrontend) -> None:
+async def test_share_of_a_frontend_that_was_killed_ends_with_its_lease(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
     killed = OtherFrontend(frontend, "killed", replicas)
     killed.take(replicas[0])
@@ -135,7 +135,7 @@ async def test_the_share_of_a_frontend_that_was_killed_ends_with_its_lease(front
     assert survivor.use.count_in_flight(replicas[0].id) == 0
 
 
-async def test_a_frontend_that_stops_takes_its_share_back(frontend: RunningFrontend) -> None:
+async def test_frontend_that_stops_takes_its_share_back(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
     leaving = OtherFrontend(frontend, "leaving", replicas)
     leaving.take(replicas[0])
@@ -146,7 +146,7 @@ async def test_a_frontend_that_stops_takes_its_share_back(frontend: RunningFront
     assert rows[replicas[0].id].last_used_at is not None
 
 
-async def test_a_replica_that_went_meanwhile_does_not_break_the_lease_of_the_others(frontend: RunningFrontend) -> None:
+async def test_replica_that_went_meanwhile_does_not_break_the_lease_of_the_others(frontend: RunningFrontend) -> None:
     replicas = await _three(frontend)
     mine = OtherFrontend(frontend, "mine", replicas)
     use, held = mine.use, mine.take(replicas[0])

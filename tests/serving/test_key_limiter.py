@@ -112,7 +112,7 @@ def test_each_key_has_limits_of_its_own(limits: KeyLimiter) -> None:
 
 
 @pytest.mark.behaviour("GW-117")
-def test_a_limit_of_a_model_leaves_other_models_alone_and_the_one_of_all_counts_all(limits: KeyLimiter) -> None:
+def test_limit_of_a_model_leaves_other_models_alone_and_the_one_of_all_counts_all(limits: KeyLimiter) -> None:
     shop = key(KeyLimit(model="a", requests_per_minute=1), KeyLimit(requests_per_minute=3))
     limits.admit(shop, "a")
     assert "of model a" in refused(limits, shop, "a").message
@@ -122,7 +122,7 @@ def test_a_limit_of_a_model_leaves_other_models_alone_and_the_one_of_all_counts_
 
 
 @pytest.mark.behaviour("GW-117")
-def test_a_refused_request_is_counted_nowhere(limits: KeyLimiter, clock: HandClock) -> None:
+def test_refused_request_is_counted_nowhere(limits: KeyLimiter, clock: HandClock) -> None:
     """Neither against the limit that refused it nor against the others."""
     shop = key(KeyLimit(requests_per_minute=2), KeyLimit(model="a", requests_per_minute=1))
     limits.admit(shop, "a")
@@ -174,7 +174,7 @@ async def test_frontends_share_a_minutes_limit_and_a_small_share_still_lets_one_
 
 
 @pytest.mark.behaviour("GW-120")
-async def test_a_quota_counts_what_the_registry_knows_and_what_was_spent_here_since(
+async def test_quota_counts_what_the_registry_knows_and_what_was_spent_here_since(
     limits: KeyLimiter, database: Database
 ) -> None:
     await _spend(database, 400)
@@ -221,7 +221,7 @@ async def test_spending_of_other_frontends_counts_after_the_next_read(limits: Ke
 
 
 @pytest.mark.behaviour("GW-120")
-async def test_an_earlier_month_is_another_quota(limits: KeyLimiter, database: Database) -> None:
+async def test_earlier_month_is_another_quota(limits: KeyLimiter, database: Database) -> None:
     await _spend(database, 5000, hour="now() - interval '40 days'")
     shop = key(KeyLimit(tokens_per_month=1000, tokens_per_day=1000))
     limits.admit(shop, "m")
@@ -230,7 +230,7 @@ async def test_an_earlier_month_is_another_quota(limits: KeyLimiter, database: D
 
 
 @pytest.mark.behaviour("GW-120")
-async def test_at_the_end_of_the_day_the_quota_is_whole_again_also_without_the_registry(
+async def test_daily_quota_is_whole_again_at_the_end_of_the_day_also_without_postgresql(
     limits: KeyLimiter, clock: HandClock
 ) -> None:
     shop = key(KeyLimit(tokens_per_day=1000))
@@ -247,9 +247,7 @@ async def test_at_the_end_of_the_day_the_quota_is_whole_again_also_without_the_r
 
 
 @pytest.mark.behaviour("GW-120")
-async def test_a_key_whose_quota_was_never_read_asks_for_a_reading_at_once(
-    database: Database, clock: HandClock
-) -> None:
+async def test_key_whose_quota_was_never_read_asks_for_a_reading_at_once(database: Database, clock: HandClock) -> None:
     woken: list[int] = []
     limits = KeyLimiter(database, clock, on_new=lambda: woken.append(1))
     limits.admit(key(KeyLimit(requests_per_minute=10)), "m")

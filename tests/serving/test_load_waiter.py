@@ -105,7 +105,7 @@ async def test_failed_load_raises_the_same_error_for_all_waiters_and_shortly_aft
             assert "3 GiB are needed" in body["error"]["message"]
 
 
-async def test_a_load_that_cannot_succeed_is_no_503(database_url: str, loads: PretendLoads) -> None:
+async def test_load_that_cannot_succeed_is_no_503(database_url: str, loads: PretendLoads) -> None:
     async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
         pending = group.create_task(ask(frontend))
         await all_wait(1, frontend)
@@ -114,7 +114,7 @@ async def test_a_load_that_cannot_succeed_is_no_503(database_url: str, loads: Pr
         assert (status, body["error"]["code"]) == (500, "digest_mismatch")
 
 
-async def test_a_load_that_an_admin_cancels_ends_the_waiting(database_url: str, loads: PretendLoads) -> None:
+async def test_load_that_an_admin_cancels_ends_the_waiting(database_url: str, loads: PretendLoads) -> None:
     async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
         pending = group.create_task(ask(frontend))
         await all_wait(1, frontend)
@@ -137,7 +137,7 @@ async def test_waiting_request_gets_the_failed_installation_because_of_which_its
 
 
 @pytest.mark.behaviour("NODE-76")
-async def test_a_client_that_leaves_ends_its_own_waiting_and_nothing_else(
+async def test_client_that_leaves_ends_its_own_waiting_and_nothing_else(
     database_url: str, loads: PretendLoads, tmp_path: Path
 ) -> None:
     with an_engine(tmp_path) as engine:
@@ -197,7 +197,7 @@ async def test_request_that_waited_long_enough_gets_the_progress_of_the_load(
 
 
 @pytest.mark.behaviour("NODE-78")
-async def test_with_a_wait_of_zero_a_request_waits_as_long_as_the_load(
+async def test_request_waits_as_long_as_the_load_with_a_wait_of_zero(
     database_url: str, loads: PretendLoads, tmp_path: Path
 ) -> None:
     with an_engine(tmp_path) as engine:
@@ -292,7 +292,7 @@ async def test_request_for_a_model_that_is_edited_without_end_gets_503(database_
         assert "corral models revisions chat" in body["error"]["hint"]
 
 
-async def test_a_model_that_is_removed_while_it_is_waited_for_is_not_found(
+async def test_model_that_is_removed_while_it_is_waited_for_is_not_found(
     database_url: str, loads: PretendLoads
 ) -> None:
     async with cluster(database_url, loads) as (frontend,), asyncio.TaskGroup() as group:
@@ -320,7 +320,7 @@ async def test_request_for_a_model_that_is_disabled_while_it_loads_gets_403(
 
 
 @pytest.mark.behaviour("NODE-77")
-async def test_a_client_may_want_to_wait_for_less_and_never_for_more(database_url: str, loads: PretendLoads) -> None:
+async def test_client_may_want_to_wait_for_less_and_never_for_more(database_url: str, loads: PretendLoads) -> None:
     for wait_s, prefer in ((0.0, "wait=0"), (60.0, "respond-async, wait=0"), (0.2, "wait=600")):
         async with cluster(database_url, loads, wait_s=wait_s) as (frontend,):
             status, body = await frontend.call("POST", "/v1/chat/completions", CHAT, Prefer=prefer)
@@ -328,5 +328,5 @@ async def test_a_client_may_want_to_wait_for_less_and_never_for_more(database_ur
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("0", 0.0), ("0s", 0.0), (0, 0.0), ("90s", 90.0), ("1m", 60.0)])
-def test_a_wait_of_zero_can_be_set(written: object, seconds: float) -> None:
+def test_wait_of_zero_can_be_set(written: object, seconds: float) -> None:
     assert parse_limit_s(written) == seconds

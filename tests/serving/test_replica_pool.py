@@ -80,7 +80,7 @@ def fail_at(bench: ReplicaPool, name: str, times: int = IN_A_ROW_MAX) -> None:
 
 
 @pytest.mark.behaviour("NODE-58")
-def test_at_first_the_one_whose_node_has_most_memory_free_is_picked(clock: HandClock) -> None:
+def test_replica_on_the_node_with_most_free_memory_is_picked_at_first(clock: HandClock) -> None:
     seats, bench = bench_with("", clock)
     places = [
         (replica(name), RoutableNode(id=NodeId(name), name=name, is_open=True, labels={}, free_bytes=free))
@@ -91,7 +91,7 @@ def test_at_first_the_one_whose_node_has_most_memory_free_is_picked(clock: HandC
 
 
 @pytest.mark.behaviour("GW-60")
-def test_a_replica_that_answers_three_times_as_fast_gets_three_times_as_much(clock: HandClock) -> None:
+def test_replica_that_answers_three_times_as_fast_gets_three_times_as_much(clock: HandClock) -> None:
     seats, bench = bench_with("ab", clock)
     seat(seats, "a").record_times(1.0, 0.1)
     seat(seats, "b").record_times(3.0, 0.1)
@@ -99,7 +99,7 @@ def test_a_replica_that_answers_three_times_as_fast_gets_three_times_as_much(clo
     assert picked == {"a": 30, "b": 10}
 
 
-def test_a_replica_of_which_nothing_is_known_is_neither_shunned_nor_swamped(clock: HandClock) -> None:
+def test_replica_of_which_nothing_is_known_is_neither_shunned_nor_swamped(clock: HandClock) -> None:
     seats, bench = bench_with("abcd", clock)
     for name, seconds in (("a", 10.0), ("b", 12.0), ("c", 50.0)):
         seat(seats, name).record_times(seconds, 1.0)
@@ -149,7 +149,7 @@ def test_response_without_a_time_does_not_change_the_learnt_speed(clock: HandClo
     assert seat(seats, "a").response_s is None
 
 
-def test_a_verdict_counts_once(clock: HandClock) -> None:
+def test_verdict_counts_once(clock: HandClock) -> None:
     seats, bench = bench_with("a", clock)
     with take(bench) as held:
         for _ in range(IN_A_ROW_MAX):
@@ -160,14 +160,14 @@ def test_a_verdict_counts_once(clock: HandClock) -> None:
 
 
 @pytest.mark.behaviour("GW-63")
-def test_a_replica_that_fails_again_and_again_gets_no_requests_for_a_while(clock: HandClock) -> None:
+def test_replica_that_fails_again_and_again_gets_no_requests_for_a_while(clock: HandClock) -> None:
     _, bench = bench_with("ab", clock)
     fail_at(bench, "a")
     assert {take(bench).replica.id for _ in range(6)} == {"b"}
     assert [term.breaker for term in bench.list_candidates()] == [BreakerState.CLOSED, BreakerState.OPEN]
 
 
-def test_then_one_request_is_let_through_and_its_answer_brings_the_replica_back(clock: HandClock) -> None:
+def test_open_breaker_lets_one_request_through_and_its_success_closes_it(clock: HandClock) -> None:
     _, bench = bench_with("ab", clock)
     fail_at(bench, "a")
     clock.now += OPEN_S
@@ -179,7 +179,7 @@ def test_then_one_request_is_let_through_and_its_answer_brings_the_replica_back(
     assert "a" in {take(bench).replica.id for _ in range(3)}
 
 
-def test_a_trial_whose_client_leaves_makes_way_for_the_next(clock: HandClock) -> None:
+def test_trial_whose_client_leaves_makes_way_for_the_next(clock: HandClock) -> None:
     _, bench = bench_with("ab", clock)
     fail_at(bench, "a")
     clock.now += OPEN_S
@@ -187,7 +187,7 @@ def test_a_trial_whose_client_leaves_makes_way_for_the_next(clock: HandClock) ->
     assert take(bench).replica.id == "a"
 
 
-def test_a_trial_that_fails_waits_twice_as_long(clock: HandClock) -> None:
+def test_trial_that_fails_waits_twice_as_long(clock: HandClock) -> None:
     _, bench = bench_with("ab", clock)
     fail_at(bench, "a")
     clock.now += OPEN_S
@@ -199,7 +199,7 @@ def test_a_trial_that_fails_waits_twice_as_long(clock: HandClock) -> None:
     assert take(bench).replica.id == "a"
 
 
-def test_no_request_is_lost_to_breakers_alone(clock: HandClock) -> None:
+def test_requests_are_not_lost_to_breakers_alone(clock: HandClock) -> None:
     _, bench = bench_with("ab", clock)
     fail_at(bench, "a")
     clock.now += OPEN_S / 2
@@ -226,7 +226,7 @@ def test_refused_connection_opens_the_breaker_at_once(clock: HandClock) -> None:
     assert {take(bench).replica.id for _ in range(3)} == {"b"}
 
 
-def test_a_new_process_at_another_address_begins_with_a_clean_sheet(clock: HandClock) -> None:
+def test_new_process_at_another_address_begins_with_a_clean_sheet(clock: HandClock) -> None:
     seats, bench = bench_with("a", clock)
     seat(seats, "a").record_times(9.0, 1.0)
     old = [take(bench) for _ in range(IN_A_ROW_MAX)]
@@ -250,7 +250,7 @@ def full(clock: HandClock) -> tuple[ReplicaPools, ReplicaPool]:
     return bench_with("ab", clock, parallel=2)
 
 
-def test_a_replica_is_given_as_many_as_it_works_on_at_a_time(full: tuple[ReplicaPools, ReplicaPool]) -> None:
+def test_replica_is_given_as_many_as_it_works_on_at_a_time(full: tuple[ReplicaPools, ReplicaPool]) -> None:
     _, bench = full
     held = [take(bench) for _ in range(4)]
     assert Counter(one.replica.id for one in held) == {"a": 2, "b": 2}

@@ -117,7 +117,7 @@ async def test_released_replica_goes_to_the_next_waiting_request() -> None:
 
 
 @pytest.mark.behaviour("GW-65")
-async def test_a_key_with_one_request_does_not_wait_behind_another_key_with_fifty() -> None:
+async def test_key_with_one_request_does_not_wait_behind_another_key_with_fifty() -> None:
     _, bench = bench_with()
     line = WaitingRequests(bench)
     line.held.append(take(bench))
@@ -166,7 +166,7 @@ async def test_cancelled_request_that_is_still_queued_is_skipped() -> None:
     assert bench.queue.count == 0
 
 
-async def test_the_last_one_who_leaves_at_its_turn_leaves_the_seat_free() -> None:
+async def test_last_request_that_leaves_at_its_turn_leaves_the_replica_free() -> None:
     _, bench = bench_with()
     first = take(bench)
     leaving = await WaitingRequests(bench).join("a")
@@ -178,7 +178,7 @@ async def test_the_last_one_who_leaves_at_its_turn_leaves_the_seat_free() -> Non
 
 
 @pytest.mark.behaviour("GW-72")
-async def test_a_full_queue_is_429_with_the_time_that_it_will_take() -> None:
+async def test_full_queue_is_429_with_the_time_that_it_will_take() -> None:
     _, bench = bench_with(queue_max=2)
     held = take(bench)
     bench.replicas[0].record_times(1.0, 1.0)
@@ -208,7 +208,7 @@ async def test_request_that_waited_too_long_in_the_queue_gets_503_with_retry_aft
     assert bench.queue.count == 0
 
 
-async def test_a_replica_that_appears_serves_those_who_wait() -> None:
+async def test_new_replica_serves_waiting_requests() -> None:
     seats, bench = bench_with()
     take(bench)
     line = WaitingRequests(bench)
@@ -220,7 +220,7 @@ async def test_a_replica_that_appears_serves_those_who_wait() -> None:
     assert held.replica.id == "b"
 
 
-async def test_when_the_last_replica_goes_everybody_looks_again() -> None:
+async def test_waiting_requests_resolve_the_model_again_when_the_last_replica_goes() -> None:
     seats, bench = bench_with()
     take(bench)
     line = WaitingRequests(bench)
@@ -303,7 +303,7 @@ async def waits(router: Router, count: int) -> None:
     await eventually(so_many)
 
 
-async def test_a_model_says_how_many_at_a_time_and_those_who_wait_count_as_demand(database_url: str) -> None:
+async def test_model_limits_its_requests_and_waiting_ones_count_as_demand(database_url: str) -> None:
     async with crowded(database_url) as (frontend, router):
         model = await router.resolve("chat")
         assert (model.parallel, model.backend) == (1, "fake")
@@ -325,7 +325,7 @@ async def test_a_model_says_how_many_at_a_time_and_those_who_wait_count_as_deman
             assert (await tx.execute(text("SELECT waiting FROM model_demand"))).scalars().all() == [0]
 
 
-async def test_room_that_appears_by_itself_is_for_those_who_wait_and_not_for_newcomers(database_url: str) -> None:
+async def test_freed_room_goes_to_waiting_loads_and_not_to_new_ones(database_url: str) -> None:
     async with crowded(database_url) as (frontend, router):
         # An event that came late would have the bench read anew, with the room that its model says.
         await frontend.core.loops["feed"].stop()
@@ -342,7 +342,7 @@ async def test_room_that_appears_by_itself_is_for_those_who_wait_and_not_for_new
         assert (await waiting).replica.id == bench.replicas[0].replica.id
 
 
-async def test_the_callers_own_limit_holds_in_the_queue_too(database_url: str) -> None:
+async def test_callers_own_limit_holds_in_the_queue_too(database_url: str) -> None:
     async with crowded(database_url) as (_, router):
         model = await router.resolve("chat")
         with (
@@ -352,7 +352,7 @@ async def test_the_callers_own_limit_holds_in_the_queue_too(database_url: str) -
             await router.make_selector(model, 0.01).wait_for_replica()
 
 
-async def test_the_settings_limit_queue_and_wait(database_url: str) -> None:
+async def test_settings_limit_queue_and_wait(database_url: str) -> None:
     options = ReplicaPoolOptions(queue_max=1, queue_wait_s=0.3)
     async with crowded(database_url, replica_pool=options) as (_, router):
         model = await router.resolve("chat")
@@ -401,7 +401,7 @@ async def test_queued_request_gets_a_replica_of_the_edited_model(database_url: s
         assert (await waiting).replica.address == "127.0.0.1:2"
 
 
-async def test_a_call_that_was_lost_waits_for_the_other_replica_and_then_tells(database_url: str) -> None:
+async def test_call_that_was_lost_waits_for_the_other_replica_and_then_tells(database_url: str) -> None:
     async with crowded(database_url) as (frontend, router):
         node = await join_node(frontend, "node-2")
         await put_replica(frontend.database, node.id, "127.0.0.1:2")
@@ -427,7 +427,7 @@ async def test_a_call_that_was_lost_waits_for_the_other_replica_and_then_tells(d
 
 
 @pytest.mark.parametrize("options", [{}, {"parallel": "0"}, {"parallel": "many"}, {"parallel": "9" * 20}])
-async def test_an_option_that_is_no_number_leaves_the_setting(database_url: str, options: dict[str, str]) -> None:
+async def test_option_that_is_no_number_leaves_the_setting(database_url: str, options: dict[str, str]) -> None:
     async with running_frontend(database_url) as frontend:
         await put_model(frontend.database, options=options)
         await settled(frontend)

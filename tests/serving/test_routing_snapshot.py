@@ -31,7 +31,7 @@ def _open(frontend: RunningFrontend, name: str = "chat") -> list[str]:
     return sorted(replica.address for replica in snapshot.list_open_replicas(model)) if model else []
 
 
-async def test_a_model_is_found_by_every_name_and_gone_with_all_of_them(frontend: RunningFrontend) -> None:
+async def test_model_is_found_by_every_name_and_gone_with_all_of_them(frontend: RunningFrontend) -> None:
     await put_model(frontend.database, "chat", aliases=("gpt-4", "talk/er"))
     await settled(frontend)
     snapshot = frontend.core.router.snapshot
@@ -53,7 +53,7 @@ async def test_a_model_is_found_by_every_name_and_gone_with_all_of_them(frontend
 
 
 @pytest.mark.behaviour("NODE-63", "OPS-103")
-async def test_a_replica_of_another_revision_is_never_given_out(frontend: RunningFrontend) -> None:
+async def test_replica_of_another_revision_is_never_given_out(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await put_model(frontend.database, run_hash="a" * 64)
     await put_replica(frontend.database, node.id, "127.0.0.1:1", revision="a" * 64)
@@ -65,7 +65,7 @@ async def test_a_replica_of_another_revision_is_never_given_out(frontend: Runnin
     assert _open(frontend) == ["127.0.0.1:2"]
 
 
-async def test_only_loaded_replicas_answer_and_each_step_is_followed(frontend: RunningFrontend) -> None:
+async def test_snapshot_routes_to_loaded_replicas_only_and_follows_each_change(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await put_model(frontend.database)
     for state in (ReplicaState.STAGING, ReplicaState.LOADING, ReplicaState.LOADED, ReplicaState.UNLOADING):
@@ -79,7 +79,7 @@ async def test_only_loaded_replicas_answer_and_each_step_is_followed(frontend: R
     assert not frontend.core.router.snapshot.has_replicas
 
 
-async def test_a_node_that_is_not_open_answers_nothing(frontend: RunningFrontend) -> None:
+async def test_node_that_is_not_open_answers_nothing(frontend: RunningFrontend) -> None:
     node = await join_node(frontend)
     await put_model(frontend.database)
     await put_replica(frontend.database, node.id, "127.0.0.1:1")
@@ -111,7 +111,7 @@ async def test_replicas_outside_the_selector_are_invisible_whatever_changes(fron
     assert _open(frontend) == ["127.0.0.1:1", "127.0.0.1:2"]
 
 
-async def test_a_model_whose_event_is_on_its_way_is_found_in_the_registry(
+async def test_model_whose_event_is_on_its_way_is_found_in_the_registry(
     frontend: RunningFrontend, database: Database
 ) -> None:
     router = frontend.core.router
@@ -136,7 +136,7 @@ async def test_guessing_names_is_no_load_on_the_registry(frontend: RunningFronte
             await router.resolve(impossible)
 
 
-async def test_a_disabled_model_is_refused_with_what_to_do(frontend: RunningFrontend) -> None:
+async def test_disabled_model_is_refused_with_what_to_do(frontend: RunningFrontend) -> None:
     await put_model(frontend.database, enabled=False)
     await settled(frontend)
     with pytest.raises(NotAllowed) as caught:

@@ -68,14 +68,14 @@ async def test_saved_state_is_restored_with_its_time_in_another_process(tmp_path
     assert part.content == {"models": ["llama", "qwen"]}
 
 
-async def test_the_file_and_its_folder_are_closed_to_others_and_nothing_half_written_stays(tmp_path: Path) -> None:
+async def test_file_and_its_folder_are_closed_to_others_and_nothing_half_written_stays(tmp_path: Path) -> None:
     path = await _kept(tmp_path / "a" / "state", "llama")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert list(path.parent.iterdir()) == [path]
 
 
-async def test_a_write_that_fails_leaves_the_old_file_and_is_tried_again(
+async def test_write_that_fails_leaves_the_old_file_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = await _kept(tmp_path, "llama")

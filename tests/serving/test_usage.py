@@ -48,7 +48,7 @@ def test_last_usage_report_wins_and_missing_fields_keep_earlier_values() -> None
 
 
 @given(st.binary(max_size=200), st.sampled_from([b'"usage"', b'"timings"', b'"eval_count"']), st.binary(max_size=200))
-def test_any_usage_of_an_engine_is_parsed_without_an_error(before: bytes, name: bytes, after: bytes) -> None:
+def test_usage_parser_accepts_any_report_of_an_engine(before: bytes, name: bytes, after: bytes) -> None:
     said = before + name + after
     assert may_contain_usage(said)
     assert isinstance(parse_usage(said), TokenUsage)

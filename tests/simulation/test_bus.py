@@ -83,7 +83,7 @@ def test_simulated_bus_passes_the_contract_of_the_bus():
     in_world(0, body)
 
 
-def test_a_request_is_answered(seed: int):
+def test_request_is_answered(seed: int):
     async def body(world: World) -> None:
         subscription = await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
         assert subscription.is_confirmed
@@ -114,7 +114,7 @@ def test_request_without_a_reply_fails_after_its_timeout(seed: int):
     in_world(seed, body)
 
 
-def test_a_one_way_cut_lets_the_request_through_and_loses_the_answer():
+def test_one_way_cut_lets_the_request_through_and_loses_the_answer():
     async def body(world: World) -> None:
         await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
         world.network.cut("n1", sends=False, hears=True, notice_after_s=None)
@@ -125,7 +125,7 @@ def test_a_one_way_cut_lets_the_request_through_and_loses_the_answer():
     in_world(0, body)
 
 
-def test_the_handlers_error_reaches_the_caller():
+def test_handlers_error_reaches_the_caller():
     async def refuse(_delivery: Delivery[DescribeNode]) -> NodeDescription:
         raise NotFound("No such thing here.")
 
@@ -165,7 +165,7 @@ def test_faults_lose_repeat_and_reorder_hints_by_the_seed():
     assert in_world(5, body, faults) != (received, digest)
 
 
-def test_a_participant_that_was_cut_off_reads_again_and_hears_again_after_it_is_healed(seed: int):
+def test_participant_that_was_cut_off_reads_again_and_hears_again_after_it_is_healed(seed: int):
     async def body(world: World) -> None:
         subscription = await world.worker.subscribe(NODE_WAKE, world.wake, node="n1")
         again = asyncio.Event()
@@ -188,7 +188,7 @@ def test_a_participant_that_was_cut_off_reads_again_and_hears_again_after_it_is_
     in_world(seed, body)
 
 
-def test_all_participants_notice_a_server_stop_and_reconnect(seed: int):
+def test_simulated_clients_notice_a_server_stop_and_reconnect(seed: int):
     async def body(world: World) -> None:
         await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
         world.network.stop_server()

@@ -13,7 +13,7 @@ from tests.simulation.virtual_loop import VirtualLoop
 HOUR_S = 3600
 
 
-def test_a_clock_that_runs_fast_sleeps_short_and_shows_more():
+def test_clock_that_runs_fast_sleeps_short_and_shows_more():
     async def scenario(loop: VirtualLoop) -> tuple[float, float]:
         clock: Clock = SimClock(loop, drift=0.25)
         await clock.sleep(HOUR_S)
@@ -22,7 +22,7 @@ def test_a_clock_that_runs_fast_sleeps_short_and_shows_more():
     assert simulate(0, scenario) == (HOUR_S / 1.25, HOUR_S)
 
 
-def test_a_step_moves_the_wall_clock_and_not_the_monotonic_one():
+def test_step_moves_the_wall_clock_and_not_the_monotonic_one():
     async def scenario(loop: VirtualLoop) -> None:
         clock = SimClock(loop, offset_s=7)
         clock.step(-3600)

@@ -16,14 +16,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)
-def test_the_promises_hold_whatever_goes_wrong(cluster_server: str, seed: int):
+def test_promises_hold_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_cluster(cluster_server, seed)
     assert not outcome.violations, outcome.report()
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(3))
-def test_a_frontend_that_slept_longer_than_events_are_kept_reads_the_state_anew(cluster_server: str, number: int):
+def test_frontend_that_slept_longer_than_events_are_kept_reads_the_state_again(cluster_server: str, number: int):
     sleep = Fault(start_s=60.0, length_s=120.0, kind=Kind.FRONTEND_FREEZE, target=number, strength=0.5)
     plan = Plan(
         frontends=2,
@@ -41,13 +41,13 @@ def test_a_frontend_that_slept_longer_than_events_are_kept_reads_the_state_anew(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_run_of_the_cluster_repeats_itself(cluster_server: str, number: int):
+def test_run_of_the_cluster_repeats_itself(cluster_server: str, number: int):
     first = run_cluster(cluster_server, number, _storm(number))
     assert first.trace.digest() == run_cluster(cluster_server, number, _storm(number)).trace.digest()
 
 
 @pytest.mark.timeout(600)
-def test_a_run_of_the_cluster_repeats_itself_in_another_process(cluster_server: str):
+def test_run_of_the_cluster_repeats_itself_in_another_process(cluster_server: str):
     command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", "tests.simulation.cluster", cluster_server, "4"]
     other = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert other.stdout.split() == [run_cluster(cluster_server, 4).trace.digest()]

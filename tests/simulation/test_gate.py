@@ -71,7 +71,7 @@ async def add_one(database: Database) -> None:
         await tx.execute(ADD)
 
 
-def test_one_transaction_at_a_time_is_inside(postgres: str, seed: int):
+def test_gate_admits_one_transaction_at_a_time(postgres: str, seed: int):
     async def body(world: World) -> None:
         inside = 0
 
@@ -91,7 +91,7 @@ def test_one_transaction_at_a_time_is_inside(postgres: str, seed: int):
     in_world(postgres, seed, body)
 
 
-def test_the_seed_decides_who_goes_next(postgres: str):
+def test_seed_decides_which_task_runs_next(postgres: str):
     def order(seed: int) -> str:
         went: list[str] = []
 
@@ -113,7 +113,7 @@ def test_the_seed_decides_who_goes_next(postgres: str):
     assert orders == [order(seed) for seed in range(8)]
 
 
-def test_a_refused_connection_changes_nothing(postgres: str, seed: int):
+def test_refused_connection_changes_nothing(postgres: str, seed: int):
     async def body(world: World) -> None:
         with pytest.raises(StoreUnavailable):
             await add_one(world.database(StoreFaults(refuse=1)))
@@ -122,7 +122,7 @@ def test_a_refused_connection_changes_nothing(postgres: str, seed: int):
     in_world(postgres, seed, body)
 
 
-def test_a_connection_that_breaks_inside_the_transaction_changes_nothing(postgres: str, seed: int):
+def test_connection_that_breaks_inside_the_transaction_changes_nothing(postgres: str, seed: int):
     async def body(world: World) -> None:
         with pytest.raises(StoreUnavailable):
             await add_one(world.database(StoreFaults(break_off=1)))
@@ -131,7 +131,7 @@ def test_a_connection_that_breaks_inside_the_transaction_changes_nothing(postgre
     in_world(postgres, seed, body)
 
 
-def test_a_lost_reply_looks_like_a_failure_although_the_commit_happened(postgres: str, seed: int):
+def test_lost_reply_looks_like_a_failure_although_the_commit_happened(postgres: str, seed: int):
     async def body(world: World) -> None:
         with pytest.raises(StoreUnavailable):
             await add_one(world.database(StoreFaults(lose_reply=1)))
@@ -140,7 +140,7 @@ def test_a_lost_reply_looks_like_a_failure_although_the_commit_happened(postgres
     in_world(postgres, seed, body)
 
 
-def test_a_slow_transaction_can_run_into_its_callers_deadline_and_is_rolled_back(postgres: str, seed: int):
+def test_slow_transaction_can_run_into_its_callers_deadline_and_is_rolled_back(postgres: str, seed: int):
     async def body(world: World) -> None:
         slow = world.database(StoreFaults(slow=1, delay_s=1e6))
         with pytest.raises(TimeoutError):
@@ -152,7 +152,7 @@ def test_a_slow_transaction_can_run_into_its_callers_deadline_and_is_rolled_back
     in_world(postgres, seed, body)
 
 
-def test_a_participant_that_is_cut_off_reaches_the_database_again_when_it_is_healed(postgres: str):
+def test_participant_that_is_cut_off_reaches_the_database_again_when_it_is_healed(postgres: str):
     async def body(world: World) -> None:
         database = world.database()
         world.gates[-1].is_cut_off = True
@@ -165,9 +165,7 @@ def test_a_participant_that_is_cut_off_reaches_the_database_again_when_it_is_hea
     in_world(postgres, 0, body)
 
 
-def test_a_transaction_cancelled_in_the_middle_of_a_statement_leaves_the_gate_and_the_rows_free(
-    postgres: str, seed: int
-):
+def test_transaction_cancelled_in_the_middle_of_a_statement_leaves_the_gate_and_the_rows_free(postgres: str, seed: int):
     async def body(world: World) -> None:
         database, other, at_work = world.database(), world.database(), asyncio.Event()
 
@@ -206,7 +204,7 @@ def test_waiters_that_are_cancelled_do_not_keep_the_gate(postgres: str, seed: in
     in_world(postgres, seed, body)
 
 
-def test_a_turn_that_is_granted_to_a_waiter_in_the_instant_of_its_cancellation_is_passed_on(seed: int):
+def test_turn_that_is_granted_to_a_waiter_in_the_instant_of_its_cancellation_is_passed_on(seed: int):
     async def scenario(loop: VirtualLoop) -> None:
         turnstile = Turnstile(loop, chance(seed, "turns"))
         async with turnstile.turn():
@@ -221,7 +219,7 @@ def test_a_turn_that_is_granted_to_a_waiter_in_the_instant_of_its_cancellation_i
     simulate(seed, scenario)
 
 
-def test_after_a_cancelled_turn_the_next_one_waits_until_the_server_has_forgotten_it(seed: int):
+def test_gate_waits_after_a_cancelled_turn_until_the_server_has_forgotten_it(seed: int):
     async def scenario(loop: VirtualLoop) -> list[str]:
         happened: list[str] = []
         is_called, forgotten = asyncio.Event(), asyncio.Event()
@@ -256,7 +254,7 @@ async def _hold(turnstile: Turnstile, inside: asyncio.Event) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-def test_the_databases_time_is_the_virtual_time(postgres: str):
+def test_databases_time_is_the_virtual_time(postgres: str):
     async def body(world: World) -> None:
         await world.clock.sleep(86_400)
         async with world.database().transaction() as tx:

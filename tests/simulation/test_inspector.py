@@ -53,7 +53,7 @@ def _assert_caught(server: str, plan: Plan, sentence: str, *, first_seed: int = 
     raise AssertionError(f"nobody noticed; the last seed had {seen}")
 
 
-def test_a_leader_that_trusts_leases_after_an_outage_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_leader_that_trusts_leases_after_an_outage_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def always(_tx: Transaction, _held: Lease, _seconds: float) -> bool:
         return True
 
@@ -62,7 +62,7 @@ def test_a_leader_that_trusts_leases_after_an_outage_is_caught(cluster_server: s
     _assert_caught(cluster_server, _plan(*away, end_s=270.0), "was declared lost", first_seed=4)
 
 
-def test_a_leader_that_writes_without_a_fence_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_leader_that_writes_without_a_fence_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def unfenced(leader: LeaderElector, _tx: Transaction) -> Lease:
         if leader._held is None:
             raise LeaseLost("This frontend is not the leader.")
@@ -76,7 +76,7 @@ def test_a_leader_that_writes_without_a_fence_is_caught(cluster_server: str, mon
     _assert_caught(cluster_server, plan, " wrote ", first_seed=6)
 
 
-def test_a_lease_whose_term_does_not_grow_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_lease_whose_term_does_not_grow_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     same = text(str(cluster_store._ACQUIRE).replace("l.term + 1", "l.term"))
     monkeypatch.setattr(cluster_store, "_ACQUIRE", same)
     crashes = [(Kind.FRONTEND_CRASH, 30.0, 20.0, 0), (Kind.FRONTEND_CRASH, 80.0, 20.0, 1)]
@@ -92,7 +92,7 @@ def test_a_lease_whose_term_does_not_grow_is_caught(cluster_server: str, monkeyp
     ],
     ids=["drain", "slots", "approval"],
 )
-def test_a_registration_that_changes_what_an_admin_set_is_caught(
+def test_registration_that_changes_what_an_admin_set_is_caught(
     cluster_server: str, monkeypatch: pytest.MonkeyPatch, reset: dict[str, Any], sentence: str
 ):
     reported = registration._list_reported_values
@@ -102,7 +102,7 @@ def test_a_registration_that_changes_what_an_admin_set_is_caught(
     _assert_caught(cluster_server, _plan(*crashes), sentence)
 
 
-def test_a_registry_that_overlooks_silent_nodes_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_registry_that_overlooks_silent_nodes_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def nobody(_tx: Transaction, _limit: int) -> list[tuple[str, str]]:
         return []
 
@@ -111,7 +111,7 @@ def test_a_registry_that_overlooks_silent_nodes_is_caught(cluster_server: str, m
     _assert_caught(cluster_server, plan, "is still called alive")
 
 
-def test_a_worker_that_becomes_a_second_node_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_worker_that_becomes_a_second_node_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     insert, deleted = node_store.insert_node, text("DELETE FROM nodes WHERE name = :name")
 
     async def replacing(tx: Transaction, values: Any, lease_s: float) -> bool:
@@ -124,7 +124,7 @@ def test_a_worker_that_becomes_a_second_node_is_caught(cluster_server: str, monk
     _assert_caught(cluster_server, _plan(*crashes), "became a second node")
 
 
-def test_a_feed_that_drops_an_event_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_feed_that_drops_an_event_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     read = outbox.read
 
     async def forgetful(tx: Transaction, after: OutboxPosition, limit: int = outbox.READ_LIMIT) -> list[OutboxEvent]:
@@ -134,7 +134,7 @@ def test_a_feed_that_drops_an_event_is_caught(cluster_server: str, monkeypatch: 
     _assert_caught(cluster_server, _plan(end_s=100.0), "missed")
 
 
-def test_a_directory_that_follows_nothing_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
+def test_directory_that_follows_nothing_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
     async def asleep(_directory: CredentialDirectory, _event: OutboxEvent) -> None:
         return
 

@@ -23,7 +23,7 @@ def _machine(loop: VirtualLoop, name: str) -> tuple[Machine, Turnstile]:
     return Machine(name, loop, turnstile), turnstile
 
 
-def test_a_frozen_machine_takes_no_step_until_it_is_thawed(seed: int):
+def test_frozen_machine_takes_no_step_until_it_is_thawed(seed: int):
     async def scenario(loop: VirtualLoop) -> tuple[list[float], list[float]]:
         machine, _ = _machine(loop, "m")
         frozen: list[float] = []
@@ -62,7 +62,7 @@ def test_killing_a_machine_ends_what_its_tasks_started_and_nothing_else(seed: in
     assert simulate(seed, scenario) == (0, [1, 2])
 
 
-def test_a_frozen_machine_that_waits_for_its_turn_lets_the_others_pass(seed: int):
+def test_frozen_machine_that_waits_for_its_turn_lets_the_others_pass(seed: int):
     async def scenario(loop: VirtualLoop) -> list[str]:
         machine, turnstile = _machine(loop, "m")
         order: list[str] = []

@@ -28,12 +28,12 @@ def _pytest(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def test_a_failing_seed_says_how_to_replay_it(folder: Path):
+def test_failing_seed_says_how_to_replay_it(folder: Path):
     shown = _pytest(folder, "--seeds=5")
     assert "1 failed, 4 passed" in shown
     assert "test_made_up.py::test_a_made_up_failure' --seed=3" in shown
 
 
-def test_one_seed_can_be_run_alone(folder: Path):
+def test_simulation_runs_a_single_seed(folder: Path):
     assert "1 failed" in _pytest(folder, "--seed=3")
     assert "1 passed" in _pytest(folder, "--seed=4")

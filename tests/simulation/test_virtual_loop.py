@@ -26,7 +26,7 @@ PRIVATE_NAMES = (
 )
 
 
-def test_a_sleep_of_ten_hours_ends_at_once_and_ten_hours_later():
+def test_sleep_of_ten_hours_ends_at_once_and_ten_hours_later():
     async def scenario(loop: VirtualLoop) -> float:
         for _ in range(10):
             await SimClock(loop).sleep(HOUR_S)
@@ -35,7 +35,7 @@ def test_a_sleep_of_ten_hours_ends_at_once_and_ten_hours_later():
     assert simulate(0, scenario) == 10 * HOUR_S
 
 
-def test_a_timeout_fires_at_its_virtual_time():
+def test_timeout_fires_at_its_virtual_time():
     async def scenario(loop: VirtualLoop) -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(90):
@@ -45,12 +45,12 @@ def test_a_timeout_fires_at_its_virtual_time():
     assert simulate(0, scenario) == 90
 
 
-def test_the_same_seed_gives_the_same_trace_twice_in_one_process(seed: int):
+def test_seed_gives_the_same_trace_twice_in_one_process(seed: int):
     assert fingerprint(seed) == fingerprint(seed)
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
-def test_the_same_seed_gives_the_same_trace_in_another_process_with_other_hashes(hash_seed: str):
+def test_seed_gives_the_same_trace_in_another_process_with_other_hashes(hash_seed: str):
     command = [
         "env",
         f"PYTHONHASHSEED={hash_seed}",
@@ -109,7 +109,7 @@ async def _count_to_two() -> int:
     return total
 
 
-def test_a_lost_update_that_plain_asyncio_never_shows_is_found_within_200_seeds():
+def test_lost_update_that_plain_asyncio_never_shows_is_found_within_200_seeds():
     async def scenario(_loop: VirtualLoop) -> int:
         return await _count_to_two()
 
@@ -162,7 +162,7 @@ def test_background_work_of_the_driver_counts_as_io(postgres: str):
     assert simulate(0, scenario) == (1, 0, 0.0)
 
 
-def test_an_answer_that_never_comes_is_reported_with_the_tasks(postgres: str):
+def test_answer_that_never_comes_is_reported_with_the_tasks(postgres: str):
     async def scenario(loop: VirtualLoop) -> None:
         with loop.io():
             connection = await asyncpg.connect(f"postgresql://postgres@{postgres}/postgres")
@@ -174,7 +174,7 @@ def test_an_answer_that_never_comes_is_reported_with_the_tasks(postgres: str):
         simulate(0, scenario, io_limit_s=0.05)
 
 
-def test_a_deadlock_is_reported_with_the_line_at_which_each_task_waits():
+def test_deadlock_is_reported_with_the_line_at_which_each_task_waits():
     async def scenario(loop: VirtualLoop) -> None:
         ours, theirs = asyncio.Lock(), asyncio.Lock()
 
@@ -192,7 +192,7 @@ def test_a_deadlock_is_reported_with_the_line_at_which_each_task_waits():
         simulate(3, scenario)
 
 
-def test_a_task_that_spins_is_reported():
+def test_task_that_spins_is_reported():
     async def scenario(_loop: VirtualLoop) -> None:
         while True:
             await _Turn()
@@ -201,7 +201,7 @@ def test_a_task_that_spins_is_reported():
         simulate(0, scenario)
 
 
-def test_a_run_without_an_end_is_reported():
+def test_run_without_an_end_is_reported():
     async def scenario(loop: VirtualLoop) -> None:
         while True:
             await SimClock(loop).sleep(60)
@@ -210,7 +210,7 @@ def test_a_run_without_an_end_is_reported():
         simulate(0, scenario, time_limit_s=HOUR_S)
 
 
-def test_a_task_that_will_not_end_is_named_and_hides_no_failure():
+def test_task_that_will_not_end_is_named_and_hides_no_failure():
     async def stubborn(loop: VirtualLoop) -> None:
         while True:
             try:
@@ -228,7 +228,7 @@ def test_a_task_that_will_not_end_is_named_and_hides_no_failure():
     assert "stubborn" in failure.value.__notes__[0]
 
 
-def test_the_private_names_of_asyncio_that_the_loop_stands_on_are_there():
+def test_private_names_of_asyncio_that_the_loop_stands_on_are_there():
     """When this fails on a new Python, read `asyncio/base_events.py` of it and bring `virtual_loop.py` up to date."""
     loop = asyncio.SelectorEventLoop()
     try:

@@ -77,7 +77,7 @@ async def _keys(stream: AsyncIterator[OutboxEvent | ResetNotice | QuietNotice], 
     return [(await _next(stream)).key for _ in range(count)]
 
 
-async def test_a_watcher_gets_everything_from_now_on_in_order(
+async def test_watcher_gets_everything_from_now_on_in_order(
     database: Database, feed: Feed, followed: FeedFollower
 ) -> None:
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
@@ -89,7 +89,7 @@ async def test_a_watcher_gets_everything_from_now_on_in_order(
     assert followed.events == ["a", "b", "c"]
 
 
-async def test_an_event_of_a_slow_transaction_reaches_the_watcher_in_its_place(database: Database, feed: Feed) -> None:
+async def test_event_of_a_slow_transaction_reaches_the_watcher_in_its_place(database: Database, feed: Feed) -> None:
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
         async with database.transaction() as slow:
             await outbox.append(slow, "test.happened", "slow")
@@ -100,7 +100,7 @@ async def test_an_event_of_a_slow_transaction_reaches_the_watcher_in_its_place(d
         assert await _keys(stream, 2) == ["slow", "quick"]
 
 
-async def test_a_watcher_resumes_from_its_position_on_any_frontend(database: Database, feed: Feed) -> None:
+async def test_watcher_resumes_from_its_position_on_any_frontend(database: Database, feed: Feed) -> None:
     await _append(database, "a", "b", "c")
     await _take(feed, 3)
     async with aclosing(feed.watch(ORIGIN, QUIET_S)) as stream:
@@ -134,7 +134,7 @@ async def test_feed_resets_a_watcher_whose_position_is_from_another_database(fee
         assert item.position == feed.position
 
 
-async def test_a_watcher_behind_the_ring_reads_from_the_database(database: Database, feed: Feed) -> None:
+async def test_watcher_behind_the_ring_reads_from_the_database(database: Database, feed: Feed) -> None:
     feed._recent_events = deque(maxlen=2)
     async with aclosing(feed.watch(None, QUIET_S)) as stream:
         assert isinstance(await anext(stream), QuietNotice)
@@ -171,7 +171,7 @@ async def test_feed_delivers_more_events_than_one_read_returns(
     assert followed.events == keys
 
 
-async def test_after_an_outage_the_state_is_read_anew_and_nothing_is_missed(
+async def test_feed_reads_the_state_again_after_an_outage_and_misses_nothing(
     database: Database, feed: Feed, followed: FeedFollower
 ) -> None:
     away = Database("postgresql://postgres@127.0.0.1:1/nothing")
@@ -218,7 +218,7 @@ async def test_closing_the_feed_ends_every_watch(feed: Feed) -> None:
     assert [task.result() <= 1 for task in watching] == [True] * 3
 
 
-async def test_a_commit_that_wrote_events_is_announced_and_one_that_did_not_is_not(database: Database) -> None:
+async def test_commit_that_wrote_events_is_announced_and_one_that_did_not_is_not(database: Database) -> None:
     commits: list[bool] = []
     database.after_commit = lambda: commits.append(True)
     async with database.transaction() as tx:

@@ -59,7 +59,7 @@ async def test_concurrent_elections_have_one_leader(database: Database) -> None:
     assert sum(leader.is_leader() for leader in leaders) == 1, "holding it renews it; the others wait"
 
 
-async def test_a_renewal_keeps_the_term_and_moves_the_end(database: Database) -> None:
+async def test_renewal_keeps_the_term_and_moves_the_end(database: Database) -> None:
     leader = _leader(database, "one")
     first = await leader.tick()
     second = await leader.tick()
@@ -69,7 +69,7 @@ async def test_a_renewal_keeps_the_term_and_moves_the_end(database: Database) ->
     assert second.expires_at > first.expires_at
 
 
-async def test_the_term_grows_with_every_holder_also_when_it_is_the_same_one_again(database: Database) -> None:
+async def test_term_grows_with_every_holder_also_when_it_is_the_same_one_again(database: Database) -> None:
     one, two = _leader(database, "one"), _leader(database, "two")
     terms = []
     for leader in (one, two, two, one):
@@ -80,7 +80,7 @@ async def test_the_term_grows_with_every_holder_also_when_it_is_the_same_one_aga
     assert terms == [1, 2, 3, 4]
 
 
-async def test_a_write_of_an_old_term_is_refused(database: Database) -> None:
+async def test_write_of_an_old_term_is_refused(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
     await _run_out(database)
@@ -104,7 +104,7 @@ async def test_fenced_write_after_the_lease_expired_is_refused(database: Databas
             await leader.fence(tx)
 
 
-async def test_a_frontend_that_never_led_writes_nothing(database: Database) -> None:
+async def test_frontend_that_never_led_writes_nothing(database: Database) -> None:
     leader = _leader(database, "one")
     for tick in (LivenessChecker(database, leader, NODE_LEASE_S).tick, Pruner(database, leader, 1).tick):
         with pytest.raises(LeaseLost):
@@ -132,7 +132,7 @@ async def _take_over_an_expired_lease(database: Database, leader: LeaderElector)
     await leader.tick()
 
 
-async def test_a_leader_that_stops_hands_over_at_once_and_without_a_gap(database: Database) -> None:
+async def test_leader_that_stops_hands_over_at_once_and_without_a_gap(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     first = await old.tick()
     assert first is not None
@@ -147,7 +147,7 @@ async def test_a_leader_that_stops_hands_over_at_once_and_without_a_gap(database
         assert await cluster_store.has_watched_for(tx, held, 3600)
 
 
-async def test_a_release_of_an_old_term_does_not_take_the_lease_from_the_new_holder(database: Database) -> None:
+async def test_release_of_an_old_term_does_not_take_the_lease_from_the_new_holder(database: Database) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
     await _run_out(database)
@@ -209,7 +209,7 @@ async def test_replaced_leader_marks_no_node_as_lost(database: Database, silent_
 
 
 @pytest.mark.behaviour("LEAD-5")
-async def test_a_handover_in_time_does_not_start_the_watch_anew(database: Database, silent_node: str) -> None:
+async def test_handover_in_time_does_not_restart_the_watch(database: Database, silent_node: str) -> None:
     old, new = _leader(database, "old"), _leader(database, "new")
     await old.tick()
     await _change(database, "UPDATE leases SET unbroken_since = corral_now() - interval '1 hour'")
@@ -218,7 +218,7 @@ async def test_a_handover_in_time_does_not_start_the_watch_anew(database: Databa
     assert await LivenessChecker(database, new, NODE_LEASE_S).tick() == [silent_node]
 
 
-async def test_a_leader_stops_believing_in_itself_before_its_lease_runs_out(database: Database) -> None:
+async def test_leader_stops_believing_in_itself_before_its_lease_runs_out(database: Database) -> None:
     clock = _HeldClock()
     leader = LeaderElector(database, clock, "one", LEASE_S)
     await leader.tick()

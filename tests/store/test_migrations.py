@@ -69,7 +69,7 @@ def _differences(connection: Connection) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'xid8'")
-async def test_the_migrations_make_the_schema_that_the_code_means(database: Database) -> None:
+async def test_migrations_make_the_schema_that_the_code_means(database: Database) -> None:
     async with database.transaction() as tx:
         assert await tx.connection.run_sync(_differences) == []
 
@@ -105,13 +105,13 @@ async def _catalogue(database: Database) -> dict[str, list[str]]:
         }
 
 
-def test_the_head_in_the_code_is_the_last_migration() -> None:
+def test_head_in_the_code_is_the_last_migration() -> None:
     config = Config()
     config.set_main_option("script_location", str(migrate_module._DIRECTORY))
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-async def test_a_current_schema_costs_a_look_and_no_change(database: Database) -> None:
+async def test_current_schema_costs_a_look_and_no_change(database: Database) -> None:
     statements: list[str] = []
     count_statements(database, statements.append)
     assert await migrate(database, SystemClock()) is False
@@ -141,7 +141,7 @@ class _NoticedClock(SystemClock):
         await super().sleep(0)
 
 
-async def test_a_process_waits_while_another_one_migrates(empty: Database) -> None:
+async def test_process_waits_while_another_one_migrates(empty: Database) -> None:
     clock = _NoticedClock()
     async with asyncio.TaskGroup() as group, empty.transaction() as other:
         await other.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": migrate_module._LOCK})
@@ -154,7 +154,7 @@ async def test_a_process_waits_while_another_one_migrates(empty: Database) -> No
     assert migrating.result() is True
 
 
-async def test_a_migration_that_fails_leaves_the_database_empty(empty: Database) -> None:
+async def test_migration_that_fails_leaves_the_database_empty(empty: Database) -> None:
     async with empty.transaction() as tx:
         await tx.execute(text("CREATE TABLE audit (in_the_way int)"))
     with pytest.raises(Exception, match="already exists"):
@@ -204,7 +204,7 @@ async def test_usage_that_was_counted_before_nodes_were_is_kept_and_tells_when_k
 
 
 @pytest.mark.behaviour("MIG-4")
-async def test_a_schema_of_a_newer_version_is_refused_with_a_hint_and_left_alone(database: Database) -> None:
+async def test_schema_of_a_newer_version_is_refused_with_a_hint_and_left_alone(database: Database) -> None:
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(Conflict) as refused:
@@ -217,7 +217,7 @@ async def test_a_schema_of_a_newer_version_is_refused_with_a_hint_and_left_alone
 
 
 @pytest.mark.behaviour("MIG-6")
-async def test_a_newer_schema_is_used_if_its_maker_says_that_this_version_works_on_it(database: Database) -> None:
+async def test_newer_schema_is_used_if_its_maker_says_that_this_version_works_on_it(database: Database) -> None:
     """A frontend of the version before that is started again, while others are new already."""
     assert migrate_module.WORKS_WITH <= HEAD
     async with database.transaction() as tx:

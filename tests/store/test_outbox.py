@@ -31,7 +31,7 @@ def _keys(events: list[OutboxEvent]) -> list[str]:
     return [event.key for event in events]
 
 
-async def test_an_event_whose_transaction_commits_late_is_neither_skipped_nor_lost(database: Database) -> None:
+async def test_event_whose_transaction_commits_late_is_neither_skipped_nor_lost(database: Database) -> None:
     async with database.transaction() as slow:
         await outbox.append(slow, "test.happened", "slow")
         await _append(database, "quick")
@@ -41,7 +41,7 @@ async def test_an_event_whose_transaction_commits_late_is_neither_skipped_nor_lo
     assert _keys(await _read(database, position)) == ["slow", "quick"]
 
 
-async def test_a_number_drawn_early_by_a_transaction_begun_late_is_still_in_order(database: Database) -> None:
+async def test_number_drawn_early_by_a_transaction_begun_late_is_still_in_order(database: Database) -> None:
     """Numbers and transaction ids may disagree about the order; a position holds both."""
     async with database.transaction() as first, database.transaction() as second:
         await first.execute(text("SELECT pg_current_xact_id()"))
@@ -54,7 +54,7 @@ async def test_a_number_drawn_early_by_a_transaction_begun_late_is_still_in_orde
     assert seen[0].position.number > seen[1].position.number
 
 
-async def test_an_event_of_a_transaction_that_failed_never_happened(database: Database) -> None:
+async def test_event_of_a_transaction_that_failed_never_happened(database: Database) -> None:
 
     async def fail() -> None:
         async with database.transaction() as tx:
@@ -80,7 +80,7 @@ async def test_reading_in_pages_from_any_position_gives_the_same_events(database
         assert await _read(database, position, 2) == everything[index + 1 : index + 3]
 
 
-async def test_pruning_moves_the_horizon_and_only_older_positions_must_start_anew(database: Database) -> None:
+async def test_pruning_moves_the_horizon_and_only_older_positions_must_start_again(database: Database) -> None:
     await _append(database, "old", "older")
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE outbox SET at = at - interval '2 days'"))
@@ -102,7 +102,7 @@ async def test_pruning_moves_the_horizon_and_only_older_positions_must_start_ane
     assert _keys(await _read(database, older.position)) == ["young"]
 
 
-async def test_an_event_that_no_reader_may_see_yet_is_not_pruned(database: Database) -> None:
+async def test_event_that_no_reader_may_see_yet_is_not_pruned(database: Database) -> None:
     async with database.transaction() as slow:
         await slow.execute(text("SELECT pg_current_xact_id()"))
         await _append(database, "waiting")
@@ -112,7 +112,7 @@ async def test_an_event_that_no_reader_may_see_yet_is_not_pruned(database: Datab
             assert await outbox.prune(tx, 86400) == 0
 
 
-async def test_a_position_from_the_future_is_from_another_database(database: Database) -> None:
+async def test_position_from_the_future_is_from_another_database(database: Database) -> None:
     await _append(database, "now")
     (event,) = await _read(database, ORIGIN)
     async with database.transaction() as tx:
@@ -122,7 +122,7 @@ async def test_a_position_from_the_future_is_from_another_database(database: Dat
     assert not bounds.can_resume(OutboxPosition(bounds.head.transaction + 1, 0))
 
 
-async def test_the_head_covers_everything_that_was_committed(database: Database) -> None:
+async def test_head_covers_everything_that_was_committed(database: Database) -> None:
     await _append(database, "before")
 
     async def head() -> OutboxPosition:
@@ -152,7 +152,7 @@ def test_positions_read_back_as_written_and_order_by_transaction_first(
 
 
 @given(words=st.text(max_size=50))
-def test_any_text_is_a_position_or_refused(words: str) -> None:
+def test_position_parser_reads_or_refuses_any_text(words: str) -> None:
     try:
         position: Any = OutboxPosition.parse(words)
     except InvalidRequest:

@@ -14,7 +14,7 @@ LOCK = text("SELECT pg_advisory_xact_lock(7)")
 
 @pytest.mark.behaviour("NODE-135")
 @pytest.mark.parametrize("setting", ["lock_timeout", "statement_timeout"])
-async def test_a_wait_longer_than_the_servers_own_limit_succeeds(database_url: str, setting: str) -> None:
+async def test_wait_longer_than_the_servers_own_limit_succeeds(database_url: str, setting: str) -> None:
     first = Database(database_url)
     name = database_url.rpartition("/")[2]
     async with first.transaction() as tx:

@@ -55,7 +55,7 @@ def test_every_metric_of_requests_is_on_it() -> None:
     assert {family.name for family in FAMILIES} <= queried
 
 
-def test_a_legend_shows_labels_that_its_query_keeps() -> None:
+def test_legend_shows_labels_that_its_query_keeps() -> None:
     for target in (target for panel in PANELS for target in panel["targets"]):
         kept = {name.strip() for names in _BY.findall(target["expr"]) for name in names.split(",")}
         assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept

@@ -75,7 +75,7 @@ def test_every_make_command_of_a_page_is_a_target(page: str) -> None:
     assert named - _targets() == set()
 
 
-def test_the_readme_begins_with_two_commands() -> None:
+def test_readme_begins_with_two_commands() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make up" in text
     assert "make test" in text
@@ -87,7 +87,7 @@ def test_make_help_lists_every_target() -> None:
     assert set(re.findall(r"^\s*make (\S+)", shown.stdout, re.MULTILINE)) == _targets()
 
 
-def test_the_changelog_has_a_place_for_the_next_release() -> None:
+def test_changelog_has_a_place_for_the_next_release() -> None:
     assert re.search(r"^## \[?Unreleased\]?", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -122,7 +122,7 @@ def _texts() -> list[tuple[str, str]]:
     return [(name, path.read_text(encoding="utf-8", errors="replace")) for name, path in found if name != here]
 
 
-def test_no_address_of_a_registry_or_of_somebody_s_machine_is_in_the_tree() -> None:
+def test_tree_holds_no_address_of_a_registry_or_a_private_machine() -> None:
     strange = {
         (name, host)
         for name, text in _texts()
@@ -132,5 +132,5 @@ def test_no_address_of_a_registry_or_of_somebody_s_machine_is_in_the_tree() -> N
     assert strange == set()
 
 
-def test_no_path_of_somebody_s_machine_is_in_the_tree() -> None:
+def test_tree_holds_no_path_of_a_private_machine() -> None:
     assert {(name, path) for name, text in _texts() for path in _MACHINE_PATH.findall(text)} == set()

@@ -44,7 +44,7 @@ def test_every_test_that_a_lesson_names_exists() -> None:
     assert named - _tests() == set()
 
 
-def test_what_stands_in_the_last_column_of_a_lesson_is_tests_and_nothing_else() -> None:
+def test_last_column_of_a_lesson_names_only_tests() -> None:
     """A name with a mistake in its form would otherwise not be looked for."""
     left = {_TEST.sub("", row[-1]).replace("<br>", "").strip() for row in _rows(PAGE.read_text(encoding="utf-8"))}
     assert left == {""}

@@ -15,13 +15,13 @@ from tools.source import ROOT, DocsProblem
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
-def test_a_page_of_the_reference_is_what_the_code_says(name: str) -> None:
+def test_page_of_the_reference_is_what_the_code_says(name: str) -> None:
     """Every setting, route, command, subject, kind of event, metric, error and behaviour is on its page."""
     assert check({name: PAGES[name]}) == []
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
-def test_a_page_is_the_same_whenever_and_wherever_it_is_written(name: str) -> None:
+def test_page_is_the_same_whenever_and_wherever_it_is_written(name: str) -> None:
     page = PAGES[name]()
     assert page == PAGES[name]()
     assert str(Path.home()) not in page
@@ -40,13 +40,13 @@ def test_every_subject_has_its_line() -> None:
     assert [spec.name for spec in SUBJECTS if f"`{spec.template.replace('{node}', '<node>')}`" not in page] == []
 
 
-def test_the_commands_of_the_first_minutes_are_on_the_page() -> None:
+def test_commands_of_the_first_minutes_are_on_the_page() -> None:
     page = cli.render()
     expected = ("corral up", "corral status", "corral down", "corral serve", "corral worker", "corral nodes list")
     assert [command for command in expected if f"## {command}\n" not in page] == []
 
 
-def test_a_kind_of_event_put_together_from_a_parameter_is_found(tmp_path: Path) -> None:
+def test_kind_of_event_put_together_from_a_parameter_is_found(tmp_path: Path) -> None:
     _write(
         tmp_path / "src/corral/flow.py",
         """
@@ -57,7 +57,7 @@ def test_a_kind_of_event_put_together_from_a_parameter_is_found(tmp_path: Path) 
     assert events.list_kinds(tmp_path) == {"node.name_changed": ["src/corral/flow.py"]}
 
 
-def test_a_kind_of_event_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_kind_of_event_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     _write(tmp_path / "src/corral/flow.py", "async def f(tx): await outbox.append(tx, KINDS[0], 'key')")
     with pytest.raises(DocsProblem, match="cannot be read"):
         events.list_kinds(tmp_path)
@@ -96,17 +96,17 @@ def test_marks_are_found_wherever_pytest_accepts_them(tmp_path: Path) -> None:
     ]
 
 
-def test_a_behaviour_without_a_test_is_refused(tmp_path: Path) -> None:
+def test_behaviour_without_a_test_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocsProblem, match=r"A-1 \(area\) has no test"):
         _behaviours(tmp_path, 'A-1 = "Holds."', "def test_it(): ...")
 
 
-def test_a_test_of_an_unknown_behaviour_is_refused(tmp_path: Path) -> None:
+def test_test_of_an_unknown_behaviour_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocsProblem, match=r"tests/test_it\.py::test_it names the behaviour B-9"):
         _behaviours(tmp_path, "", 'import pytest\n@pytest.mark.behaviour("B-9")\ndef test_it(): ...')
 
 
-def test_a_behaviour_that_is_written_down_twice_is_refused(tmp_path: Path) -> None:
+def test_behaviour_that_is_written_down_twice_is_refused(tmp_path: Path) -> None:
     _write(tmp_path / "docs/behaviours/other.toml", 'A-1 = "Holds."')
     with pytest.raises(DocsProblem, match="A-1 is in area and again in other"):
         _behaviours(tmp_path, 'A-1 = "Holds."', 'import pytest\n@pytest.mark.behaviour("A-1")\ndef test_it(): ...')

@@ -37,12 +37,12 @@ def test_no_requirement_file_names_an_address(name: str) -> None:
     assert find_addresses((ROOT / name).read_text(encoding="utf-8")) == []
 
 
-def test_an_address_in_a_requirement_file_is_noticed() -> None:
+def test_address_in_a_requirement_file_is_noticed() -> None:
     assert find_addresses("--index-url https://index.example/simple\nuv==1.0\n")
     assert find_addresses("thing @ file:///somewhere/thing.whl\n")
 
 
-def test_what_development_needs_does_not_contradict_what_runs() -> None:
+def test_development_requirements_do_not_contradict_runtime_requirements() -> None:
     """One environment holds both."""
     versions = [
         {entry.split("==")[0]: entry.split()[0] for entry in _entries(ROOT / name) if " ; " not in entry}

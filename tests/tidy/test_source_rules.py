@@ -41,7 +41,7 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise) and last.exc is None
 
 
-def test_only_the_guard_catches_everything() -> None:
+def test_blind_except_stands_only_in_the_guard() -> None:
     blind = [
         place
         for module in iter_modules("src")
@@ -52,7 +52,7 @@ def test_only_the_guard_catches_everything() -> None:
     assert blind == []
 
 
-def test_only_cleanup_that_raises_again_catches_exception_in_the_source() -> None:
+def test_except_exception_stands_only_in_cleanup_that_raises_again() -> None:
     """`except BaseException: …; raise` is cleanup; `except Exception` belongs to the guard even then."""
     caught = [
         place
@@ -64,7 +64,7 @@ def test_only_cleanup_that_raises_again_catches_exception_in_the_source() -> Non
     assert caught == []
 
 
-def test_a_cancellation_is_never_swallowed() -> None:
+def test_cancellation_is_never_swallowed() -> None:
     """A handler that names CancelledError raises, whatever else it does."""
     swallowed = [
         place
@@ -161,7 +161,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 @pytest.mark.parametrize("folder", ["src", "tools"])
-def test_nothing_is_left_for_later_in_the_source(folder: str) -> None:
+def test_source_holds_no_todo(folder: str) -> None:
     left = [
         f"{path.relative_to(ROOT).as_posix()}:{number}"
         for path in list_files(".py", under=folder)

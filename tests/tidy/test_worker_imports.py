@@ -32,18 +32,18 @@ def _import_blocked(names: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("package", ["corral.worker", "corral.client", "corral.wire", "corral.app.settings"])
-def test_a_part_that_workers_need_is_imported_without_the_parts_of_a_frontend(package: str) -> None:
+def test_part_that_workers_need_is_imported_without_the_parts_of_a_frontend(package: str) -> None:
     done = _import_blocked([package])
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("program", ["corral.app.worker", "corral.cli.main"])
-def test_a_program_of_a_worker_is_imported_without_the_parts_of_a_frontend(program: str) -> None:
+def test_program_of_a_worker_is_imported_without_the_parts_of_a_frontend(program: str) -> None:
     done = _import_blocked([program])
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_the_check_notices_a_driver() -> None:
+def test_check_notices_a_driver() -> None:
     done = _import_blocked(["corral.store.database"])
     assert done.returncode != 0
     assert "is not installed on a worker" in done.stderr

@@ -69,7 +69,7 @@ def get_error_code(answer: InboxResponse) -> str:
 
 
 @pytest.mark.behaviour("OPS-101")
-async def test_a_body_becomes_a_file_when_it_is_complete_and_right(inbox: Inbox, root: Path) -> None:
+async def test_body_becomes_a_file_when_it_is_complete_and_right(inbox: Inbox, root: Path) -> None:
     answer = await put(inbox, BODY, sha=SHA)
     assert (answer.status, answer.headers[CONTENT_HEADER]) == (200, SHA)
     assert answer.body == {"sha256": SHA, "local_path": str(root.resolve() / KEY)}
@@ -97,7 +97,7 @@ async def test_pieces_are_gathered_out_of_sight(inbox: Inbox, root: Path) -> Non
 
 
 @pytest.mark.behaviour("NODE-131", "OPS-101")
-async def test_a_wrong_offset_is_answered_with_the_right_one(inbox: Inbox) -> None:
+async def test_wrong_offset_is_answered_with_the_right_one(inbox: Inbox) -> None:
     await piece(inbox, 0, 1000)
     for start in (0, 999, 1001, 2000):
         answer = await piece(inbox, start, start + 10)
@@ -105,7 +105,7 @@ async def test_a_wrong_offset_is_answered_with_the_right_one(inbox: Inbox) -> No
 
 
 @pytest.mark.behaviour("NODE-131", "OPS-101")
-async def test_other_content_is_noticed_and_may_begin_again(inbox: Inbox) -> None:
+async def test_upload_of_other_content_is_noticed_and_may_begin_again(inbox: Inbox) -> None:
     await piece(inbox, 0, 1000)
     other = hashlib.sha256(b"other").hexdigest()
     answer = await piece(inbox, 1000, 2000, sha=other)
@@ -128,7 +128,7 @@ async def test_upload_with_a_wrong_hash_is_deleted(inbox: Inbox, root: Path) -> 
 
 
 @pytest.mark.behaviour("OPS-101")
-async def test_a_replacement_that_turns_out_wrong_leaves_the_file_as_it_was(inbox: Inbox) -> None:
+async def test_replacement_that_turns_out_wrong_leaves_the_file_as_it_was(inbox: Inbox) -> None:
     await put(inbox, BODY, sha=SHA)
     assert (await put(inbox, b"wrong", sha=hashlib.sha256(b"right").hexdigest())).status == 400
     assert inbox.find_file(KEY).read_bytes() == BODY
@@ -163,7 +163,7 @@ async def test_short_upload_body_is_reported_and_a_long_one_refused(inbox: Inbox
 
 
 @pytest.mark.behaviour("NODE-130")
-async def test_a_complete_file_is_a_success_at_any_offset(inbox: Inbox) -> None:
+async def test_complete_file_is_a_success_at_any_offset(inbox: Inbox) -> None:
     assert (await piece(inbox, 0, len(BODY))).status == 200
     for start, end in ((0, len(BODY)), (1000, len(BODY)), (0, 10)):
         answer = await piece(inbox, start, end)
@@ -254,7 +254,7 @@ async def test_ranges_that_make_no_sense_are_refused(inbox: Inbox) -> None:
         await piece(inbox, 0, 10, sha="../../etc/passwd")
 
 
-async def test_a_file_that_is_too_large_is_refused_before_its_bytes(root: Path) -> None:
+async def test_file_that_is_too_large_is_refused_before_its_bytes(root: Path) -> None:
     small = Inbox(root, limit_bytes=1000)
     with pytest.raises(TooLarge):
         await piece(small, 0, 10)
@@ -264,7 +264,7 @@ async def test_a_file_that_is_too_large_is_refused_before_its_bytes(root: Path) 
     assert (await put(small, bytes(1000))).status == 200
 
 
-async def test_a_file_is_deleted_with_all_that_is_known_of_it(inbox: Inbox, root: Path) -> None:
+async def test_file_is_deleted_with_all_that_is_known_of_it(inbox: Inbox, root: Path) -> None:
     await put(inbox, BODY)
     assert await inbox.delete(KEY)
     assert not await inbox.delete(KEY)
@@ -283,7 +283,7 @@ async def test_abandoned_parts_are_deleted(inbox: Inbox, root: Path) -> None:
     assert inbox.find_file("other").read_bytes() == b"whole"
 
 
-async def test_a_hash_is_computed_anew_when_a_file_was_changed_behind_our_back(inbox: Inbox) -> None:
+async def test_hash_is_computed_again_when_a_file_was_changed_behind_our_back(inbox: Inbox) -> None:
     await put(inbox, BODY)
     inbox.find_file(KEY).write_bytes(b"changed")
     assert (await inbox.probe(KEY)).headers[CONTENT_HEADER] == hashlib.sha256(b"changed").hexdigest()

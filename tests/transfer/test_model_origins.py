@@ -51,7 +51,7 @@ async def test_folders_of_the_settings_and_the_library_s_own_are_read(tmp_path: 
         await origins.stop()
 
 
-async def test_the_hub_and_its_token_are_those_of_the_settings(tmp_path: Path, files: FileServer) -> None:
+async def test_hub_and_its_token_are_those_of_the_settings(tmp_path: Path, files: FileServer) -> None:
     async with Hub(files).running() as hub:
         hub.put("maker/closed", Repository(files={"a.gguf": b"weights"}, is_private=True))
         origins = origins_of(settings(hub_endpoint=f"{hub.url}/", hub_token=TOKEN))
@@ -78,7 +78,7 @@ async def test_private_addresses_are_a_setting(tmp_path: Path, files: FileServer
 @pytest.mark.parametrize(
     ("name", "value"), [("model_paths", "models"), ("hub_endpoint", "hub"), ("registry_credentials", "user:password")]
 )
-def test_a_setting_that_makes_no_sense_is_refused(name: str, value: str) -> None:
+def test_setting_that_makes_no_sense_is_refused(name: str, value: str) -> None:
     with pytest.raises(ValidationError) as caught:
         settings(**{name: value})
     assert name in str(caught.value)

@@ -42,7 +42,7 @@ async def scene(tmp_path: Path, hub: Hub) -> AsyncIterator[Scene]:
 
 
 @pytest.mark.behaviour("ORG-10")
-async def test_a_repository_is_all_its_files_at_one_commit(scene: Scene, hub: Hub) -> None:
+async def test_repository_is_all_its_files_at_one_commit(scene: Scene, hub: Hub) -> None:
     found = await scene.resolve("hf://maker/tiny")
     assert [(one.path, one.size_bytes, one.sha256) for one in found] == [
         ("README.md", 6, ""),
@@ -62,7 +62,7 @@ async def test_a_repository_is_all_its_files_at_one_commit(scene: Scene, hub: Hu
 
 
 @pytest.mark.behaviour("ORG-10")
-async def test_a_file_a_folder_and_a_revision_are_named(scene: Scene, hub: Hub) -> None:
+async def test_file_a_folder_and_a_revision_are_named(scene: Scene, hub: Hub) -> None:
     one = await scene.one("hf://maker/tiny/tiny-Q4_K_M.gguf", sha256(WEIGHTS))
     assert (one.path, one.sha256) == ("tiny-Q4_K_M.gguf", sha256(WEIGHTS))
     assert [each.path for each in await scene.resolve("hf://maker/tiny/onnx")] == ["config.json", "model.onnx"]
@@ -72,7 +72,7 @@ async def test_a_file_a_folder_and_a_revision_are_named(scene: Scene, hub: Hub) 
     assert (await scene.fetch(there)).read_bytes() == b"{}"
 
 
-async def test_a_large_file_goes_on_where_it_stopped(scene: Scene, hub: Hub) -> None:
+async def test_large_file_goes_on_where_it_stopped(scene: Scene, hub: Hub) -> None:
     file = hub.storage.files["/maker/tiny/tiny-Q4_K_M.gguf"]
     file.faults = [faulty.cut_after(256 * KIB)]
     assert await scene.content("hf://maker/tiny/tiny-Q4_K_M.gguf") == WEIGHTS
@@ -80,7 +80,7 @@ async def test_a_large_file_goes_on_where_it_stopped(scene: Scene, hub: Hub) -> 
     assert scene.moved[-1] == (len(WEIGHTS), len(WEIGHTS))
 
 
-async def test_a_file_that_is_not_what_the_hub_says_is_refused(scene: Scene, hub: Hub) -> None:
+async def test_file_that_is_not_what_the_hub_says_is_refused(scene: Scene, hub: Hub) -> None:
     hub.storage.files["/maker/tiny/tiny-Q4_K_M.gguf"].body = bytes(len(WEIGHTS))
     await scene.refuses("hf://maker/tiny/tiny-Q4_K_M.gguf", "digest_mismatch")
     await scene.refuses("hf://maker/tiny/tiny-Q4_K_M.gguf", "digest_mismatch", sha256(b"x"))
@@ -106,7 +106,7 @@ async def test_hub_token_is_sent_to_the_hub_only(tmp_path: Path, hub: Hub, monke
 
 
 @pytest.mark.behaviour("ORG-11")
-async def test_a_token_that_lies_about_on_the_machine_is_not_used(
+async def test_token_that_lies_about_on_the_machine_is_not_used(
     scene: Scene, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_somebody")
@@ -116,7 +116,7 @@ async def test_a_token_that_lies_about_on_the_machine_is_not_used(
 
 
 @pytest.mark.behaviour("ORG-11")
-async def test_the_library_does_not_look_around_on_the_machine(
+async def test_library_does_not_look_around_on_the_machine(
     scene: Scene, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would fetch a list of programs to look for from its default hub, whatever hub is set up."""

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-async def test_a_folder_is_all_its_files_without_notes_about_their_digests(tmp_path: Path, folder: Path) -> None:
+async def test_folder_is_all_its_files_without_notes_about_their_digests(tmp_path: Path, folder: Path) -> None:
     async with scene_of(tmp_path, paths=(folder,)) as scene:
         found = await scene.resolve(str(folder / "tiny"))
         assert [(one.path, one.size_bytes) for one in found] == [
@@ -38,7 +38,7 @@ async def test_a_folder_is_all_its_files_without_notes_about_their_digests(tmp_p
 
 
 @pytest.mark.parametrize("name", ["plain.gguf", "with space#and?.gguf"])
-async def test_a_file_is_read_where_it_lies(tmp_path: Path, folder: Path, name: str) -> None:
+async def test_file_is_read_where_it_lies(tmp_path: Path, folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"weights")
     async with scene_of(tmp_path, paths=(folder,)) as scene:
         assert await scene.content(str(folder / name), sha256(b"weights")) == b"weights"
@@ -59,7 +59,7 @@ async def test_empty_folder_missing_path_and_special_file_are_refused(tmp_path: 
 
 
 @pytest.mark.behaviour("ORG-6")
-async def test_only_folders_of_the_settings_are_read(tmp_path: Path, folder: Path) -> None:
+async def test_path_origin_reads_only_folders_of_the_settings(tmp_path: Path, folder: Path) -> None:
     outside = tmp_path / "secret"
     outside.write_bytes(b"secret")
     async with scene_of(tmp_path, paths=(folder,)) as scene:
@@ -73,7 +73,7 @@ async def test_only_folders_of_the_settings_are_read(tmp_path: Path, folder: Pat
 
 
 @pytest.mark.behaviour("ORG-6")
-async def test_a_link_that_leads_out_is_refused_and_one_that_does_not_is_followed(tmp_path: Path, folder: Path) -> None:
+async def test_link_that_leads_out_is_refused_and_one_that_does_not_is_followed(tmp_path: Path, folder: Path) -> None:
     outside = tmp_path / "secret"
     outside.write_bytes(b"secret")
     (folder / "linked").mkdir()

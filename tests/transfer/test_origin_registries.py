@@ -53,7 +53,7 @@ def titled(name: str, media_type: str = "application/octet-stream") -> dict[str,
     return {"mediaType": media_type, "annotations": {TITLE: name}}
 
 
-async def test_the_titled_layers_of_an_artifact_are_its_files(scene: Scene, registry: Registry) -> None:
+async def test_titled_layers_of_an_artifact_are_its_files(scene: Scene, registry: Registry) -> None:
     layers = [(WEIGHTS, titled("shards/one.gguf")), (b"{}", titled("config.json"))]
     await push(registry, "models/tiny", "v1", layers)
     found = await scene.resolve(f"oci://{registry.host}/models/tiny:v1")
@@ -69,7 +69,7 @@ async def test_the_titled_layers_of_an_artifact_are_its_files(scene: Scene, regi
     assert scene.left == []
 
 
-async def test_a_list_of_one_artifact_and_a_digest_name_it_too(scene: Scene, registry: Registry) -> None:
+async def test_list_of_one_artifact_and_a_digest_name_it_too(scene: Scene, registry: Registry) -> None:
     pushed = await push(registry, "models/tiny", "", [(WEIGHTS, titled("tiny.gguf"))])
     assert await scene.content(f"oci://{registry.host}/models/tiny@{pushed['digest']}") == WEIGHTS
     document = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [pushed]}
@@ -94,7 +94,7 @@ async def test_reference_that_is_no_model_artifact_is_refused(scene: Scene, regi
     assert scene.left == []
 
 
-async def test_a_registry_with_a_password_is_read_with_the_frontend_s_setting(tmp_path: Path) -> None:
+async def test_registry_with_a_password_is_read_with_the_frontend_s_setting(tmp_path: Path) -> None:
     async with Registry(program(), tmp_path / "closed", needs_password=True).running() as closed:
         await push(closed, "models/tiny", "v1", [(WEIGHTS, titled("tiny.gguf"))])
         uri = f"oci://{closed.host}/models/tiny:v1"
@@ -111,7 +111,7 @@ async def test_a_registry_with_a_password_is_read_with_the_frontend_s_setting(tm
                 await wrong.fetch(found)
 
 
-async def test_a_token_that_has_run_out_is_renewed(scene: Scene, registry: Registry) -> None:
+async def test_token_that_has_run_out_is_renewed(scene: Scene, registry: Registry) -> None:
     await push(registry, "models/tiny", "v1", [(WEIGHTS, titled("tiny.gguf"))])
     gate = TokenGate(registry.host, uses=1)
     async with gate.running() as host:
@@ -120,7 +120,7 @@ async def test_a_token_that_has_run_out_is_renewed(scene: Scene, registry: Regis
     assert set(gate.scopes) == {"repository:models/tiny:pull"}
 
 
-async def test_a_model_of_ollama_is_its_weights_and_what_goes_with_them(scene: Scene, registry: Registry) -> None:
+async def test_model_of_ollama_is_its_weights_and_what_goes_with_them(scene: Scene, registry: Registry) -> None:
     layers = [
         (WEIGHTS, {"mediaType": f"{OLLAMA}model"}),
         (b"{{ .Prompt }}", {"mediaType": f"{OLLAMA}template"}),
@@ -152,7 +152,7 @@ async def test_reference_that_is_no_ollama_model_is_refused(scene: Scene, regist
     await scene.refuses("ollama://a/b/c/d", "invalid_request")
 
 
-async def test_a_blob_goes_on_where_it_stopped(scene: Scene, files: FileServer) -> None:
+async def test_blob_goes_on_where_it_stopped(scene: Scene, files: FileServer) -> None:
     digest = f"sha256:{sha256(WEIGHTS)}"
     blob = files.put(f"/v2/library/tiny/blobs/{digest}", WEIGHTS, faults=[faulty.cut_after(256 * KIB)])
     manifest = f'{{"layers": [{{"mediaType": "{OLLAMA}model", "size": {len(WEIGHTS)}, "digest": "{digest}"}}]}}'

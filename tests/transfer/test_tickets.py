@@ -35,7 +35,7 @@ def refusal(text: str, account: NatsKey, *, scope: str = BLOB_READ_SCOPE) -> str
 
 @pytest.mark.behaviour("FILE-10")
 @pytest.mark.parametrize("audience", ["*", "node-1"])
-def test_a_ticket_lets_its_reader_in(account: NatsKey, audience: str) -> None:
+def test_ticket_lets_its_reader_in(account: NatsKey, audience: str) -> None:
     ticket = verify_ticket(
         made(account, audience=audience), account.public, audience="node-1", scopes=(BLOB_READ_SCOPE,), now=NOW
     )
@@ -43,7 +43,7 @@ def test_a_ticket_lets_its_reader_in(account: NatsKey, audience: str) -> None:
 
 
 @pytest.mark.behaviour("FILE-10")
-def test_a_ticket_runs_out_with_a_little_grace_for_clocks(account: NatsKey) -> None:
+def test_ticket_runs_out_with_a_little_grace_for_clocks(account: NatsKey) -> None:
     text = made(account, life_s=10)
     late = NOW + timedelta(seconds=10 + GRACE_S)
     verify_ticket(text, account.public, audience="node-1", scopes=(BLOB_READ_SCOPE,), now=late)
@@ -55,7 +55,7 @@ def test_a_ticket_runs_out_with_a_little_grace_for_clocks(account: NatsKey) -> N
 
 
 @pytest.mark.behaviour("FILE-10")
-def test_a_ticket_of_another_cluster_another_node_or_another_right_is_refused(account: NatsKey) -> None:
+def test_ticket_of_another_cluster_another_node_or_another_right_is_refused(account: NatsKey) -> None:
     assert refusal(made(new_key(NatsKeyKind.ACCOUNT)), account) == "ticket_forged"
     assert refusal(made(account, audience="node-3"), account) == "ticket_elsewhere"
     assert refusal(made(account, scope=make_file_write_scope("a")), account) == "ticket_scope"
@@ -66,7 +66,7 @@ def test_a_ticket_of_another_cluster_another_node_or_another_right_is_refused(ac
 
 
 @pytest.mark.behaviour("FILE-10")
-def test_a_changed_ticket_is_refused(account: NatsKey) -> None:
+def test_changed_ticket_is_refused(account: NatsKey) -> None:
     mark, body, signature = made(account, audience="node-3").split(".")
     wider = base64.urlsafe_b64decode(body + "==").replace(b"node-3", b"node-1")
     changed = base64.urlsafe_b64encode(wider).decode().rstrip("=")
@@ -81,7 +81,7 @@ def test_invalid_ticket_is_refused(account: NatsKey, text: str) -> None:
 
 
 @pytest.mark.behaviour("FILE-10")
-def test_a_token_of_the_bus_is_no_ticket(account: NatsKey) -> None:
+def test_token_of_the_bus_is_no_ticket(account: NatsKey) -> None:
     """Both are signed with the same key."""
     claims = {"sub": "node-2", "scope": BLOB_READ_SCOPE, "exp": int(NOW.timestamp()) + 60, "aud": "*"}
     _, body, signature = sign_claims(claims, account).split(".")

@@ -189,7 +189,7 @@ NAME, COUNT = ("name", str), ("count", int, 0)
     ],
 )
 @pytest.mark.behaviour("VER-1", "VER-2")
-def test_a_change_that_the_version_before_cannot_live_with_is_noticed(
+def test_change_that_the_version_before_cannot_live_with_is_noticed(
     fields: list[tuple[Any, ...]], is_read: bool, is_understood: bool
 ) -> None:
     later = exchange_of(kind_of(*fields))

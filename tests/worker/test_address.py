@@ -34,11 +34,11 @@ def test_advertised_address_is_the_one_that_reaches_the_frontend_with_the_port_r
         ("[fd00::5]:7000", "[fd00::5]:7000", "[fd00::5]:9001"),
     ],
 )
-def test_a_given_address_wins_and_gets_the_port_that_it_lacks(configured: str, address: str, http_address: str):
+def test_given_address_wins_and_gets_the_port_that_it_lacks(configured: str, address: str, http_address: str):
     assert _advertised(configured) == (address, http_address)
 
 
-def test_a_port_that_is_open_on_one_address_only_is_advertised_there():
+def test_port_that_is_open_on_one_address_only_is_advertised_there():
     assert _advertised("gpu-a:7000", "127.0.0.1") == ("gpu-a:7000", "127.0.0.1:9001")
 
 
@@ -48,7 +48,7 @@ def test_worker_registers_the_one_address_that_its_engines_listen_on():
     assert _advertised("gpu-a:7000", engine_host="10.0.0.7")[0] == "gpu-a:7000"
 
 
-def test_a_frontend_that_cannot_be_looked_up_is_passed_over():
+def test_frontend_that_cannot_be_looked_up_is_passed_over():
     assert find_outward_host(["http://no-such-host.invalid:80", "http://127.0.0.1:1"]) == "127.0.0.1"
     assert find_outward_host(["http://no-such-host.invalid:80"]) == socket.gethostname()
 

@@ -44,7 +44,7 @@ def test_every_change_is_reported_at_once_and_everything_every_minute():
     play(story)
 
 
-def test_a_report_is_repeated_until_it_is_taken_and_not_too_often():
+def test_report_is_repeated_until_it_is_taken_and_not_too_often():
     async def story(scene: JobScene) -> None:
         await _member(scene)
         scene.frontend.is_away = True

@@ -56,7 +56,7 @@ async def _readyz(worker: ComposedWorker, path: str = "/readyz") -> tuple[int, A
 
 
 @pytest.mark.behaviour("WRK-5")
-async def test_a_worker_joins_waits_is_approved_and_is_healthy(cluster: RunningFrontend, start_worker: StartWorker):
+async def test_worker_joins_waits_is_approved_and_is_healthy(cluster: RunningFrontend, start_worker: StartWorker):
     worker = await start_worker(token=await create_join_token(cluster), labels={"site": "attic"})
     node = await _until_status(cluster, "pending")
     assert (await _readyz(worker))[1]["reason"] == "waiting for approval: corral nodes approve gpu-a"
@@ -70,7 +70,7 @@ async def test_a_worker_joins_waits_is_approved_and_is_healthy(cluster: RunningF
     assert await _readyz(worker) == (200, {"status": "ready"})
 
 
-async def test_a_frontend_reaches_the_worker_over_the_bus(cluster: RunningFrontend, start_worker: StartWorker):
+async def test_frontend_reaches_the_worker_over_the_bus(cluster: RunningFrontend, start_worker: StartWorker):
     worker = await start_worker(token=await create_join_token(cluster, approves=True))
     await _until_healthy(cluster)
     status, described = await cluster.call("POST", "/api/nodes/gpu-a/probe")
@@ -99,7 +99,7 @@ async def test_readiness_follows_the_bus_and_health_does_not(
 
 
 @pytest.mark.behaviour("WRK-6")
-async def test_a_worker_outlives_its_frontend_and_comes_back_by_itself(
+async def test_worker_outlives_its_frontend_and_comes_back_by_itself(
     cluster: RunningFrontend, start_worker: StartWorker
 ):
     async with Relay(cluster.url) as relay:
@@ -120,7 +120,7 @@ async def test_a_worker_outlives_its_frontend_and_comes_back_by_itself(
 
 
 @pytest.mark.behaviour("OPS-67")
-async def test_a_removed_node_comes_back_as_a_new_one(cluster: RunningFrontend, start_worker: StartWorker):
+async def test_removed_node_comes_back_as_a_new_one(cluster: RunningFrontend, start_worker: StartWorker):
     worker = await start_worker(token=await create_join_token(cluster, approves=True, max_uses=2))
     first = await _until_healthy(cluster)
     assert (await cluster.call("DELETE", f"/api/nodes/{first['id']}"))[0] == 200
@@ -136,7 +136,7 @@ async def test_a_removed_node_comes_back_as_a_new_one(cluster: RunningFrontend, 
 
 
 @pytest.mark.behaviour("WRK-4")
-async def test_a_taken_name_and_a_wrong_token_are_final(cluster: RunningFrontend, start_worker: StartWorker, tmp_path):
+async def test_taken_name_and_a_wrong_token_are_final(cluster: RunningFrontend, start_worker: StartWorker, tmp_path):
     token = await create_join_token(cluster, max_uses=2)
     await start_worker(token=token)
     await _until_status(cluster, "pending")
@@ -156,7 +156,7 @@ def _made(path: Any) -> Any:
 
 
 @pytest.mark.behaviour("OPS-90")
-async def test_an_agent_gets_a_working_key_when_it_is_approved(cluster: RunningFrontend, start_worker: StartWorker):
+async def test_agent_gets_a_working_key_when_it_is_approved(cluster: RunningFrontend, start_worker: StartWorker):
     worker = await start_worker(token=await create_join_token(cluster), node_type=NodeType.AGENT)
     await _until_status(cluster, "pending")
     await cluster.call("POST", "/api/nodes/gpu-a/approve")
@@ -169,7 +169,7 @@ async def test_an_agent_gets_a_working_key_when_it_is_approved(cluster: RunningF
 
 
 @pytest.mark.behaviour("WRK-10")
-async def test_a_stop_over_the_bus_ends_the_worker_and_leaves_the_node_offline(
+async def test_stop_over_the_bus_ends_the_worker_and_leaves_the_node_offline(
     cluster: RunningFrontend, start_worker: StartWorker
 ):
     worker = await start_worker(token=await create_join_token(cluster, approves=True))

@@ -66,7 +66,7 @@ def test_list_running_measures_processes_on_request():
     play(story)
 
 
-def test_a_stop_names_a_backend_or_says_all_and_otherwise_ends_nothing():
+def test_stop_names_a_backend_or_says_all_and_otherwise_ends_nothing():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU, meta="llama-cpp")
         scene.processes.run("qwen#0", CPU)
@@ -121,7 +121,7 @@ def test_unused_files_are_listed_in_a_dry_run_and_then_deleted():
     play(story)
 
 
-def test_a_worker_throws_away_by_itself_once_a_day_and_goes_on_after_a_failure():
+def test_worker_throws_away_by_itself_once_a_day_and_goes_on_after_a_failure():
     async def story(scene: JobScene) -> None:
         collection = DailyGarbageCollector(
             (scene.installer, scene.files), scene.clock, chance(scene.loop.seed, "collection")
@@ -199,7 +199,7 @@ def test_lines_of_a_log_are_read_within_bounds():
         "x" * 5000,
     ],
 )
-def test_a_name_that_leads_out_of_the_models_folder_is_refused_and_touches_nothing(tmp_path: Path, name: str):
+def test_name_that_leads_out_of_the_models_folder_is_refused_and_touches_nothing(tmp_path: Path, name: str):
     models, outside = tmp_path / "models", tmp_path / "outside"
     (models / "a").mkdir(parents=True)
     outside.mkdir()
@@ -234,7 +234,7 @@ def test_links_inside_a_model_go_and_what_they_point_to_stays(tmp_path: Path):
     assert (outside / "secret.gguf").read_text() == "keep"
 
 
-def test_a_model_is_a_folder_or_a_file_with_what_is_called_like_it(tmp_path: Path):
+def test_model_is_a_folder_or_a_file_with_what_is_called_like_it(tmp_path: Path):
     for name in (
         "qwen.gguf",
         "qwen.yaml",
@@ -259,7 +259,7 @@ def test_a_model_is_a_folder_or_a_file_with_what_is_called_like_it(tmp_path: Pat
     assert left == ["qwen-mmproj.gguf", "qwen.cache", "qwen2.gguf"]
 
 
-def test_a_model_is_deleted_over_the_bus_and_that_is_reported():
+def test_model_is_deleted_over_the_bus_and_that_is_reported():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.load("j1")

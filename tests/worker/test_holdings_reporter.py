@@ -66,7 +66,7 @@ def test_files_that_come_and_go_without_a_process_are_reported_at_once():
     play(story)
 
 
-def test_a_report_is_repeated_until_it_is_taken_and_an_old_frontend_is_no_error():
+def test_report_is_repeated_until_it_is_taken_and_an_old_frontend_is_no_error():
     async def story(scene: JobScene) -> None:
         await _member(scene)
         scene.frontend.is_away = True

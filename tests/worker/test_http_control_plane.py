@@ -73,7 +73,7 @@ async def test_next_frontend_is_tried_when_one_does_not_answer_and_then_stays_th
         assert control._frontends[0].authenticated.url == site.url
 
 
-async def test_a_frontend_that_hangs_or_says_503_is_passed_over():
+async def test_frontend_that_hangs_or_says_503_is_passed_over():
     released = asyncio.Event()
 
     async def hang(request: web.Request) -> web.StreamResponse:
@@ -109,20 +109,20 @@ async def test_refusal_of_one_frontend_is_not_retried_at_another():
         (503, "store_unavailable", StoreUnavailable),
     ],
 )
-async def test_the_envelope_becomes_the_error_that_the_frontend_raised(status: int, code: str, kind: type[Exception]):
+async def test_envelope_becomes_the_error_that_the_frontend_raised(status: int, code: str, kind: type[Exception]):
     async with served(refusal(status, code)) as site, control_of(site.url) as control:
         with pytest.raises(kind):
             await control.register(RegisterIn(name="a", credential=CREDENTIAL, boot_id="boot-0001"))
 
 
-async def test_no_reachable_frontend_raises_unavailable():
+async def test_control_plane_call_raises_unavailable_without_a_reachable_frontend():
     urls = [f"http://127.0.0.1:{find_free_port()}" for _ in range(2)]
     async with control_of(*urls) as control:
         with pytest.raises(Unavailable, match=urls[0]):
             await control.drain("n1", "boot-0001")
 
 
-async def test_only_a_registration_goes_without_the_nodes_own_credential():
+async def test_control_plane_calls_except_registration_carry_the_nodes_credential():
     async with served(refusal(404, "node_not_found")) as site, control_of(site.url) as control:
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: control.register(RegisterIn(name="a", credential=CREDENTIAL, boot_id="boot-0001")),

@@ -22,7 +22,7 @@ def _file(home: Path) -> WorkerIdentityFile:
 
 
 @pytest.mark.behaviour("WRK-2")
-def test_an_identity_is_made_once_and_read_back_the_same(tmp_path: Path):
+def test_identity_is_made_once_and_read_back_the_same(tmp_path: Path):
     made = _file(tmp_path).load_or_create(IDS)
     assert made.credential.startswith("cn_")
     assert made.bus_public_key.startswith("U")
@@ -42,7 +42,7 @@ def test_registered_node_id_is_stored(tmp_path: Path):
     assert not again.is_accepted_as("gpu ä", "http://other:8080")
 
 
-def test_the_file_is_closed_to_others_and_nothing_is_left_beside_it(tmp_path: Path):
+def test_file_is_closed_to_others_and_nothing_is_left_beside_it(tmp_path: Path):
     (tmp_path / "identity.json.new").write_text("half a fi")
     _file(tmp_path).load_or_create(IDS)
     assert [path.name for path in tmp_path.iterdir()] == ["identity.json"]
@@ -80,7 +80,7 @@ DAMAGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_a_damaged_identity_is_refused_with_a_hint_and_never_replaced(tmp_path: Path, what: str):
+def test_damaged_identity_is_refused_with_a_hint_and_never_replaced(tmp_path: Path, what: str):
     file = _file(tmp_path)
     file.load_or_create(IDS)
     path = tmp_path / "identity.json"
@@ -94,13 +94,13 @@ def test_a_damaged_identity_is_refused_with_a_hint_and_never_replaced(tmp_path: 
     assert path.read_text() == text
 
 
-def test_an_identity_that_cannot_be_opened_is_refused(tmp_path: Path):
+def test_identity_that_cannot_be_opened_is_refused(tmp_path: Path):
     (tmp_path / "identity.json").mkdir()
     with pytest.raises(IdentityDamaged):
         _file(tmp_path).load_or_create(IDS)
 
 
-def test_a_second_worker_on_one_folder_is_refused_until_the_first_is_gone(tmp_path: Path):
+def test_second_worker_on_one_folder_is_refused_until_the_first_is_gone(tmp_path: Path):
     home = tmp_path / "deep" / "home"
     with hold_home(home):
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
@@ -112,7 +112,7 @@ def test_a_second_worker_on_one_folder_is_refused_until_the_first_is_gone(tmp_pa
         pass
 
 
-def test_a_folder_that_is_a_file_is_refused_with_a_hint(tmp_path: Path):
+def test_folder_that_is_a_file_is_refused_with_a_hint(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidRequest, match="cannot be used"), hold_home(tmp_path / "file"):
         pass

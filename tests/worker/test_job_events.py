@@ -80,7 +80,7 @@ def test_progress_is_sent_at_once_then_every_quarter_second_and_the_newest_is_ne
 
 
 @pytest.mark.behaviour("OPS-37")
-def test_a_change_of_phase_is_not_held_back_and_the_last_word_is_the_last():
+def test_change_of_phase_is_not_held_back_and_the_last_word_is_the_last():
     async def story(listener: Listener) -> None:
         job, clock = listener.job, listener.clock
         job.mark_running()
@@ -121,7 +121,7 @@ def test_change_of_phase_tells_the_bytes_of_the_tick_that_was_held_back():
 
 
 @pytest.mark.behaviour("JOB-5")
-def test_no_number_is_used_that_is_not_reserved_on_the_disk():
+def test_event_numbers_are_reserved_on_disk_before_use():
     async def story(listener: Listener) -> None:
         job = listener.job
         for number in range(2 * SEQ_STOCK):
@@ -187,7 +187,7 @@ def test_job_events_include_every_phase_at_a_limited_rate():
         max_size=30,
     )
 )
-def test_the_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: list[JobPhase | tuple[int, int | None]]):
+def test_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: list[JobPhase | tuple[int, int | None]]):
     async def story(listener: Listener) -> None:
         job = listener.job
         seen = [0.0]

@@ -154,7 +154,7 @@ async def hearing(cluster: RunningFrontend) -> AsyncIterator[JobListener]:
 
 
 @pytest.mark.behaviour("JOB-5")
-async def test_a_killed_worker_finishes_the_job_by_itself_with_the_same_id_growing_numbers_and_the_bytes_it_had(
+async def test_killed_worker_finishes_the_job_by_itself_with_the_same_id_growing_numbers_and_the_bytes_it_had(
     cluster: RunningFrontend, start_process: StartProcess, source: SlowSource
 ):
     first = await start_process(token=await create_join_token(cluster, approves=True))

@@ -15,7 +15,7 @@ from corral.worker.jobs.journal import JournalNotWritten
 from tests.worker.job_scene import CPU, JobScene, play
 
 
-def test_a_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again():
+def test_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
         await scene.end_of("j1")
@@ -37,7 +37,7 @@ def test_a_rollback_that_was_done_before_a_kill_is_not_undone_by_doing_it_again(
     play(story)
 
 
-def test_an_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_nothing_again():
+def test_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_nothing_again():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
         await scene.end_of("j1")
@@ -55,7 +55,7 @@ def test_an_upgrade_that_was_done_before_a_kill_ends_no_process_and_fetches_noth
 
 
 @pytest.mark.behaviour("FLT-21")
-def test_a_cancellation_that_comes_after_the_swap_does_not_deny_what_is_installed():
+def test_cancellation_that_comes_after_the_swap_does_not_deny_what_is_installed():
     async def story(scene: JobScene) -> None:
         install = scene.installer.install
 

@@ -21,7 +21,7 @@ SEEDS = range(3)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_command_is_in_the_journal_when_it_is_accepted_and_the_work_comes_later(seed: int):
+def test_command_is_in_the_journal_when_it_is_accepted_and_the_work_comes_later(seed: int):
     async def story(scene: JobScene) -> None:
         began_at = scene.clock.monotonic()
         accepted = await scene.install("j1", 1, size_bytes=GIB)
@@ -38,7 +38,7 @@ def test_a_command_is_in_the_journal_when_it_is_accepted_and_the_work_comes_late
     play(story, seed)
 
 
-def test_a_command_that_cannot_be_written_down_is_not_accepted():
+def test_command_that_cannot_be_written_down_is_not_accepted():
     async def story(scene: JobScene) -> None:
         scene.journal.fault = JournalNotWritten("The disk is full.")
         with pytest.raises(Unavailable, match="disk is full"):
@@ -53,7 +53,7 @@ def test_a_command_that_cannot_be_written_down_is_not_accepted():
 
 @pytest.mark.behaviour("JOB-2")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_command_again_is_the_same_job_also_after_its_end_and_after_a_restart(seed: int):
+def test_repeated_command_is_the_same_job_also_after_its_end_and_after_a_restart(seed: int):
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
         await scene.install("j1", 1)
@@ -67,7 +67,7 @@ def test_the_same_command_again_is_the_same_job_also_after_its_end_and_after_a_r
     play(story, seed)
 
 
-def test_an_older_generation_is_refused_also_after_a_restart_and_when_no_job_of_it_is_left():
+def test_older_generation_is_refused_also_after_a_restart_and_when_no_job_of_it_is_left():
     async def story(scene: JobScene) -> None:
         await scene.install("j5", 5)
         await scene.end_of("j5")
@@ -90,7 +90,7 @@ def test_an_older_generation_is_refused_also_after_a_restart_and_when_no_job_of_
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_newer_command_takes_the_place_of_the_one_that_runs_and_of_the_one_that_waits(seed: int):
+def test_newer_command_takes_the_place_of_the_one_that_runs_and_of_the_one_that_waits(seed: int):
     async def story(scene: JobScene) -> None:
         await scene.install("running", 1, size_bytes=100 * GIB)
         await scene.until(lambda: CPU in "".join(scene.disk.partial))
@@ -107,7 +107,7 @@ def test_a_newer_command_takes_the_place_of_the_one_that_runs_and_of_the_one_tha
     play(story, seed)
 
 
-def test_a_newer_command_goes_on_with_what_the_older_one_has_fetched_of_the_same():
+def test_newer_command_goes_on_with_what_the_older_one_has_fetched_of_the_same():
     async def story(scene: JobScene) -> None:
         await scene.install("older", 1, size_bytes=GIB)
         await scene.until(lambda: any(scene.disk.partial.values()))
@@ -120,7 +120,7 @@ def test_a_newer_command_goes_on_with_what_the_older_one_has_fetched_of_the_same
     play(story)
 
 
-def test_a_kill_between_accepting_the_newer_and_stopping_the_older_changes_nothing():
+def test_kill_between_accepting_the_newer_and_stopping_the_older_changes_nothing():
     async def story(scene: JobScene) -> None:
         scene.installer.gates.hold(CPU, JobPhase.DOWNLOADING)
         await scene.install("older", 1)
@@ -190,7 +190,7 @@ def test_different_backends_are_changed_in_parallel_up_to_the_limit(seed: int):
 
 @pytest.mark.behaviour("OPS-82")
 @pytest.mark.parametrize("is_wrong", [False, True], ids=["well", "with-an-error"])
-def test_an_upgrade_tells_which_processes_it_ended_and_ends_no_others(is_wrong: bool):
+def test_upgrade_tells_which_processes_it_ended_and_ends_no_others(is_wrong: bool):
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU, alias="llama-cpp")
         scene.installer.put(CUDA, alias="llama-cpp")
@@ -216,7 +216,7 @@ def test_an_upgrade_tells_which_processes_it_ended_and_ends_no_others(is_wrong: 
 
 @pytest.mark.behaviour("OPS-82")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_delete_is_given_up_when_a_process_survives_and_still_tells_which_ended(seed: int):
+def test_delete_is_given_up_when_a_process_survives_and_still_tells_which_ended(seed: int):
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         scene.processes.run("qwen#0", CPU)
@@ -238,7 +238,7 @@ def test_a_delete_is_given_up_when_a_process_survives_and_still_tells_which_ende
 
 @pytest.mark.behaviour("OPS-82")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cancellation_during_the_stop_still_tells_which_processes_ended(seed: int):
+def test_cancellation_during_the_stop_still_tells_which_processes_ended(seed: int):
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         scene.processes.run("qwen#0", CPU)
@@ -253,7 +253,7 @@ def test_a_cancellation_during_the_stop_still_tells_which_processes_ended(seed: 
     play(story, seed)
 
 
-def test_a_backend_of_the_machine_keeps_its_processes_when_its_removal_is_refused():
+def test_backend_of_the_machine_keeps_its_processes_when_its_removal_is_refused():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU, is_system=True)
         scene.processes.run("qwen#0", CPU)
@@ -267,7 +267,7 @@ def test_a_backend_of_the_machine_keeps_its_processes_when_its_removal_is_refuse
 
 @pytest.mark.behaviour("JOB-5")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_job_goes_on_after_a_kill_from_the_bytes_that_are_there_and_its_numbers_grow(seed: int):
+def test_job_goes_on_after_a_kill_from_the_bytes_that_are_there_and_its_numbers_grow(seed: int):
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1, size_bytes=2 * GIB)
         await scene.until(lambda: sum(scene.disk.partial.values()) >= GIB)
@@ -292,7 +292,7 @@ def test_a_job_goes_on_after_a_kill_from_the_bytes_that_are_there_and_its_number
 @pytest.mark.behaviour("JOB-6")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("keeps_partial", [False, True], ids=["cancel", "pause"])
-def test_a_job_that_runs_is_stopped_within_seconds(seed: int, keeps_partial: bool):
+def test_job_that_runs_is_stopped_within_seconds(seed: int, keeps_partial: bool):
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.install("j1", 1, version="2", force=True, size_bytes=100 * GIB)
@@ -311,7 +311,7 @@ def test_a_job_that_runs_is_stopped_within_seconds(seed: int, keeps_partial: boo
 
 @pytest.mark.behaviour("JOB-6")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_job_that_waits_for_its_turn_is_stopped_and_leaves_what_the_other_one_fetches(seed: int):
+def test_job_that_waits_for_its_turn_is_stopped_and_leaves_what_the_other_one_fetches(seed: int):
     async def story(scene: JobScene) -> None:
         await scene.install("first", 1, size_bytes=10 * GIB)
         await scene.until(lambda: bool(scene.disk.partial))
@@ -325,7 +325,7 @@ def test_a_job_that_waits_for_its_turn_is_stopped_and_leaves_what_the_other_one_
 
 
 @pytest.mark.behaviour("JOB-6")
-def test_a_paused_or_failed_job_that_is_given_up_leaves_no_partial_files():
+def test_paused_or_failed_job_that_is_given_up_leaves_no_partial_files():
     async def story(scene: JobScene) -> None:
         await scene.install("paused", 1, size_bytes=10 * GIB)
         await scene.until(lambda: bool(scene.disk.partial))
@@ -347,7 +347,7 @@ def test_a_paused_or_failed_job_that_is_given_up_leaves_no_partial_files():
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["same-life", "next-life"])
-def test_a_command_that_was_overtaken_by_its_cancellation_is_not_begun(is_restarted: bool):
+def test_command_that_was_overtaken_by_its_cancellation_is_not_begun(is_restarted: bool):
     async def story(scene: JobScene) -> None:
         assert (await scene.cancel("j1")).job is None
         if is_restarted:
@@ -365,7 +365,7 @@ def test_a_command_that_was_overtaken_by_its_cancellation_is_not_begun(is_restar
     play(story)
 
 
-def test_a_worker_answers_for_what_runs_and_for_the_last_fifty_that_ended():
+def test_worker_answers_for_what_runs_and_for_the_last_fifty_that_ended():
     async def story(scene: JobScene) -> None:
         for number in range(MAX_ENDED + 5):
             await scene.install(f"j{number:02}", number + 1)
@@ -387,7 +387,7 @@ def test_a_worker_answers_for_what_runs_and_for_the_last_fifty_that_ended():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_work_goes_on_without_the_bus_and_the_newest_word_is_sent_when_it_is_back(seed: int):
+def test_work_goes_on_without_the_bus_and_the_newest_word_is_sent_when_it_is_back(seed: int):
     async def story(scene: JobScene) -> None:
         scene.installer.bytes_per_s = 10 * MIB
         await scene.install("done", 1, size_bytes=100 * MIB)
@@ -410,7 +410,7 @@ def test_the_work_goes_on_without_the_bus_and_the_newest_word_is_sent_when_it_is
     play(story, seed)
 
 
-def test_a_failure_has_a_code_and_a_sentence_and_ends_that_job_only():
+def test_failure_has_a_code_and_a_sentence_and_ends_that_job_only():
     async def story(scene: JobScene) -> None:
         gates = scene.installer.gates
         gates.fail(CPU, JobPhase.VERIFYING, Unprocessable("The digest is another.", code="digest_mismatch"))
@@ -437,7 +437,7 @@ def test_a_failure_has_a_code_and_a_sentence_and_ends_that_job_only():
     play(story)
 
 
-def test_a_full_disk_under_the_journal_keeps_no_job_from_its_end():
+def test_full_disk_under_the_journal_keeps_no_job_from_its_end():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1)
         scene.journal.fault = JournalNotWritten("The disk is full.")
@@ -453,7 +453,7 @@ def test_a_full_disk_under_the_journal_keeps_no_job_from_its_end():
 
 
 @pytest.mark.parametrize("keeps_partial", [False, True], ids=["cancel", "pause"])
-def test_a_cancellation_that_a_kill_interrupted_is_honoured_after_the_restart(keeps_partial: bool):
+def test_cancellation_that_a_kill_interrupted_is_honoured_after_the_restart(keeps_partial: bool):
     async def story(scene: JobScene) -> None:
         scene.processes._stop_s = 60
         scene.installer.put(CPU)
@@ -472,7 +472,7 @@ def test_a_cancellation_that_a_kill_interrupted_is_honoured_after_the_restart(ke
     play(story)
 
 
-def test_a_job_that_takes_the_worker_down_every_time_fails_in_the_end():
+def test_job_that_takes_the_worker_down_every_time_fails_in_the_end():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1, size_bytes=1000 * GIB)
         for _ in range(MAX_LIVES):
@@ -485,7 +485,7 @@ def test_a_job_that_takes_the_worker_down_every_time_fails_in_the_end():
     play(story)
 
 
-def test_an_engine_is_started_while_another_version_is_fetched_but_not_while_it_is_swapped_in():
+def test_engine_is_started_while_another_version_is_fetched_but_not_while_it_is_swapped_in():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         gates = scene.installer.gates
@@ -512,7 +512,7 @@ def test_an_engine_is_started_while_another_version_is_fetched_but_not_while_it_
     play(story)
 
 
-def test_a_start_waits_for_the_installation_that_it_needs():
+def test_start_waits_for_the_installation_that_it_needs():
     async def story(scene: JobScene) -> None:
         await scene.install("install", 1, size_bytes=10 * GIB)
         await scene.ask(subjects.BACKEND_START, StartBackend(job_id="start", backend=CPU, model="qwen"))
@@ -523,7 +523,7 @@ def test_a_start_waits_for_the_installation_that_it_needs():
 
 
 @pytest.mark.behaviour("OPS-85")
-def test_a_worker_that_stops_takes_no_more_and_keeps_what_runs_for_the_next_start():
+def test_worker_that_stops_takes_no_more_and_keeps_what_runs_for_the_next_start():
     async def story(scene: JobScene) -> None:
         await scene.install("j1", 1, size_bytes=10 * GIB)
         await scene.until(lambda: bool(scene.disk.partial))
@@ -540,7 +540,7 @@ def test_a_worker_that_stops_takes_no_more_and_keeps_what_runs_for_the_next_star
     play(story)
 
 
-def test_a_worker_that_has_not_read_its_journal_says_so():
+def test_worker_that_has_not_read_its_journal_says_so():
     async def story(scene: JobScene) -> None:
         scene.runner._loaded.clear()
         with pytest.raises(Unavailable) as refused:
@@ -550,7 +550,7 @@ def test_a_worker_that_has_not_read_its_journal_says_so():
     play(story)
 
 
-def test_a_machine_that_becomes_another_node_begins_anew():
+def test_machine_that_becomes_another_node_starts_over():
     """Another cluster counts its generations from one; what the last one said must not stand in its way."""
 
     async def story(scene: JobScene) -> None:

@@ -72,7 +72,7 @@ async def test_journal_returns_jobs_in_the_order_of_acceptance(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"kind": "upgrade"}', b"\xff\xfe", b"[]"])
-async def test_a_damaged_file_is_put_aside_and_the_rest_is_kept(tmp_path: Path, damage: bytes):
+async def test_damaged_file_is_put_aside_and_the_rest_is_kept(tmp_path: Path, damage: bytes):
     journal = await opened(tmp_path)
     await journal.save(record("whole", 1))
     await journal.save(record("damaged", 2))
@@ -97,7 +97,7 @@ async def test_damaged_files_are_bounded_too(tmp_path: Path):
     assert len(list((tmp_path / "journal" / "damaged").iterdir())) == MAX_DAMAGED
 
 
-async def test_a_write_that_was_cut_off_leaves_the_entry_before_it(tmp_path: Path):
+async def test_write_that_was_cut_off_leaves_the_entry_before_it(tmp_path: Path):
     journal = await opened(tmp_path)
     await journal.save(record("j1", 1))
     path = journal._make_path("j1")
@@ -107,7 +107,7 @@ async def test_a_write_that_was_cut_off_leaves_the_entry_before_it(tmp_path: Pat
     assert [each.lives for each in (await DiskJobJournal(tmp_path).load()).jobs] == [4]
 
 
-async def test_only_the_owner_may_look(tmp_path: Path):
+async def test_journal_is_readable_only_by_its_owner(tmp_path: Path):
     journal = await opened(tmp_path)
     await journal.save(record())
     assert journal._make_path("j1").stat().st_mode & 0o777 == 0o600

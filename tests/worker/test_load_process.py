@@ -171,7 +171,7 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.behaviour("JOB-22")
-async def test_a_load_from_nothing_to_an_engine_that_answers_and_its_next_worker(bench: LoaderScene):
+async def test_load_from_nothing_to_an_engine_that_answers_and_its_next_worker(bench: LoaderScene):
     first = await bench.start()
     await first.load(load_of())
     end = await first.end()
@@ -209,7 +209,7 @@ async def test_a_load_from_nothing_to_an_engine_that_answers_and_its_next_worker
     assert not is_alive(process["pid"])
 
 
-async def test_a_worker_that_is_killed_while_it_fetches_files_goes_on_from_the_chunks_that_it_has(bench: LoaderScene):
+async def test_worker_that_is_killed_while_it_fetches_files_goes_on_from_the_chunks_that_it_has(bench: LoaderScene):
     bench.library.gate, bench.library.open_until = asyncio.Event(), 1
     first = await bench.start()
     await first.load(load_of())
@@ -229,7 +229,7 @@ async def test_a_worker_that_is_killed_while_it_fetches_files_goes_on_from_the_c
     assert await answers(await second.running("ready")) == 200
 
 
-async def test_a_worker_that_is_killed_while_the_engine_loads_waits_for_the_same_process(bench: LoaderScene):
+async def test_worker_that_is_killed_while_the_engine_loads_waits_for_the_same_process(bench: LoaderScene):
     first = await bench.start()
     await first.load(load_of(options={"load_s": "6"}))
     loading = await first.running("starting")
@@ -243,7 +243,7 @@ async def test_a_worker_that_is_killed_while_the_engine_loads_waits_for_the_same
     assert await answers(ready) == 200
 
 
-async def test_a_load_that_is_cancelled_while_the_engine_loads_ends_that_process_and_keeps_the_files(
+async def test_load_that_is_cancelled_while_the_engine_loads_ends_that_process_and_keeps_the_files(
     bench: LoaderScene,
 ):
     worker = await bench.start()
@@ -261,7 +261,7 @@ async def test_a_load_that_is_cancelled_while_the_engine_loads_ends_that_process
     assert bench.library.sent == len(BODY)
 
 
-async def test_a_cancellation_right_before_a_kill_ends_the_process_that_was_loading(bench: LoaderScene):
+async def test_cancellation_right_before_a_kill_ends_the_process_that_was_loading(bench: LoaderScene):
     first = await bench.start()
     await first.load(load_of(options={"load_s": "600"}))
     loading = await first.running("starting")

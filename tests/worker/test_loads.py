@@ -39,7 +39,7 @@ def process_of(scene: JobScene, key: str = KEY) -> RunningProcess:
 
 
 @pytest.mark.behaviour("JOB-22")
-def test_a_load_installs_what_is_missing_has_the_files_and_runs_the_process():
+def test_load_installs_what_is_missing_has_the_files_and_runs_the_process():
     async def story(scene: JobScene) -> None:
         accepted = await scene.load("j1", threads=3, options={"context": "4096"}, ready_s=77.0)
         assert (accepted.job.state, accepted.job.backend) == ("queued", CPU)
@@ -76,7 +76,7 @@ def test_a_load_installs_what_is_missing_has_the_files_and_runs_the_process():
 
 
 @pytest.mark.behaviour("JOB-22")
-def test_a_default_counts_where_the_engine_knows_it_and_nobody_says_otherwise():
+def test_default_counts_where_the_engine_knows_it_and_no_value_is_given():
     async def story(scene: JobScene) -> None:
         defaults = {"context_size": "8192", "unheard_of": "1"}
         await scene.load("j1", defaults=defaults)
@@ -92,7 +92,7 @@ def test_a_default_counts_where_the_engine_knows_it_and_nobody_says_otherwise():
 
 
 @pytest.mark.behaviour("JOB-22")
-def test_an_engine_and_files_that_are_there_are_not_fetched_again():
+def test_engine_and_files_that_are_there_are_not_fetched_again():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.load("j1", build=None)
@@ -106,7 +106,7 @@ def test_an_engine_and_files_that_are_there_are_not_fetched_again():
     play(story)
 
 
-def test_a_model_without_files_is_given_no_path():
+def test_model_without_files_is_given_no_path():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.load("j1", files=(), entry="")
@@ -117,7 +117,7 @@ def test_a_model_without_files_is_given_no_path():
     play(story)
 
 
-def test_without_an_entry_the_engine_is_given_the_folder():
+def test_engine_is_given_the_folder_of_a_model_without_an_entry():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.load("j1", entry="")
@@ -127,7 +127,7 @@ def test_without_an_entry_the_engine_is_given_the_folder():
     play(story)
 
 
-def test_a_backend_that_is_being_installed_is_waited_for_and_installed_once():
+def test_backend_that_is_being_installed_is_waited_for_and_installed_once():
     async def story(scene: JobScene) -> None:
         scene.installer.gates.hold(CPU, JobPhase.DOWNLOADING)
         await scene.install("j1", 5)
@@ -156,7 +156,7 @@ def test_load_fails_when_its_backend_is_missing_and_cannot_be_installed():
     play(story)
 
 
-def test_a_load_of_what_runs_already_is_done_at_once_and_touches_nothing():
+def test_load_of_what_runs_already_is_done_at_once_and_touches_nothing():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         await scene.load("j1")
@@ -172,7 +172,7 @@ def test_a_load_of_what_runs_already_is_done_at_once_and_touches_nothing():
     play(story)
 
 
-def test_another_revision_or_backend_ends_the_old_process_last_and_names_it():
+def test_load_of_another_revision_or_backend_ends_the_old_process_last_and_names_it():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         scene.installer.put(CUDA)
@@ -195,7 +195,7 @@ def test_another_revision_or_backend_ends_the_old_process_last_and_names_it():
     play(story)
 
 
-def test_a_process_that_cannot_be_ended_keeps_its_place_and_the_load_fails():
+def test_process_that_cannot_be_ended_keeps_its_place_and_the_load_fails():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         old = scene.processes.run(KEY, CPU)
@@ -227,7 +227,7 @@ def test_two_loads_of_one_key_take_turns_and_those_of_others_do_not_wait():
     play(story)
 
 
-def test_the_files_of_one_model_are_fetched_by_one_job_at_a_time():
+def test_files_of_one_model_are_fetched_by_one_job_at_a_time():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         for index in range(3):
@@ -245,7 +245,7 @@ def test_the_files_of_one_model_are_fetched_by_one_job_at_a_time():
 
 @pytest.mark.parametrize("phase", list(HELD))
 @pytest.mark.parametrize("keeps_partial", [True, False])
-def test_a_load_that_is_cancelled_in_any_phase_leaves_no_process_and_keeps_what_is_verified(
+def test_load_that_is_cancelled_in_any_phase_leaves_no_process_and_keeps_what_is_verified(
     phase: JobPhase, *, keeps_partial: bool
 ):
     async def story(scene: JobScene) -> None:
@@ -268,7 +268,7 @@ def test_a_load_that_is_cancelled_in_any_phase_leaves_no_process_and_keeps_what_
     play(story)
 
 
-def test_a_load_that_is_cancelled_while_it_waits_leaves_the_other_process_alone():
+def test_load_that_is_cancelled_while_it_waits_leaves_the_other_process_alone():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         hold(scene, JobPhase.LOADING)
@@ -287,7 +287,7 @@ def test_a_load_that_is_cancelled_while_it_waits_leaves_the_other_process_alone(
     play(story)
 
 
-def test_a_cancellation_that_a_kill_interrupted_ends_the_process_that_the_next_worker_has_adopted():
+def test_cancellation_that_a_kill_interrupted_ends_the_process_that_the_next_worker_has_adopted():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         hold(scene, JobPhase.LOADING)
@@ -309,7 +309,7 @@ def test_a_cancellation_that_a_kill_interrupted_ends_the_process_that_the_next_w
 
 
 @pytest.mark.parametrize("phase", list(HELD))
-def test_a_worker_that_is_killed_in_any_phase_goes_on_with_the_load(phase: JobPhase):
+def test_worker_that_is_killed_in_any_phase_goes_on_with_the_load(phase: JobPhase):
     async def story(scene: JobScene) -> None:
         hold(scene, phase)
         await scene.load("j1")
@@ -331,7 +331,7 @@ def test_a_worker_that_is_killed_in_any_phase_goes_on_with_the_load(phase: JobPh
     play(story)
 
 
-def test_a_load_whose_process_was_adopted_is_done_at_once():
+def test_load_whose_process_was_adopted_is_done_at_once():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         hold(scene, JobPhase.LOADING)
@@ -367,7 +367,7 @@ def test_failure_in_any_phase_is_reported_with_its_code_and_ends_that_job_only()
     play(story)
 
 
-def test_a_load_that_takes_too_long_names_the_budget_the_size_and_the_setting():
+def test_load_that_takes_too_long_names_the_budget_the_size_and_the_setting():
     async def story(scene: JobScene) -> None:
         scene.installer.put(CPU)
         words = "qwen#0 was not ready after 340 s.\n    loading tensors"
@@ -383,7 +383,7 @@ def test_a_load_that_takes_too_long_names_the_budget_the_size_and_the_setting():
     play(story)
 
 
-def test_the_bar_of_a_load_moves_with_the_bytes_of_the_engine_and_of_the_files():
+def test_bar_of_a_load_moves_with_the_bytes_of_the_engine_and_of_the_files():
     async def story(scene: JobScene) -> None:
         scene.files.bytes_per_s = scene.installer.bytes_per_s = MIB
         big = (ModelFileItem(path="m", sha256="d" * 64, size_bytes=24 * MIB),)
@@ -406,7 +406,7 @@ def test_the_bar_of_a_load_moves_with_the_bytes_of_the_engine_and_of_the_files()
     play(story)
 
 
-def test_a_load_that_fetches_nothing_has_the_whole_bar_for_the_start():
+def test_load_that_fetches_nothing_has_the_whole_bar_for_the_start():
     assert compute_load_windows(0, 0).starting == (0.0, 100.0)
     windows = compute_load_windows(0, 10)
     assert (windows.installing, windows.staging, windows.starting) == ((0.0, 0.0), (0.0, 90.0), (90.0, 100.0))
@@ -424,7 +424,7 @@ def test_a_load_that_fetches_nothing_has_the_whole_bar_for_the_start():
         ({"build": {"name": "x"}}, "bad_gallery"),
     ],
 )
-def test_a_load_that_makes_no_sense_is_refused(changes: dict[str, object], code: str):
+def test_load_that_makes_no_sense_is_refused(changes: dict[str, object], code: str):
     async def story(scene: JobScene) -> None:
         with pytest.raises(CorralError) as refused:
             await scene.load("j1", **changes)
@@ -435,7 +435,7 @@ def test_a_load_that_makes_no_sense_is_refused(changes: dict[str, object], code:
     play(story)
 
 
-def test_a_build_that_is_only_there_for_a_load_is_found_under_its_other_names():
+def test_build_that_is_only_there_for_a_load_is_found_under_its_other_names():
     async def story(scene: JobScene) -> None:
         made = wire_build(CPU, alias="llama-cpp")
         hold(scene, JobPhase.DOWNLOADING)
@@ -449,7 +449,7 @@ def test_a_build_that_is_only_there_for_a_load_is_found_under_its_other_names():
     play(story)
 
 
-def test_a_newer_change_of_the_backend_does_not_take_the_place_of_a_load():
+def test_newer_change_of_the_backend_does_not_take_the_place_of_a_load():
     async def story(scene: JobScene) -> None:
         hold(scene, JobPhase.STAGING)
         await scene.load("j1")

@@ -21,7 +21,7 @@ HOUR_S = 3600.0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lost_answer_to_the_first_registration_ends_in_one_node(seed: int):
+def test_lost_answer_to_the_first_registration_ends_in_one_node(seed: int):
     async def story(scene: Scene) -> None:
         scene.frontend.answers_to_lose = 2
         # A token that can be used once: the second call must be recognised by the credential.
@@ -40,7 +40,7 @@ def test_a_lost_answer_to_the_first_registration_ends_in_one_node(seed: int):
 
 
 @pytest.mark.behaviour("WRK-4")
-def test_a_taken_name_ends_the_worker_with_the_hint():
+def test_taken_name_ends_the_worker_with_the_hint():
     async def story(scene: Scene) -> None:
         scene.frontend.refusals["register"] = [NameTaken("Another machine is gpu-a.", hint="Choose another --name.")]
         await scene.started()
@@ -89,7 +89,7 @@ def test_absent_frontend_is_retried_with_growing_pauses(seed: int):
 
 @pytest.mark.behaviour("WRK-5")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_pending_worker_is_off_the_bus_and_joins_within_one_heartbeat_of_approval(seed: int):
+def test_pending_worker_is_off_the_bus_and_joins_within_one_heartbeat_of_approval(seed: int):
     async def story(scene: Scene) -> None:
         with capture_logs() as lines:
             agent = await scene.started()
@@ -112,7 +112,7 @@ def test_a_pending_worker_is_off_the_bus_and_joins_within_one_heartbeat_of_appro
 
 @pytest.mark.behaviour("OPS-67")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_removed_node_registers_again_and_leaves_the_bus(seed: int):
+def test_removed_node_registers_again_and_leaves_the_bus(seed: int):
     async def story(scene: Scene) -> None:
         agent = await scene.member()
         first = scene.frontend.only_node()
@@ -131,7 +131,7 @@ def test_a_removed_node_registers_again_and_leaves_the_bus(seed: int):
     play(story, seed)
 
 
-def test_a_removed_node_without_a_valid_token_waits_for_one_and_says_so_once():
+def test_removed_node_without_a_valid_token_waits_for_one_and_says_so_once():
     async def story(scene: Scene) -> None:
         agent = await scene.member()
         tokens, scene.frontend.tokens = scene.frontend.tokens, set()
@@ -149,7 +149,7 @@ def test_a_removed_node_without_a_valid_token_waits_for_one_and_says_so_once():
     play(story)
 
 
-def test_a_newer_process_ends_the_older_one_which_says_no_goodbye():
+def test_newer_process_ends_the_older_one_which_says_no_goodbye():
     async def story(scene: Scene) -> None:
         older = await scene.member()
         await scene.member()
@@ -164,7 +164,7 @@ def test_a_newer_process_ends_the_older_one_which_says_no_goodbye():
     play(story)
 
 
-def test_a_heartbeat_refused_by_credential_leads_to_a_new_registration():
+def test_heartbeat_refused_by_credential_leads_to_a_new_registration():
     async def story(scene: Scene) -> None:
         agent = await scene.member()
         scene.frontend.refusals["heartbeat"] = [NotAuthenticated("That is not the credential of this node.")]
@@ -176,7 +176,7 @@ def test_a_heartbeat_refused_by_credential_leads_to_a_new_registration():
     play(story)
 
 
-def test_a_frontend_that_takes_registrations_and_no_heartbeats_is_not_hammered():
+def test_frontend_that_takes_registrations_and_no_heartbeats_is_not_hammered():
     async def story(scene: Scene) -> None:
         agent = await scene.member()
         scene.frontend.refusals["heartbeat"] = [NotAuthenticated("No.")] * 10_000
@@ -243,7 +243,7 @@ def test_every_heartbeat_carries_the_machines_figures():
 
 @pytest.mark.behaviour("OPS-90")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_credential_is_renewed_at_three_quarters_of_its_life_and_changes_nothing_else(seed: int):
+def test_credential_is_renewed_at_three_quarters_of_its_life_and_changes_nothing_else(seed: int):
     async def story(scene: Scene) -> None:
         scene.frontend.credential_life_s = HOUR_S
         await scene.member()
@@ -260,7 +260,7 @@ def test_a_credential_is_renewed_at_three_quarters_of_its_life_and_changes_nothi
 
 
 @pytest.mark.behaviour("OPS-90")
-def test_a_renewal_that_fails_is_repeated_and_ends_nothing():
+def test_renewal_that_fails_is_repeated_and_ends_nothing():
     async def story(scene: Scene) -> None:
         scene.frontend.credential_life_s = HOUR_S
         agent = await scene.member()
@@ -275,7 +275,7 @@ def test_a_renewal_that_fails_is_repeated_and_ends_nothing():
     play(story)
 
 
-def test_a_machine_that_slept_through_its_credential_asks_for_another():
+def test_machine_that_slept_through_its_credential_asks_for_another():
     async def story(scene: Scene) -> None:
         agent = await scene.member()
         # Its monotonic clock stood still, so by that the credential is young; the server has thrown it out.
@@ -301,7 +301,7 @@ def test_agent_node_registers_once_more_when_it_is_approved_and_gets_its_key():
     play(story)
 
 
-def test_the_worker_answers_greets_and_wakes_over_the_bus():
+def test_worker_answers_greets_and_wakes_over_the_bus():
     async def story(scene: Scene) -> None:
         greetings: list[tuple[str | None, str]] = []
 
@@ -325,7 +325,7 @@ def test_the_worker_answers_greets_and_wakes_over_the_bus():
 
 
 @pytest.mark.behaviour("WRK-10")
-def test_a_stop_over_the_bus_is_acknowledged_and_ends_the_worker_without_an_error():
+def test_stop_over_the_bus_is_acknowledged_and_ends_the_worker_without_an_error():
     async def story(scene: Scene) -> None:
         await scene.until(lambda: scene.frontend_bus.is_connected)
         agent = await scene.member()
@@ -343,7 +343,7 @@ def test_a_stop_over_the_bus_is_acknowledged_and_ends_the_worker_without_an_erro
 
 @pytest.mark.behaviour("WRK-10")
 @pytest.mark.parametrize("fault", ["is_away", "hangs"])
-def test_a_farewell_does_not_wait_for_a_frontend_that_is_away(fault: str):
+def test_farewell_does_not_wait_for_a_frontend_that_is_away(fault: str):
     async def story(scene: Scene) -> None:
         agent = await scene.member()
         setattr(scene.frontend, fault, True)
@@ -360,7 +360,7 @@ def test_a_farewell_does_not_wait_for_a_frontend_that_is_away(fault: str):
 
 
 @pytest.mark.behaviour("WRK-2")
-def test_a_restarted_worker_keeps_its_node_and_has_a_new_boot_id():
+def test_restarted_worker_keeps_its_node_and_has_a_new_boot_id():
     async def story(scene: Scene) -> None:
         first = await scene.member()
         node_id = first.node_id
@@ -375,7 +375,7 @@ def test_a_restarted_worker_keeps_its_node_and_has_a_new_boot_id():
 
 
 @pytest.mark.behaviour("NODE-5b")
-def test_a_worker_registers_when_it_knows_what_outlived_the_last_one_and_lists_what_is_ready():
+def test_worker_registers_when_it_knows_what_outlived_the_last_one_and_lists_what_is_ready():
     async def story(scene: Scene) -> None:
         scene.survivors = SurvivorReader(lambda: (_process("ready"), _process("starting", replica=1)))
         agent = await scene.started()

@@ -61,7 +61,7 @@ def test_each_answer_has_its_next_step(
     assert decide_after_failed_heartbeat(error) is heartbeat
 
 
-def test_a_machine_that_was_accepted_before_does_not_end_for_want_of_a_token():
+def test_machine_that_was_accepted_before_does_not_end_for_want_of_a_token():
     assert decide_after_failed_registration(NotAuthenticated(), was_accepted=True) is AGAIN
     assert decide_after_failed_registration(NameTaken(), was_accepted=True) is END
 

@@ -84,7 +84,7 @@ def test_requester_goes_on_when_frontends_are_away_or_too_old():
     play(story)
 
 
-def test_requester_asks_anew_when_the_node_has_joined_again():
+def test_requester_sends_again_when_the_node_has_joined_again():
     async def story(frontend: PretendFrontend, requester: PrefetchRequester, clock: SimClock) -> None:
         requester.get_node_id = lambda: NODE_ID
         requester.wake()

@@ -47,9 +47,7 @@ async def _get(node: Any, path: str) -> int:
 
 
 @pytest.mark.behaviour("WRK-10")
-async def test_a_signal_ends_the_worker_well_and_the_node_has_left(
-    cluster: RunningFrontend, start_process: StartProcess
-):
+async def test_signal_ends_the_worker_well_and_the_node_has_left(cluster: RunningFrontend, start_process: StartProcess):
     worker = await start_process(token=await create_join_token(cluster, approves=True))
     node = await _until_on_bus(cluster)
     assert await _get(node, "/readyz") == 200
@@ -62,7 +60,7 @@ async def test_a_signal_ends_the_worker_well_and_the_node_has_left(
 
 
 @pytest.mark.behaviour("WRK-2")
-async def test_a_killed_worker_comes_back_as_the_same_node_in_a_new_life(
+async def test_killed_worker_comes_back_as_the_same_node_in_a_new_life(
     cluster: RunningFrontend, start_process: StartProcess
 ):
     first = await start_process(token=await create_join_token(cluster, approves=True))
@@ -76,7 +74,7 @@ async def test_a_killed_worker_comes_back_as_the_same_node_in_a_new_life(
     assert len((await cluster.call("GET", "/api/nodes"))[1]) == 1
 
 
-async def test_a_second_worker_on_one_home_is_refused(cluster: RunningFrontend, start_process: StartProcess):
+async def test_second_worker_on_one_home_is_refused(cluster: RunningFrontend, start_process: StartProcess):
     first = await start_process(token=await create_join_token(cluster, approves=True))
     await _until_on_bus(cluster)
     second = await start_process(name="gpu-b")
@@ -93,7 +91,7 @@ def _is_alive(node: Any) -> bool:
     return bool(_facts(node)["alive"])
 
 
-async def test_a_copied_home_ends_the_first_process_with_a_sentence(
+async def test_copied_home_ends_the_first_process_with_a_sentence(
     cluster: RunningFrontend, start_process: StartProcess, tmp_path: Path
 ):
     first = await start_process(token=await create_join_token(cluster, approves=True))
@@ -109,7 +107,7 @@ async def test_a_copied_home_ends_the_first_process_with_a_sentence(
 
 
 @pytest.mark.behaviour("WRK-4")
-async def test_a_taken_name_is_an_error_with_a_hint_and_exit_code_one(
+async def test_taken_name_is_an_error_with_a_hint_and_exit_code_one(
     cluster: RunningFrontend, start_process: StartProcess, tmp_path: Path
 ):
     token = await create_join_token(cluster, max_uses=5)
@@ -121,7 +119,7 @@ async def test_a_taken_name_is_an_error_with_a_hint_and_exit_code_one(
     assert "hint: Choose another --name" in second.output
 
 
-async def test_a_damaged_identity_is_an_error_and_stays_as_it_is(start_process: StartProcess, tmp_path: Path):
+async def test_damaged_identity_is_an_error_and_stays_as_it_is(start_process: StartProcess, tmp_path: Path):
     home = tmp_path / "damaged"
     home.mkdir()
     (home / "identity.json").write_text("{")
@@ -144,7 +142,9 @@ async def test_worker_without_a_frontend_goes_on_trying_until_it_is_stopped(star
     assert await worker.ended() == 0
 
 
-async def test_no_secret_is_in_the_logs_or_on_the_command_line(cluster: RunningFrontend, start_process: StartProcess):
+async def test_secrets_are_absent_from_the_logs_and_the_command_line(
+    cluster: RunningFrontend, start_process: StartProcess
+):
     token = await create_join_token(cluster, approves=True)
     worker = await start_process(token=token, log_level="debug")
     await _until_on_bus(cluster)
@@ -159,7 +159,7 @@ async def test_no_secret_is_in_the_logs_or_on_the_command_line(cluster: RunningF
     assert Path(_home(worker), "identity.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_worker_needs_no_library_of_the_registry_or_the_api():
+def test_worker_needs_no_library_of_the_registry_or_the_api():
     code = f"import sys, corral.app.worker; print([name for name in {FORBIDDEN!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

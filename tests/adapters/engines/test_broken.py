@@ -77,20 +77,20 @@ async def test_engine_call_fails_as_refused_when_nothing_listens_at_the_address(
 
 
 @pytest.mark.parametrize(("second", "kind"), [(errno.ECONNREFUSED, EngineRefused), (errno.EHOSTUNREACH, EngineLost)])
-def test_a_name_with_several_addresses_is_refused_when_all_of_them_are(second: int, kind: type[Exception]) -> None:
+def test_name_with_several_addresses_is_refused_when_all_of_them_are(second: int, kind: type[Exception]) -> None:
     """In the words of both loops: such an error has no number of its own."""
     causes = f"[Errno {errno.ECONNREFUSED}] Connect call failed, [Errno {second}] Connect call failed"
     assert type(client._make_connect_error("a:1", OSError(f"Multiple exceptions: {causes}"))) is kind
 
 
 @pytest.mark.parametrize("address", ["nothing.invalid:80", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1", "[::1"])
-async def test_an_address_that_leads_nowhere_is_an_engine_that_is_lost(engines: HttpEngineClient, address: str) -> None:
+async def test_address_that_leads_nowhere_is_an_engine_that_is_lost(engines: HttpEngineClient, address: str) -> None:
     listener = await ask(engines, address)
     assert type(listener.error) is EngineLost
     assert address in listener.error.message
 
 
-async def test_an_engine_that_cannot_be_reached_in_time_is_lost(
+async def test_engine_that_cannot_be_reached_in_time_is_lost(
     engines: HttpEngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 0.05)
@@ -106,7 +106,7 @@ async def test_an_engine_that_cannot_be_reached_in_time_is_lost(
 
 
 @pytest.mark.parametrize("way", ["close_idle", "cut"])
-async def test_a_kept_connection_that_its_engine_closes_is_forgotten_at_once(
+async def test_kept_connection_that_its_engine_closes_is_forgotten_at_once(
     engines: HttpEngineClient, engine: MisbehavingEngine, way: str
 ) -> None:
     await whole(engines, engine.address)
@@ -135,7 +135,7 @@ async def test_engine_connection_is_closed_when_the_engine_sends_unrequested_dat
 
 
 @pytest.mark.parametrize("mode", [EngineBehaviour.CLOSES, EngineBehaviour.RESETS])
-async def test_a_kept_connection_that_closes_in_the_moment_of_a_call_is_replaced_unseen(
+async def test_kept_connection_that_closes_in_the_moment_of_a_call_is_replaced_unseen(
     engines: HttpEngineClient, engine: MisbehavingEngine, mode: EngineBehaviour
 ) -> None:
     await whole(engines, engine.address)
@@ -150,7 +150,7 @@ async def test_a_kept_connection_that_closes_in_the_moment_of_a_call_is_replaced
 
 
 @pytest.mark.parametrize("way", ["close", "abort"])
-async def test_a_kept_connection_that_is_just_closing_is_replaced_unseen(
+async def test_kept_connection_that_is_just_closing_is_replaced_unseen(
     engines: HttpEngineClient, engine: MisbehavingEngine, way: str
 ) -> None:
     for number in range(1, 4):
@@ -192,7 +192,7 @@ async def test_aborted_call_gets_no_callback_while_its_connection_is_replaced(
 
 
 @pytest.mark.parametrize("mode", [EngineBehaviour.CLOSES, EngineBehaviour.RESETS, EngineBehaviour.HALF_HEAD])
-async def test_an_engine_that_goes_before_it_answers_is_lost(
+async def test_engine_that_goes_before_it_answers_is_lost(
     engines: HttpEngineClient, engine: MisbehavingEngine, mode: EngineBehaviour
 ) -> None:
     engine.answer = mode
@@ -202,7 +202,7 @@ async def test_an_engine_that_goes_before_it_answers_is_lost(
 
 
 @pytest.mark.parametrize("mode", [EngineBehaviour.HALF_CHUNK, EngineBehaviour.HALF_CHUNK_RESET, EngineBehaviour.SHORT])
-async def test_an_answer_that_breaks_off_is_lost_and_never_ends(
+async def test_answer_that_breaks_off_is_lost_and_never_ends(
     engines: HttpEngineClient, engine: MisbehavingEngine, mode: EngineBehaviour
 ) -> None:
     engine.answer = mode
@@ -212,7 +212,7 @@ async def test_an_answer_that_breaks_off_is_lost_and_never_ends(
     assert "broke off" in str(listener.error)
 
 
-async def test_an_answer_without_a_length_whose_connection_is_cut_is_lost(
+async def test_answer_without_a_length_whose_connection_is_cut_is_lost(
     engines: HttpEngineClient, engine: MisbehavingEngine
 ) -> None:
     engine.answer = ResponseScript((b"HTTP/1.1 200 OK\r\n\r\nhello",), AfterResponse.SILENCE)
@@ -223,7 +223,7 @@ async def test_an_answer_without_a_length_whose_connection_is_cut_is_lost(
     assert type(listener.error) is EngineLost
 
 
-async def test_an_engine_that_is_killed_in_the_middle_of_an_answer_is_lost_and_then_refused(
+async def test_engine_that_is_killed_in_the_middle_of_an_answer_is_lost_and_then_refused(
     engines: HttpEngineClient, endless: tuple[subprocess.Popen[str], str]
 ) -> None:
     process, address = endless
@@ -272,7 +272,7 @@ NOT_HTTP = {
 
 
 @pytest.mark.parametrize("script", NOT_HTTP.values(), ids=NOT_HTTP)
-async def test_an_answer_that_is_not_http_as_it_should_be_is_not_passed_on(
+async def test_answer_that_is_not_http_as_it_should_be_is_not_passed_on(
     engines: HttpEngineClient, engine: MisbehavingEngine, script: ResponseScript
 ) -> None:
     engine.answer = script
@@ -303,7 +303,7 @@ BROKEN_CHUNKS = {
 
 
 @pytest.mark.parametrize("broken", BROKEN_CHUNKS.values(), ids=BROKEN_CHUNKS)
-async def test_a_chunk_that_is_not_one_loses_the_rest_of_its_answer(
+async def test_chunk_that_is_not_one_loses_the_rest_of_its_answer(
     engines: HttpEngineClient, engine: MisbehavingEngine, broken: bytes
 ) -> None:
     engine.answer = ResponseScript((STREAM_HEAD, encode_chunk(encode_event(WORDS[0])), broken), AfterResponse.SILENCE)

@@ -50,7 +50,7 @@ async def come_and_gone(engine: MisbehavingEngine) -> None:
     await eventually(once)
 
 
-async def test_a_call_goes_out_as_it_is_with_the_key_of_its_engine_and_no_compression(
+async def test_call_goes_out_as_it_is_with_the_key_of_its_engine_and_no_compression(
     engines: HttpEngineClient, engine: MisbehavingEngine
 ) -> None:
     listener = await whole(engines, engine.address, engine_key="the-key", headers=((b"x-request-id", b"r-1"),))
@@ -132,7 +132,7 @@ async def test_response_pieces_are_delivered_as_they_arrive(
     assert not listener.is_over
 
 
-async def test_a_body_is_let_go_of_when_its_answer_begins(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
+async def test_body_is_let_go_of_when_its_answer_begins(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
     engine.answer = EngineBehaviour.STALLS
     listener = send(engines, engine.address, STREAMED)
     assert isinstance(listener.line, HttpCallHandle)
@@ -163,7 +163,7 @@ async def test_interim_responses_and_hop_by_hop_headers_are_not_passed_to_the_ha
         b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n",
     ],
 )
-async def test_an_answer_without_a_length_ends_with_its_connection(
+async def test_answer_without_a_length_ends_with_its_connection(
     engines: HttpEngineClient, engine: MisbehavingEngine, head: bytes
 ) -> None:
     engine.answer = ResponseScript((head, b"one ", b"two"), AfterResponse.CLOSE)
@@ -174,7 +174,7 @@ async def test_an_answer_without_a_length_ends_with_its_connection(
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
-async def test_an_answer_without_a_body_ends_with_its_head(
+async def test_answer_without_a_body_ends_with_its_head(
     engines: HttpEngineClient, engine: MisbehavingEngine, status: str
 ) -> None:
     engine.answer = ResponseScript((f"HTTP/1.1 {status}\r\n\r\n".encode(),))
@@ -193,7 +193,7 @@ async def test_connection_with_connection_close_is_not_reused(
     await all_closed(engine)
 
 
-async def test_an_address_of_ip_version_6_is_called(engines: HttpEngineClient) -> None:
+async def test_address_of_ip_version_6_is_called(engines: HttpEngineClient) -> None:
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     async with run_misbehaving_engine(host="::1") as engine:
@@ -202,7 +202,7 @@ async def test_an_address_of_ip_version_6_is_called(engines: HttpEngineClient) -
         assert engine.address.startswith("[::1]:")
 
 
-async def test_a_paused_line_reads_no_more_and_loses_nothing(
+async def test_paused_line_reads_no_more_and_loses_nothing(
     engines: HttpEngineClient, engine: MisbehavingEngine
 ) -> None:
     sent = bytes(range(256)) * 4096 * 32
@@ -225,9 +225,7 @@ async def test_a_paused_line_reads_no_more_and_loses_nothing(
     assert listener.body == sent
 
 
-async def test_a_line_can_be_paused_before_it_is_connected(
-    engines: HttpEngineClient, engine: MisbehavingEngine
-) -> None:
+async def test_line_can_be_paused_before_it_is_connected(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
     listener = send(engines, engine.address)
     listener.line.pause()
 
@@ -383,7 +381,7 @@ async def test_stopping_loses_what_is_under_way_and_leaves_nothing_open(engine: 
     await all_closed(engine)
 
 
-async def test_a_prompt_of_ten_megabytes_goes_out_whole(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
+async def test_prompt_of_ten_megabytes_goes_out_whole(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
     await whole(engines, engine.address, b"p" * 10 * MIB)
     assert engine.received[0].body == b"p" * 10 * MIB
     await whole(engines, engine.address)

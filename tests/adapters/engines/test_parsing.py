@@ -181,7 +181,7 @@ def test_response_cut_anywhere_is_parsed_the_same_as_by_h11(data: st.DataObject)
 
 
 @given(st.data())
-def test_no_beginning_of_an_answer_is_taken_for_the_whole(data: st.DataObject) -> None:
+def test_parser_takes_no_beginning_of_a_response_for_the_whole(data: st.DataObject) -> None:
     answer = data.draw(answers())
     size = data.draw(st.integers(0, len(answer) - 1))
     parsed, kept = parse_with_connection([answer[:size]] if size else [])
@@ -207,7 +207,7 @@ def test_damaged_response_is_never_parsed_differently_from_h11(data: st.DataObje
 
 
 @given(st.binary(min_size=1, max_size=300), st.booleans())
-def test_no_bytes_at_all_are_taken_for_an_answer_that_they_are_not(noise: bytes, has_head: bool) -> None:
+def test_parser_accepts_arbitrary_bytes_only_where_they_are_a_response(noise: bytes, has_head: bool) -> None:
     """Whatever comes is over in one way or the other, once: the listener checks that."""
     parsed, _ = parse_with_connection(
         [(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" if has_head else b"") + noise]
@@ -223,7 +223,7 @@ def test_response_head_in_one_read_is_limited_too(size_bytes: int, is_accepted: 
     assert len(parsed.body) == 65536 * is_accepted
 
 
-def test_the_parser_is_let_go_with_its_connection() -> None:
+def test_parser_is_let_go_with_its_connection() -> None:
     connection: Any = EngineConnection(Owner(), ADDRESS)
     connection.connection_made(Transport())
     connection.connection_lost(None)

@@ -25,7 +25,7 @@ async def come_and_gone(engine: MisbehavingEngine) -> None:
     await eventually(once)
 
 
-async def test_a_body_in_pieces_arrives_as_one(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
+async def test_body_in_pieces_arrives_as_one(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
     listener = send(engines, engine.address, b"one ", size_bytes=13, content_type="audio/wav")
     # Before there is a connection.
     listener.line.write(b"two ")
@@ -42,7 +42,7 @@ async def test_a_body_in_pieces_arrives_as_one(engines: HttpEngineClient, engine
     assert engine.connections == 1
 
 
-async def test_a_body_that_is_whole_from_the_beginning_needs_no_piece(
+async def test_body_that_is_whole_from_the_beginning_needs_no_piece(
     engines: HttpEngineClient, engine: MisbehavingEngine
 ) -> None:
     listener = await whole(engines, engine.address, b"12345", size_bytes=5)
@@ -50,7 +50,7 @@ async def test_a_body_that_is_whole_from_the_beginning_needs_no_piece(
     assert engine.received[0].body == b"12345"
 
 
-async def test_a_large_body_waits_for_the_engine(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
+async def test_large_body_waits_for_the_engine(engines: HttpEngineClient, engine: MisbehavingEngine) -> None:
     """100 MB, of which no more than a few pieces ever lie here."""
     piece, pieces = b"p" * 256 * KIB, 400
     listener = send(engines, engine.address, b"", size_bytes=len(piece) * pieces)
@@ -65,7 +65,7 @@ async def test_a_large_body_waits_for_the_engine(engines: HttpEngineClient, engi
     assert engine.received[0].body == piece * pieces
 
 
-async def test_an_engine_that_reads_nothing_is_sent_no_more(engines: HttpEngineClient) -> None:
+async def test_engine_that_reads_nothing_is_sent_no_more(engines: HttpEngineClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         body = b"p" * 64 * MIB
         listener = send(engines, f"127.0.0.1:{deaf.getsockname()[1]}", body, size_bytes=len(body) + 1)
@@ -101,7 +101,7 @@ async def test_upload_shorter_than_its_declared_size_closes_the_connection(
     assert not engine.received
 
 
-async def test_a_body_in_pieces_is_sent_once_also_when_a_kept_connection_could_be_used(
+async def test_body_in_pieces_is_sent_once_also_when_a_kept_connection_could_be_used(
     engines: HttpEngineClient, engine: MisbehavingEngine
 ) -> None:
     await whole(engines, engine.address)
@@ -124,7 +124,7 @@ async def test_engine_response_is_delivered_when_it_comes_before_the_body_was_se
     assert not engines._connections
 
 
-async def test_an_early_answer_on_a_connection_that_would_be_kept_closes_it(
+async def test_early_answer_on_a_connection_that_would_be_kept_closes_it(
     engines: HttpEngineClient, engine: MisbehavingEngine
 ) -> None:
     early = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"

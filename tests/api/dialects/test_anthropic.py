@@ -33,7 +33,7 @@ def gathered(raw: bytes) -> Message:
     return Message.model_validate(snapshot.model_dump())
 
 
-def test_a_conversation_is_the_same_conversation() -> None:
+def test_conversation_is_the_same_conversation() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     used = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Paris"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]}
@@ -147,7 +147,7 @@ def test_anthropic_request_is_refused_naming_the_wrong_field(body: dict[str, Any
     assert refused.value.message.startswith(f"{named}: ")
 
 
-def test_an_answer_has_its_blocks_its_reason_and_its_usage() -> None:
+def test_answer_has_its_blocks_its_reason_and_its_usage() -> None:
     call = {"id": "t1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
     answer = read().translate_response(
         whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, finish="tool_calls")
@@ -174,7 +174,7 @@ def test_anthropic_response_states_why_it_stopped(choice: dict[str, Any], reason
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
-def test_a_stream_is_the_whole_answer_in_pieces_for_the_official_client(piece_bytes: int) -> None:
+def test_stream_is_the_whole_answer_in_pieces_for_the_official_client(piece_bytes: int) -> None:
     chunks = [
         chunk({"role": "assistant", "content": None}),
         chunk({"reasoning_content": "hm"}),
@@ -204,7 +204,7 @@ def test_stream_without_a_finish_reason_ends_with_an_error() -> None:
     assert events[-1]["error"]["type"] == "api_error"
 
 
-def test_an_error_of_the_engine_in_the_middle_is_an_error_here() -> None:
+def test_error_of_the_engine_in_the_middle_is_an_error_here() -> None:
     with pytest.raises(EngineLost, match="out of memory"):
         read(stream=True).begin_stream().translate_event({"error": {"message": "out of memory"}})
 

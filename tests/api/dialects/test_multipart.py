@@ -90,7 +90,7 @@ def test_body_that_is_no_form_is_refused(body: bytes, why: str) -> None:
         ('Multipart/Form-Data; charset=utf-8; boundary="a b"', b"a b"),
     ],
 )
-def test_the_boundary_is_read(content_type: str, boundary: bytes) -> None:
+def test_boundary_is_read(content_type: str, boundary: bytes) -> None:
     assert parse_boundary(content_type) == boundary
 
 
@@ -110,7 +110,7 @@ def test_form_with_another_content_type_is_refused(content_type: str) -> None:
 
 
 @given(cuts=st.lists(st.integers(min_value=1, max_value=400), max_size=6))
-def test_a_form_gets_another_name_and_is_the_same_otherwise(cuts: list[int]) -> None:
+def test_form_gets_another_name_and_is_the_same_otherwise(cuts: list[int]) -> None:
     body = part("file", b"sound " * 40) + part("model", b"alias") + part("language", b"en") + b"--b--\r\n"
 
     async def arriving():

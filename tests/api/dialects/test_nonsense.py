@@ -117,9 +117,7 @@ def failure(work: Callable[[], object], kind: type[CorralError]) -> CorralError 
 @readers
 @settings(max_examples=100, deadline=None)
 @given(body=OBJECTS)
-def test_a_request_is_translated_or_refused(
-    read: Callable[[dict[str, Any]], Translation], body: dict[str, Any]
-) -> None:
+def test_request_is_translated_or_refused(read: Callable[[dict[str, Any]], Translation], body: dict[str, Any]) -> None:
     refused = failure(lambda: json.dumps(read(body).chat), InvalidRequest)
     assert refused is None or refused.message.endswith(".")
 
@@ -136,7 +134,7 @@ def test_a_request_is_translated_or_refused(
         ("chat", {"options": {"mirostat": []}}),
     ],
 )
-def test_a_word_that_is_no_text_is_refused(dialect: str, body: dict[str, Any]) -> None:
+def test_word_that_is_no_text_is_refused(dialect: str, body: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         READERS[dialect](body)
 
@@ -145,7 +143,7 @@ def test_a_word_that_is_no_text_is_refused(dialect: str, body: dict[str, Any]) -
 @readers
 @settings(max_examples=100, deadline=None)
 @given(said=OBJECTS)
-def test_any_response_is_translated_or_blamed_on_the_engine(
+def test_translation_of_any_response_succeeds_or_blames_the_engine(
     read: Callable[[dict[str, Any]], Translation], said: dict[str, Any]
 ) -> None:
     translation = read({})
@@ -159,7 +157,7 @@ def test_any_response_is_translated_or_blamed_on_the_engine(
 @readers
 @settings(max_examples=100, deadline=None)
 @given(said=st.lists(OBJECTS, max_size=4))
-def test_any_stream_is_translated_or_ends_with_an_error(
+def test_translation_of_any_stream_succeeds_or_ends_with_an_error(
     read: Callable[[dict[str, Any]], Translation], said: list[dict[str, Any]]
 ) -> None:
     stream = read({"stream": True}).begin_stream()
@@ -189,7 +187,7 @@ def test_garbage_from_an_engine_is_reported_as_engine_garbage(raw: bytes, status
 @pytest.mark.behaviour("GW-89")
 @settings(max_examples=100, deadline=None)
 @given(body=OBJECTS, said=OBJECTS | st.fixed_dictionaries({"data": st.lists(OBJECTS, max_size=3)}))
-def test_any_embeddings_are_translated_or_an_error_names_the_cause(body: dict[str, Any], said: dict[str, Any]) -> None:
+def test_translation_of_any_embeddings_succeeds_or_names_the_cause(body: dict[str, Any], said: dict[str, Any]) -> None:
     refused = failure(lambda: ollama.read_embed(body), InvalidRequest)
     assert refused is None or refused.message
     blamed = failure(lambda: ollama.parse_embeddings(said), EngineLost)

@@ -31,7 +31,7 @@ def generate(**body: Any) -> ollama.OllamaTranslation:
     return ollama.read_generate({"model": "chat", "prompt": "hello"} | body, model="chat", clock=moment())
 
 
-def test_a_chat_with_everything_is_the_same_chat() -> None:
+def test_chat_with_everything_is_the_same_chat() -> None:
     translation = chat(
         messages=[
             {"role": "system", "content": "Be kind."},
@@ -89,7 +89,7 @@ def test_results_of_one_tool_belong_to_its_calls_in_their_order() -> None:
         chat(messages=[*ollama_messages, result])
 
 
-def test_a_text_is_a_chat_and_a_raw_one_is_none() -> None:
+def test_text_is_a_chat_and_a_raw_one_is_none() -> None:
     translation = generate(system="Be kind.", format="json", context=[], template="", suffix="")
     assert translation.call == "chat"
     assert translation.chat["messages"] == [{"role": "system", "content": "Be kind."}, HELLO[0]]
@@ -145,7 +145,7 @@ def test_ollama_request_is_refused_naming_the_wrong_field(body: dict[str, Any], 
     assert refused.value.slug == "bad_value"
 
 
-def test_an_answer_has_its_message_and_its_numbers() -> None:
+def test_answer_has_its_message_and_its_numbers() -> None:
     call = {"id": "c1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
     said = chat(stream=False).translate_response(
         whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, "tool_calls")
@@ -164,7 +164,7 @@ def test_an_answer_has_its_message_and_its_numbers() -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
-def test_a_stream_is_lines_and_a_call_is_one_of_them(piece_bytes: int) -> None:
+def test_stream_is_lines_and_a_call_is_one_of_them(piece_bytes: int) -> None:
     chunks = [
         chunk({"role": "assistant", "content": None}),
         chunk({"reasoning_content": "hm"}),
@@ -186,7 +186,7 @@ def test_a_stream_is_lines_and_a_call_is_one_of_them(piece_bytes: int) -> None:
     assert found[-1]["total_duration"] >= found[-1]["eval_duration"] > 0
 
 
-def test_a_raw_text_streams_as_well() -> None:
+def test_raw_text_streams_as_well() -> None:
     chunks: list[dict[str, Any]] = [{"choices": [{"text": text}]} for text in ("One ", "moment.")]
     end: list[dict[str, Any]] = [{"choices": [{"text": "", "finish_reason": "stop"}]}, {"choices": [], "usage": USAGE}]
     found = lines(translate_in_pieces(generate(raw=True).begin_stream(), chunks + end))

@@ -30,7 +30,7 @@ WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object
 CODEX = json.loads(Path(__file__).with_name("codex.json").read_text(encoding="utf-8"))
 
 
-def test_a_request_with_everything_is_the_same_chat() -> None:
+def test_request_with_everything_is_the_same_chat() -> None:
     chat = read(
         instructions="Be kind.",
         input=[
@@ -136,7 +136,7 @@ def test_responses_request_is_refused_naming_the_wrong_field(body: dict[str, Any
     assert refused.value.message.startswith(f"{named}: ")
 
 
-def test_an_answer_is_a_response_that_repeats_its_request() -> None:
+def test_answer_is_a_response_that_repeats_its_request() -> None:
     call = {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}
     translation = read(tools=[FUNCTION], temperature=0.5, metadata={"a": "b"})
     said = translation.translate_response(
@@ -151,7 +151,7 @@ def test_an_answer_is_a_response_that_repeats_its_request() -> None:
     assert response.usage.input_tokens_details.cached_tokens == 4
 
 
-def test_an_answer_that_was_cut_short_is_incomplete() -> None:
+def test_answer_that_was_cut_short_is_incomplete() -> None:
     response = Response.model_validate(read().translate_response(whole({"content": "x"}, "length")))
     assert response.status == "incomplete"
     assert response.incomplete_details is not None
@@ -159,7 +159,7 @@ def test_an_answer_that_was_cut_short_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100_000])
-def test_a_stream_is_the_whole_answer_in_numbered_events(piece_bytes: int) -> None:
+def test_stream_is_the_whole_answer_in_numbered_events(piece_bytes: int) -> None:
     chunks = [
         chunk({"role": "assistant", "content": None}),
         chunk({"reasoning_content": "hm"}),
@@ -215,7 +215,7 @@ def test_tools_are_in_every_response_of_a_stream_and_encoded_before_it_begins() 
     assert responses[0] == translation.render_head()
 
 
-def test_a_stream_without_a_word_is_an_empty_message() -> None:
+def test_stream_without_a_word_is_an_empty_message() -> None:
     events = server_sent(translate_in_pieces(read(stream=True).begin_stream(), words(finish="length")))
     assert events[-1]["type"] == "response.incomplete"
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == ""

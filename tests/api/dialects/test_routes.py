@@ -164,7 +164,7 @@ def test_every_call_that_built_in_engines_serve_has_a_route() -> None:
 
 
 @pytest.mark.behaviour("GW-87")
-async def test_an_older_engine_that_does_not_know_a_call_gets_it_translated(frontend: RunningFrontend) -> None:
+async def test_older_engine_that_does_not_know_a_call_gets_it_translated(frontend: RunningFrontend) -> None:
     async with recorder(frontend, "llama-cpp") as engine:
         engine.answers["/v1/messages"] = (404, {"error": {"message": "File Not Found"}})
         engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
@@ -270,7 +270,7 @@ async def test_unrequested_stream_of_an_engine_is_recorded_with_the_502_that_its
 
 @pytest.mark.parametrize(("path", "body"), REQUESTS, ids=[path for path, _ in REQUESTS])
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
-async def test_an_answer_that_is_no_stream_is_counted_as_what_its_client_gets(
+async def test_answer_that_is_no_stream_is_counted_as_what_its_client_gets(
     frontend: RunningFrontend, ended: EndedRecords, path: str, body: dict[str, Any], kind: str
 ) -> None:
     async with recorder(frontend, "other") as engine:
@@ -335,7 +335,7 @@ async def test_body_that_is_too_large_is_refused_in_the_envelope_of_the_callers_
 
 
 @pytest.mark.behaviour("GW-89")
-async def test_a_model_that_is_still_loading_is_503_with_a_time(cold: RunningFrontend) -> None:
+async def test_model_that_is_still_loading_is_503_with_a_time(cold: RunningFrontend) -> None:
     await put_model(cold.database)
     await settled(cold)
     for path, body in REQUESTS:
@@ -386,7 +386,7 @@ async def test_engine_death_in_the_middle_of_a_stream_is_reported_in_the_streams
     assert events[-1]["type"] in ("error", "response.failed")
 
 
-async def test_a_client_that_leaves_stops_the_engine(frontend: RunningFrontend, engine: Engine) -> None:
+async def test_client_that_leaves_stops_the_engine(frontend: RunningFrontend, engine: Engine) -> None:
     replica = await serve(frontend, engine)
     await engine.post("/_control", {"tokens_per_s": 5})
 

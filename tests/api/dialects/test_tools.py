@@ -68,7 +68,7 @@ async def test_tools_reach_the_engine_when_the_template_takes_them_or_is_unknown
         {"messages": [{"role": "user", "content": 'What are "tools"?'}]},
     ],
 )
-async def test_a_request_that_brings_no_tools_is_answered_when_the_model_takes_none(
+async def test_request_that_brings_no_tools_is_answered_when_the_model_takes_none(
     frontend: RunningFrontend, more: dict[str, Any]
 ) -> None:
     async with recorder(frontend, "llama-cpp", facts=NO_TOOLS):

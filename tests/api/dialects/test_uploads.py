@@ -77,7 +77,7 @@ async def test_100_mb_are_passed_on_unchanged_in_a_bounded_memory(
         assert peak_bytes < MEMORY_BYTES_MAX
 
 
-async def test_a_small_form_is_passed_on_and_translations_too(frontend: RunningFrontend) -> None:
+async def test_small_form_is_passed_on_and_translations_too(frontend: RunningFrontend) -> None:
     body = part("model", b"ear") + part("file", b"x") + b"--b--\r\n"
     async with recorder(frontend, "faster-whisper", aliases=("ear",), serves=["transcriptions"]) as engine:
         for path in (PATH, "/v1/audio/translations"):
@@ -124,7 +124,7 @@ async def test_form_is_refused_when_too_many_bytes_of_uploads_are_kept(frontend:
     assert budget.taken_bytes == 0
 
 
-async def test_a_client_that_leaves_in_the_middle_of_its_upload_leaves_nothing_behind(
+async def test_client_that_leaves_in_the_middle_of_its_upload_leaves_nothing_behind(
     frontend: RunningFrontend,
 ) -> None:
     async def is_held(count: int) -> bool:

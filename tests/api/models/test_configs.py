@@ -30,7 +30,7 @@ async def get(frontend: RunningFrontend, name: str = "chat") -> Any:
     return answer
 
 
-async def test_a_model_is_written_and_read_by_name_and_alias(frontend: RunningFrontend):
+async def test_model_is_written_and_read_by_name_and_alias(frontend: RunningFrontend):
     status, made = await put(frontend)
     assert (status, made["created"], made["revision"], made["pending_cleanup"]) == (200, True, 1, False)
     found = await get(frontend, "c")
@@ -61,7 +61,7 @@ async def test_names_with_every_character_survive_the_address(frontend: RunningF
     assert (await call("GET", "/api/models/config"))[0] == 404
 
 
-async def test_a_body_may_be_yaml(frontend: RunningFrontend):
+async def test_body_may_be_yaml(frontend: RunningFrontend):
     text = "backend: fake\noptions:\n  slots: 3\n"
     status, answer = await put(frontend, body=text, Content_Type="application/yaml")
     assert status == 200, answer
@@ -75,7 +75,7 @@ async def test_a_body_may_be_yaml(frontend: RunningFrontend):
 
 
 @pytest.mark.behaviour("MOD-9")
-async def test_a_revision_that_was_seen_is_held_against_the_present_one(frontend: RunningFrontend):
+async def test_revision_that_was_seen_is_held_against_the_present_one(frontend: RunningFrontend):
     await put(frontend)
     async with frontend.http.get(
         f"{frontend.url}/api/models/config/chat", headers={"Authorization": f"Bearer {ADMIN_KEY}"}
@@ -95,7 +95,7 @@ async def test_a_revision_that_was_seen_is_held_against_the_present_one(frontend
     assert_refused((status, answer_), 404, "model_not_found")
 
 
-async def test_going_back_and_comparing(frontend: RunningFrontend):
+async def test_model_rolls_back_to_a_revision_and_compares_two(frontend: RunningFrontend):
     await put(frontend)
     await frontend.call("PATCH", "/api/models/config-json/chat", {"options": {"slots": 9}})
     status, answer = await frontend.call("GET", "/api/models/diff/chat?old=1&new=2")
@@ -110,7 +110,7 @@ async def test_going_back_and_comparing(frontend: RunningFrontend):
 
 
 @pytest.mark.behaviour("NODE-88")
-async def test_a_rename_over_http_is_whole_or_nothing(frontend: RunningFrontend):
+async def test_rename_over_http_is_whole_or_nothing(frontend: RunningFrontend):
     await put(frontend)
     await put(frontend, "other", {"backend": "fake"})
     status, answer = await frontend.call("POST", "/api/models/rename", {"names": {"chat": "x", "other": "c"}})
@@ -151,7 +151,7 @@ async def test_saving_a_model_warns_of_what_will_fail_at_its_first_load(frontend
 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1/m.gguf", "https://169.254.169.254/m.gguf", "oci://10.0.0.1/a/b:1"])
-async def test_a_source_inside_a_network_is_refused(frontend: RunningFrontend, uri: str):
+async def test_source_inside_a_network_is_refused(frontend: RunningFrontend, uri: str):
     status, answer = await put(frontend, body={"backend": "fake", "files": [{"path": "m", "uri": uri}]})
     assert_refused((status, answer), 422, "private_address")
     await put(frontend)
@@ -159,7 +159,7 @@ async def test_a_source_inside_a_network_is_refused(frontend: RunningFrontend, u
     assert_refused((status, answer), 422, "private_address")
 
 
-async def test_only_an_admin_may(frontend: RunningFrontend):
+async def test_model_and_rule_routes_refuse_callers_without_a_key(frontend: RunningFrontend):
     routes = {
         "GET": ["/api/models", "/api/models/configs", "/api/models/config/x", "/api/models/capabilities", "/api/fleet"],
         "PUT": ["/api/models/config/x", "/models/toggle-state/x/enable", "/api/rules/x"],
@@ -172,7 +172,7 @@ async def test_only_an_admin_may(frontend: RunningFrontend):
             assert (status, answer["error"]["code"]) == (401, "not_authenticated"), path
 
 
-async def test_an_idempotent_import_happens_once(frontend: RunningFrontend):
+async def test_idempotent_import_happens_once(frontend: RunningFrontend):
     for _ in range(2):
         status, answer = await frontend.call(
             "POST", "/models/import", {"name": "a", "backend": "b"}, Idempotency_Key="k"
@@ -180,7 +180,7 @@ async def test_an_idempotent_import_happens_once(frontend: RunningFrontend):
         assert (status, answer["created"]) == (201, True)
 
 
-async def test_everybody_with_a_key_sees_what_models_can_do_and_where_they_run(frontend: RunningFrontend):
+async def test_capabilities_of_models_are_listed_for_every_key(frontend: RunningFrontend):
     await join_node(frontend, "a")
     await put(frontend)
     await put(frontend, "quiet", {"backend": "fake", "serves": ["embeddings"], "enabled": False})

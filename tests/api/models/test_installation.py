@@ -81,7 +81,7 @@ async def test_installing_a_model_that_is_being_loaded_joins_the_load(frontend: 
 
 
 @pytest.mark.behaviour("MOD-24")
-async def test_a_refused_installation_leaves_no_model(frontend: RunningFrontend):
+async def test_refused_installation_leaves_no_model(frontend: RunningFrontend):
     await frontend.call("PUT", "/api/models/config/mine", {"backend": "fake"})
     for path, body, status, code in (
         ("/api/models/install/nothing-like-it", None, 404, "model_not_in_gallery"),
@@ -100,7 +100,7 @@ async def test_a_refused_installation_leaves_no_model(frontend: RunningFrontend)
 
 
 @pytest.mark.behaviour("OPS-100")
-async def test_a_plan_and_the_variants_tell_what_the_nodes_would_get(frontend: RunningFrontend):
+async def test_plan_and_the_variants_tell_what_the_nodes_would_get(frontend: RunningFrontend):
     await join_node(frontend, "small", total_ram=GIB, capability="default")
     found = await get(frontend, "/api/models/variants/fake-chat")
     assert found["auto_selected"] == "fake-chat-large"
@@ -120,7 +120,7 @@ async def test_a_plan_and_the_variants_tell_what_the_nodes_would_get(frontend: R
     assert (await get(frontend, "/api/models/config/fake-chat"))["variant"] == "fake-chat"
 
 
-async def test_an_estimate_is_a_number_of_bytes_or_nothing(frontend: RunningFrontend):
+async def test_estimate_is_a_number_of_bytes_or_nothing(frontend: RunningFrontend):
     await join_node(frontend, "a", total_ram=8 * GIB, capability="default")
     found = await get(frontend, "/api/models/estimate/smollm2-135m?contexts=512,8192")
     assert found["size_bytes"] == 98_362_432
@@ -158,7 +158,7 @@ async def test_check_of_an_address_asks_its_source_and_a_plan_alone_does_not(fro
     assert (status, answer["error"]["code"]) == (422, "private_address")
 
 
-async def test_an_installation_that_is_sent_twice_happens_once(frontend: RunningFrontend):
+async def test_installation_that_is_sent_twice_happens_once(frontend: RunningFrontend):
     await held(frontend)
     first = await ask(frontend, "/api/models/install/fake-slow", Idempotency_Key="once")
     second = await ask(frontend, "/api/models/install/fake-slow", Idempotency_Key="once")

@@ -11,7 +11,7 @@ from tests.support.nodes import join_node
 from tests.support.replicas import insert_rule_backoff
 
 
-async def test_a_rule_is_put_read_and_removed(frontend: RunningFrontend):
+async def test_rule_is_put_read_and_removed(frontend: RunningFrontend):
     status, rule = await frontend.call("PUT", "/api/rules/a%2Fb", {"selector": "zone=b", "min_replicas": 1})
     assert (status, rule["model"], rule["selector"], rule["model_exists"]) == (200, "a/b", {"zone": "b"}, False)
     status, rules = await frontend.call("GET", "/api/rules")
@@ -24,7 +24,7 @@ async def test_a_rule_is_put_read_and_removed(frontend: RunningFrontend):
 
 
 @pytest.mark.behaviour("NODE-57")
-async def test_a_wrong_rule_is_refused_and_nothing_is_stored(frontend: RunningFrontend):
+async def test_wrong_rule_is_refused_and_nothing_is_stored(frontend: RunningFrontend):
     for body, code in (
         ({"route_policy": "prefixcache"}, "bad_rule"),
         ({"min_replicas": 2, "max_replicas": 1}, "bad_rule"),
@@ -60,7 +60,7 @@ async def test_saving_over_http_ends_a_cooldown(frontend: RunningFrontend):
 
 
 @pytest.mark.behaviour("NODE-56")
-async def test_a_frontend_makes_the_rules_of_its_settings_so_when_it_starts(database_url: str):
+async def test_frontend_makes_the_rules_of_its_settings_so_when_it_starts(database_url: str):
     rules = read_seed('[{"model": "m", "replicas": "all"}]', "")
     for _ in range(2):
         async with running_frontend(database_url, rules=rules) as frontend:
@@ -70,7 +70,7 @@ async def test_a_frontend_makes_the_rules_of_its_settings_so_when_it_starts(data
 
 
 @pytest.mark.behaviour("MOD-13")
-async def test_a_fleet_is_planned_applied_and_exported(frontend: RunningFrontend):
+async def test_fleet_is_planned_applied_and_exported(frontend: RunningFrontend):
     await join_node(frontend, "a")
     file = (
         "models: [{name: m, backend: fake}]\nrules: [{model: m, min_replicas: 1}]\nnodes: {a: {labels: {zone: b}}}\n"
@@ -90,7 +90,7 @@ async def test_a_fleet_is_planned_applied_and_exported(frontend: RunningFrontend
     assert (await frontend.call("GET", "/api/fleet"))[1] == {}
 
 
-async def test_a_fleet_file_with_a_source_inside_a_network_is_refused(frontend: RunningFrontend):
+async def test_fleet_file_with_a_source_inside_a_network_is_refused(frontend: RunningFrontend):
     body = {"models": [{"name": "m", "backend": "fake", "files": ["http://10.0.0.1/m.gguf"]}]}
     assert_refused(await frontend.call("POST", "/api/fleet", body), 422, "private_address")
 

@@ -15,9 +15,7 @@ QUESTION: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Why i
 
 
 @pytest.mark.behaviour("V1-1")
-async def test_a_chat_is_answered_with_its_usage(
-    frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI
-) -> None:
+async def test_chat_is_answered_with_its_usage(frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI) -> None:
     await serve(frontend, engine, aliases=("gpt-4",))
     whole = await client.chat.completions.create(model="gpt-4", messages=QUESTION)
     assert whole.choices[0].message.content

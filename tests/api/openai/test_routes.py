@@ -98,7 +98,7 @@ async def test_loaded_models_answer_while_postgresql_and_nats_are_away(
 
 
 @pytest.mark.behaviour("NODE-111")
-async def test_a_request_is_counted_while_it_runs_and_not_afterwards_also_when_it_fails(
+async def test_request_is_counted_while_it_runs_and_not_afterwards_also_when_it_fails(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
     replica = await serve(frontend, engine)
@@ -126,7 +126,7 @@ async def test_a_request_is_counted_while_it_runs_and_not_afterwards_also_when_i
 
 
 @pytest.mark.behaviour("V1-6")
-async def test_the_first_piece_comes_before_the_last_is_made_and_leaving_stops_the_engine(
+async def test_first_piece_comes_before_the_last_is_made_and_leaving_stops_the_engine(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
     replica = await serve(frontend, engine)
@@ -148,7 +148,7 @@ async def test_the_first_piece_comes_before_the_last_is_made_and_leaving_stops_t
 
 
 @pytest.mark.behaviour("V1-6")
-async def test_a_client_that_leaves_before_the_first_byte_stops_the_engine_too(
+async def test_client_that_leaves_before_the_first_byte_stops_the_engine_too(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
     replica = await serve(frontend, engine)
@@ -185,7 +185,7 @@ async def test_openai_client_gets_one_clean_error_when_the_engine_dies_in_the_mi
     assert "in the middle of the response" in error_received.message
 
 
-async def test_an_engine_that_dies_before_it_has_answered_is_replaced_by_another_replica(
+async def test_engine_that_dies_before_it_has_answered_is_replaced_by_another_replica(
     frontend: RunningFrontend, engine: Engine, other: Engine
 ) -> None:
     await serve(frontend, engine)
@@ -204,9 +204,7 @@ async def test_an_engine_that_dies_before_it_has_answered_is_replaced_by_another
     assert await in_flight(frontend) == 0
 
 
-async def test_one_dead_replica_is_not_noticed_by_clients(
-    frontend: RunningFrontend, engine: Engine, other: Engine
-) -> None:
+async def test_dead_replica_is_not_noticed_by_clients(frontend: RunningFrontend, engine: Engine, other: Engine) -> None:
     await serve(frontend, engine)
     await other.ready()
     second = await join_node(frontend, "node-2")
@@ -245,7 +243,7 @@ async def test_replica_that_refuses_connections_is_removed_and_its_model_is_load
 
 
 @pytest.mark.behaviour("NODE-67")
-async def test_a_replica_that_does_not_answer_keeps_its_row(frontend: RunningFrontend) -> None:
+async def test_replica_that_does_not_answer_keeps_its_row(frontend: RunningFrontend) -> None:
     """It accepts and closes without a word, as one does that is out of hands; busy is not dead."""
     await put_model(frontend.database)
     node = await join_node(frontend)
@@ -263,7 +261,7 @@ async def test_a_replica_that_does_not_answer_keeps_its_row(frontend: RunningFro
     assert await in_flight(frontend) == 0
 
 
-async def test_an_engine_that_does_not_know_our_key_is_another_one_and_is_not_used(
+async def test_engine_that_does_not_know_our_key_is_another_one_and_is_not_used(
     cold: tuple[RunningFrontend, PretendLoads], engine: Engine
 ) -> None:
     frontend, loads = cold
@@ -344,7 +342,7 @@ async def test_half_an_event_of_an_engine_that_died_is_not_passed_on(frontend: R
         await runner.cleanup()
 
 
-async def test_an_engine_that_dies_before_the_first_event_of_a_stream_is_replaced(
+async def test_engine_that_dies_before_the_first_event_of_a_stream_is_replaced(
     frontend: RunningFrontend, engine: Engine
 ) -> None:
     called: list[str] = []
@@ -378,7 +376,7 @@ async def test_an_engine_that_dies_before_the_first_event_of_a_stream_is_replace
         await runner.cleanup()
 
 
-async def test_a_body_may_be_large_but_not_endless(frontend: RunningFrontend, engine: Engine) -> None:
+async def test_body_may_be_large_but_not_endless(frontend: RunningFrontend, engine: Engine) -> None:
     await serve(frontend, engine)
     large = json.dumps(CHAT | {"picture": "x" * (2 * 1024 * 1024)}).encode()
     for body, expected in ((large, 200), (b"x" * (INFERENCE_BODY_BYTES_MAX + 1), 413)):

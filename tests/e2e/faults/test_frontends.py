@@ -19,7 +19,7 @@ ROUNDS = 8
 
 
 @pytest.mark.behaviour("FLT-11")
-async def test_the_owner_of_an_installation_is_killed_and_another_frontend_goes_on_with_the_same_job(
+async def test_owner_of_an_installation_is_killed_and_another_frontend_goes_on_with_the_same_job(
     tmp_path: Path,
 ) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
@@ -40,7 +40,7 @@ async def test_the_owner_of_an_installation_is_killed_and_another_frontend_goes_
 
 
 @pytest.mark.behaviour("FLT-20")
-async def test_the_same_request_at_two_frontends_at_once_is_one_operation_with_one_job_on_each_node(
+async def test_equal_requests_at_two_frontends_are_one_operation_with_one_job_on_each_node(
     tmp_path: Path,
 ) -> None:
     async with scene_of(tmp_path, *TWO) as scene:
@@ -59,7 +59,7 @@ async def test_the_same_request_at_two_frontends_at_once_is_one_operation_with_o
 
 
 @pytest.mark.behaviour("FLT-21")
-async def test_when_a_cancellation_and_the_completion_race_everybody_agrees_about_who_won(tmp_path: Path) -> None:
+async def test_race_of_cancellation_and_completion_has_one_outcome_everywhere(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1", CORRAL_MAX_PARALLEL_JOBS=str(ROUNDS)) as scene:
         names = [f"engine-{number}" for number in range(ROUNDS)]
         for name in names:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(240)
 PHASES = [str(phase) for phase in JobPhase]
 
 
-async def test_a_command_whose_answer_is_lost_is_one_job_and_no_attempt(tmp_path: Path) -> None:
+async def test_command_whose_answer_is_lost_is_one_job_and_no_attempt(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         scene.offer("engine")
         worker = scene.cluster.workers["worker-1"]

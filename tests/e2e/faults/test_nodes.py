@@ -20,7 +20,7 @@ TWO = ("worker-1", "worker-2")
 AS_ROOT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 
 
-async def test_a_node_removed_in_the_middle_ends_its_part_and_its_worker_throws_away_what_it_had_begun(
+async def test_node_removed_in_the_middle_ends_its_part_and_its_worker_throws_away_what_it_had_begun(
     tmp_path: Path,
 ) -> None:
     async with scene_of(tmp_path) as scene:
@@ -62,7 +62,7 @@ async def _has_ended(scene: Scene, name: str) -> bool:
 
 
 @pytest.mark.behaviour("FLT-22")
-async def test_a_disk_that_is_full_after_nine_tenths_of_a_download_fails_it_with_that_reason_and_works_on(
+async def test_disk_that_is_full_after_nine_tenths_of_a_download_fails_it_with_that_reason_and_works_on(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "worker-1"

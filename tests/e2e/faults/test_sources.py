@@ -20,7 +20,7 @@ SLOW_SIZE = 640 * KB
 
 
 @pytest.mark.behaviour("FLT-23")
-async def test_a_source_that_answers_wrongly_never_becomes_a_backend_and_passing_trouble_is_tried_again(
+async def test_source_that_answers_wrongly_never_becomes_a_backend_and_passing_trouble_is_tried_again(
     tmp_path: Path,
 ) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
@@ -51,7 +51,7 @@ async def _has_failed_once(scene: Scene, key: str) -> Any:
     return found if [node["attempt"] for node in found["nodes"]] == [1] else None
 
 
-async def test_a_source_of_20_kb_a_second_is_waited_for_as_long_as_bytes_move(tmp_path: Path) -> None:
+async def test_source_of_20_kb_a_second_is_waited_for_as_long_as_bytes_move(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         # Longer than the 30 s after which a silent worker is asked, and than the lease of an operation.
         file = scene.offer("slow", size=SLOW_SIZE)

@@ -23,7 +23,7 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "dying_worker.py"
 ENGINE = "fake#0"
 
 
-async def test_a_worker_killed_in_the_middle_of_a_download_goes_on_with_the_bytes_that_it_has(tmp_path: Path) -> None:
+async def test_worker_killed_in_the_middle_of_a_download_goes_on_with_the_bytes_that_it_has(tmp_path: Path) -> None:
     async with scene_of(tmp_path, "worker-1") as scene:
         scene.offer_in_halves("engine", size=4 * MIB)
         key = await scene.ask("engine", "worker-1")
@@ -89,7 +89,7 @@ async def _is_upgraded(scene: Scene, key: str) -> None:
 
 
 @pytest.mark.behaviour("FLT-13")
-async def test_a_worker_killed_between_staging_and_the_swap_has_the_old_version_and_upgrades_when_it_is_back(
+async def test_worker_killed_between_staging_and_the_swap_has_the_old_version_and_upgrades_when_it_is_back(
     tmp_path: Path,
 ) -> None:
     async with _killed_during_an_upgrade(tmp_path, "staged") as (scene, key):
@@ -98,7 +98,7 @@ async def test_a_worker_killed_between_staging_and_the_swap_has_the_old_version_
         await _is_upgraded(scene, key)
 
 
-async def test_a_worker_killed_after_the_swap_and_before_its_report_does_not_do_it_twice(tmp_path: Path) -> None:
+async def test_worker_killed_after_the_swap_and_before_its_report_does_not_do_it_twice(tmp_path: Path) -> None:
     async with _killed_during_an_upgrade(tmp_path, "swapped") as (scene, key):
         swapped = _current(scene)
         assert swapped.build.version == "2.0.0"

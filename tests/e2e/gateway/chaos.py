@@ -29,7 +29,7 @@ async def test_postgresql_and_nats_are_away_for_ten_minutes_under_traffic(models
     await goes_away(models, "ten-minutes-without-both", postgres=True, nats=True, away_s=TEN_MINUTES_S)
 
 
-async def test_ten_thousand_idle_connections_leave_room_for_those_who_ask(models: Models) -> None:
+async def test_ten_thousand_idle_connections_leave_room_for_requests(models: Models) -> None:
     await models.put("beside-idle-ones")
     await models.loaded("beside-idle-ones", "worker-1")
     address = urlsplit(models.cluster.frontends[0].url)

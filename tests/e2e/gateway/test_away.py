@@ -32,7 +32,7 @@ async def test_postgresql_and_nats_go_away_under_traffic(models: Models) -> None
 
 
 @pytest.mark.behaviour("GW-154")
-async def test_the_leader_is_killed_under_traffic_and_another_one_leads(models: Models) -> None:
+async def test_leader_is_killed_under_traffic_and_another_one_leads(models: Models) -> None:
     await models.put("leaderless")
     await models.loaded("leaderless", "worker-1")
     leader, term = await models.cluster.leader()
@@ -63,7 +63,7 @@ async def _restart_with_a_stream_open(models: Models, frontend: FrontendProcess)
     await models.look(frontend.is_ready)
 
 
-async def test_a_frontend_that_is_started_while_postgresql_is_away_serves_and_becomes_whole(models: Models) -> None:
+async def test_frontend_that_is_started_while_postgresql_is_away_serves_and_becomes_whole(models: Models) -> None:
     await models.put("kept", options={"tokens_per_s": "20"})
     await models.loaded("kept", "worker-1")
     frontend = models.cluster.frontends[1]

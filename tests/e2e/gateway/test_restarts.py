@@ -45,7 +45,7 @@ async def _assert_whole(streams: list[Stream]) -> None:
         assert not [event for event in events if "error" in event]
 
 
-async def test_a_frontend_that_is_restarted_with_streams_open_cuts_none(models: Models) -> None:
+async def test_frontend_that_is_restarted_with_streams_open_cuts_none(models: Models) -> None:
     await models.put("restarted", options=SLOW)
     await models.loaded("restarted", "worker-1")
     frontend = models.cluster.frontends[0]
@@ -166,7 +166,7 @@ async def test_several_frontend_processes_cut_no_stream_when_stopped(models: Mod
     await models.forget("drained")
 
 
-async def test_a_parent_that_is_killed_takes_its_processes_with_it(models: Models) -> None:
+async def test_parent_that_is_killed_takes_its_processes_with_it(models: Models) -> None:
     async with _several(models, 2) as frontend:
         children: Any = await _children(models, frontend, 2)
         await frontend.program.kill()

@@ -63,7 +63,7 @@ async def _counted(models: Models, name: str) -> tuple[int, int]:
 
 
 @pytest.mark.behaviour("GW-161")
-async def test_a_frontend_that_is_killed_again_and_again_has_every_answer_counted_once(models: Models) -> None:
+async def test_frontend_that_is_killed_again_and_again_has_every_answer_counted_once(models: Models) -> None:
     await models.put("counted")
     await models.loaded("counted", "worker-1")
     got, frontend = ClientResults(), models.cluster.frontends[0]

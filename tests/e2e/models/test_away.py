@@ -69,7 +69,7 @@ async def _loaded(models: Models, name: str, count: int = 1) -> Any:
     return found if [one["state"] for one in found] == ["loaded"] * count else None
 
 
-async def test_a_machine_that_stands_still_is_replaced_by_another_and_serves_on_when_it_is_back(models: Models) -> None:
+async def test_machine_that_stands_still_is_replaced_by_another_and_serves_on_when_it_is_back(models: Models) -> None:
     await models.put("frozen", options={"tokens_per_s": "20"})
     await models.loaded("frozen", "worker-1")
     pid, worker = await models.pid("frozen"), models.cluster.workers["worker-1"]
@@ -97,7 +97,7 @@ async def test_a_machine_that_stands_still_is_replaced_by_another_and_serves_on_
 
 
 @pytest.mark.behaviour("FLT-43")
-async def test_a_node_that_is_drained_while_it_loads_is_left_and_those_who_wait_are_served_elsewhere(
+async def test_node_drained_during_a_load_is_left_and_waiting_requests_are_served_elsewhere(
     models: Models,
 ) -> None:
     await models.put("drained", options={"load_s": "3"})
@@ -127,7 +127,7 @@ async def test_a_node_that_is_drained_while_it_loads_is_left_and_those_who_wait_
 
 
 @pytest.mark.behaviour("FLT-41")
-async def test_a_model_that_is_edited_while_it_loads_is_never_served_as_it_was(models: Models) -> None:
+async def test_model_that_is_edited_while_it_loads_is_never_served_as_it_was(models: Models) -> None:
     await models.put("edited", options={"load_s": "4"})
     seen: set[tuple[str, bool]] = set()
 
@@ -244,7 +244,7 @@ async def warm(models: Models, name: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.behaviour("FLT-37")
-async def test_without_postgresql_loaded_models_answer_and_all_is_well_when_it_is_back(models: Models) -> None:
+async def test_loaded_models_answer_without_postgresql_and_recover_when_it_is_back(models: Models) -> None:
     async with warm(models, "without-postgresql"):
         await models.cluster.postgres.kill()
         try:
@@ -254,7 +254,7 @@ async def test_without_postgresql_loaded_models_answer_and_all_is_well_when_it_i
 
 
 @pytest.mark.behaviour("FLT-37")
-async def test_without_nats_loaded_models_answer_and_all_is_well_when_it_is_back(models: Models) -> None:
+async def test_loaded_models_answer_without_nats_and_recover_when_it_is_back(models: Models) -> None:
     async with warm(models, "without-nats"):
         await models.cluster.nats.kill()
         try:
@@ -280,7 +280,7 @@ async def test_promise_2_with_postgresql_and_nats_both_stopped_a_loaded_model_an
 
 
 @pytest.mark.behaviour("OPS-44", "NODE-134")
-async def test_a_frontend_killed_in_the_middle_of_a_load_is_replaced_and_the_load_is_not_begun_again(
+async def test_frontend_killed_in_the_middle_of_a_load_is_replaced_and_the_load_is_not_begun_again(
     models: Models,
 ) -> None:
     await models.put("passed-on", options={"load_s": "6"})

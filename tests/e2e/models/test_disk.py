@@ -34,7 +34,7 @@ async def small(tmp_path: Path) -> AsyncIterator[Models]:
         yield scene
 
 
-async def test_a_full_disk_fails_the_load_with_that_sentence_and_it_works_when_there_is_room(small: Models) -> None:
+async def test_full_disk_fails_the_load_with_that_sentence_and_it_works_when_there_is_room(small: Models) -> None:
     home = small.cluster.folder / "worker-1"
     seen = Path(f"/proc/{small.cluster.workers['worker-1'].pid}/root") / home.relative_to("/")
     await small.put("first")

@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 GREEDY = {"temperature": 0, "seed": 1, "max_tokens": 8}
 
 
-async def test_an_engine_that_dies_while_it_is_idle_is_noticed_and_the_next_request_is_answered(models: Models) -> None:
+async def test_engine_that_dies_while_it_is_idle_is_noticed_and_the_next_request_is_answered(models: Models) -> None:
     await models.put("idle")
     await models.loaded("idle", "worker-1")
     before = await models.process("idle")
@@ -41,7 +41,7 @@ async def test_an_engine_that_dies_while_it_is_idle_is_noticed_and_the_next_requ
     await models.forget("idle")
 
 
-async def test_an_engine_that_dies_while_it_starts_fails_the_load_with_its_own_last_words(models: Models) -> None:
+async def test_engine_that_dies_while_it_starts_fails_the_load_with_its_own_last_words(models: Models) -> None:
     await models.put("early", options={"refuse_start": "true"})
     answer = await models.chat("early")
     assert (answer.status, answer.code) == (500, "engine_failed")
@@ -55,7 +55,7 @@ async def test_an_engine_that_dies_while_it_starts_fails_the_load_with_its_own_l
     await models.forget("early")
 
 
-async def test_an_engine_that_is_killed_while_it_starts_ends_its_load_and_leaves_nothing(models: Models) -> None:
+async def test_engine_that_is_killed_while_it_starts_ends_its_load_and_leaves_nothing(models: Models) -> None:
     await models.put("killed", options={"load_s": "60"})
     key = await models.load("killed", nodes=["worker-1"])
     os.kill(await models.at_the_engine("killed"), signal.SIGKILL)
@@ -68,7 +68,7 @@ async def test_an_engine_that_is_killed_while_it_starts_ends_its_load_and_leaves
 
 
 @pytest.mark.behaviour("FLT-32")
-async def test_an_engine_that_dies_in_the_middle_of_an_answer_is_one_clean_error_and_the_next_is_answered(
+async def test_engine_that_dies_in_the_middle_of_an_answer_is_one_clean_error_and_the_next_is_answered(
     models: Models,
 ) -> None:
     await models.put("midway", options={"tokens_per_s": "20"})
@@ -149,7 +149,7 @@ def said(answer: Answer) -> str:
     return str(answer.body["choices"][0]["message"]["content"])
 
 
-async def test_a_file_that_was_damaged_on_a_node_is_fetched_again_before_the_model_is_loaded(models: Models) -> None:
+async def test_file_that_was_damaged_on_a_node_is_fetched_again_before_the_model_is_loaded(models: Models) -> None:
     content = await put_tiny(models, "damaged")
     await models.loaded("damaged", "worker-1")
     before = await models.chat("damaged", **GREEDY)
@@ -167,7 +167,7 @@ async def test_a_file_that_was_damaged_on_a_node_is_fetched_again_before_the_mod
     await models.forget("damaged")
 
 
-async def test_a_real_engine_that_is_killed_is_there_again_for_the_next_request(models: Models) -> None:
+async def test_real_engine_that_is_killed_is_there_again_for_the_next_request(models: Models) -> None:
     await put_tiny(models, "tiny")
     await models.loaded("tiny", "worker-1")
     before = await models.chat("tiny", **GREEDY)

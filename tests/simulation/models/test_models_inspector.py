@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.breaks(BREAKS)
-def test_a_product_with_broken_models_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
+def test_product_with_broken_models_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
     broken.apply(monkeypatch)
     seen: list[str] = []
     for seed in range(broken.first_seed, broken.first_seed + SEEDS):

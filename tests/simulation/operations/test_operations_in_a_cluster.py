@@ -20,7 +20,7 @@ def test_operations_keep_their_promises_whatever_goes_wrong(cluster_server: str,
     assert not outcome.violations, outcome.report()
 
 
-def test_a_run_with_operations_repeats_itself_in_another_process(cluster_server: str):
+def test_run_with_operations_repeats_itself_in_another_process(cluster_server: str):
     module = "tests.simulation.operations.cluster"
     command = ["env", "PYTHONHASHSEED=77", sys.executable, "-m", module, cluster_server, "3"]
     other = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)

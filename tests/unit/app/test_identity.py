@@ -36,13 +36,13 @@ def test_oidc_provider_is_configured_by_settings_and_its_claim_names_keep_their_
 
 
 @pytest.mark.behaviour("GW-126")
-def test_without_a_provider_there_is_none() -> None:
+def test_identity_settings_have_no_provider_by_default() -> None:
     assert _make_oidc_options(frontend()) is None
 
 
 @pytest.mark.behaviour("GW-126")
 @pytest.mark.parametrize("alone", PROVIDER)
-def test_a_provider_and_our_name_there_go_together(alone: str) -> None:
+def test_provider_and_our_name_there_go_together(alone: str) -> None:
     error = refusal(environ={alone: PROVIDER[alone]})
     assert len(problems(error)) == 1
     assert "the provider needs the client id" in str(error)

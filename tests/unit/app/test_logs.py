@@ -98,7 +98,7 @@ def test_keys_that_only_describe_a_secret_are_not_masked():
 
 @pytest.mark.behaviour("OPS-93")
 @pytest.mark.parametrize("log_format", list(LogFormat))
-def test_no_secret_reaches_the_log_by_message_field_traceback_or_library(written, log_format):
+def test_log_holds_no_secret_of_a_message_field_traceback_or_library(written, log_format):
     stream = written(log_format)
     key, jwt = "ck_" + "a1" * 16, "eyJhbGciOiJlZDI1NTE5.eyJzdWIiOiJ4.c2lnbmF0dXJl"
     log = structlog.get_logger("corral.test")
@@ -138,7 +138,7 @@ def test_text_without_a_terminal_has_no_colour(written):
     assert "node=gpu-a" in stream.getvalue()
 
 
-def test_without_a_choice_a_file_gets_json_and_lines_below_the_level_are_left_out(written):
+def test_log_to_a_file_is_json_by_default_without_lines_below_the_level(written):
     stream = written(None, LogLevel.WARNING)
     structlog.get_logger("corral.test").info("hidden")
     structlog.get_logger("corral.test").error("shown")

@@ -76,7 +76,7 @@ async def test_process_that_does_not_stop_is_killed_after_the_limit(tmp_path: Pa
     assert await running == 0
 
 
-def test_the_parent_holds_the_ports_number_and_its_children_share_it() -> None:
+def test_parent_holds_the_ports_number_and_its_children_share_it() -> None:
     with hold_port("127.0.0.1", 0) as held:
         port = held.getsockname()[1]
         with pytest.raises(ConnectionRefusedError):

@@ -76,7 +76,7 @@ def test_each_source_wins_over_the_one_before(tmp_path):
 
 
 @pytest.mark.behaviour("SET-1")
-def test_the_file_can_be_named_by_a_variable_and_holds_a_table_per_process(tmp_path):
+def test_file_can_be_named_by_a_variable_and_holds_a_table_per_process(tmp_path):
     config = a_file(tmp_path, "[frontend]\nport = 1\n[worker]\njoin = 'http://f:1'\n[worker.labels]\nsite = 'attic'\n")
     worker = load_settings(WorkerSettings, environ={"CORRAL_CONFIG": str(config)}).settings
     assert worker.join == "http://f:1"
@@ -117,12 +117,12 @@ def test_settings_do_not_change_after_they_were_read():
         frontend().port = 1  # type: ignore[misc]
 
 
-def test_an_empty_variable_counts_as_unset():
+def test_empty_variable_counts_as_unset():
     assert frontend(CORRAL_PORT="").port == 8080
 
 
 @pytest.mark.behaviour("SET-2")
-def test_all_problems_of_a_load_are_listed_together_by_their_names(tmp_path):
+def test_settings_errors_are_listed_together_by_their_names(tmp_path):
     config = a_file(tmp_path, "[frontend]\nheartbeat_flush = 'soon'\n")
     error = refusal(
         environ={"CORRAL_PORT": "many", "CORRAL_NATS_URL": "http://bus"}, config=config, flags={"log_level": "loud"}
@@ -144,7 +144,7 @@ def test_missing_settings_are_named_with_what_to_set():
     assert "--join" in alone.hint
 
 
-def test_an_unknown_key_in_the_file_is_named_with_the_file_and_what_was_meant(tmp_path):
+def test_unknown_key_in_the_file_is_named_with_the_file_and_what_was_meant(tmp_path):
     config = a_file(tmp_path, "[frontend]\nheartbeat_intervall = '5s'\n", "cluster.toml")
     error = refusal(config=config)
     assert isinstance(error, UnknownSetting)
@@ -152,7 +152,7 @@ def test_an_unknown_key_in_the_file_is_named_with_the_file_and_what_was_meant(tm
     assert error.hint == "Did you mean heartbeat_interval?"
 
 
-def test_an_unknown_table_and_a_key_in_another_process_table_are_found_too(tmp_path):
+def test_unknown_table_and_a_key_in_another_process_table_are_found_too(tmp_path):
     config = a_file(tmp_path, "[frontent]\nport = 1\n[worker]\njion = 'http://f'\n")
     error = refusal(config=config)
     assert isinstance(error, UnknownSetting)
@@ -161,7 +161,7 @@ def test_an_unknown_table_and_a_key_in_another_process_table_are_found_too(tmp_p
 
 
 @pytest.mark.behaviour("SET-4")
-def test_an_unknown_variable_warns_at_start_and_fails_the_check():
+def test_unknown_variable_warns_at_start_and_fails_the_check():
     environ = {**FRONTEND, "CORRAL_DATABSE_URL": "x"}
     (warning,) = load_settings(FrontendSettings, environ=environ).warnings
     assert warning == "CORRAL_DATABSE_URL is set, but there is no such setting. Did you mean CORRAL_DATABASE_URL?"
@@ -200,13 +200,13 @@ def test_durations_are_written_with_a_unit_or_as_seconds(text, seconds):
 @pytest.mark.parametrize(
     "text", ["soon", "5 weeks", "1h30m", "-5s", "0", "0s", "nan", "inf", "1e3", "s", "9" * 400, "٣s"]
 )
-def test_any_other_duration_names_its_variable(text):
+def test_invalid_duration_names_its_variable(text):
     error = refusal(environ={"CORRAL_LEADER_LEASE": text})
     assert error.message.startswith("CORRAL_LEADER_LEASE is ")
 
 
 @given(st.integers(1, 10**7))
-def test_a_duration_survives_being_written_and_read(seconds):
+def test_duration_survives_being_written_and_read(seconds):
     assert parse_duration_s(format_duration(float(seconds))) == seconds
 
 
@@ -231,7 +231,7 @@ def test_every_secret_can_come_from_a_file(tmp_path):
 
 
 @pytest.mark.behaviour("SET-6")
-def test_a_secret_given_both_ways_is_refused(tmp_path):
+def test_secret_given_both_ways_is_refused(tmp_path):
     path = a_file(tmp_path, "ck_other")
     error = refusal(environ={"CORRAL_ADMIN_KEY": "ck_one", "CORRAL_ADMIN_KEY_FILE": str(path)})
     assert error.message.startswith("CORRAL_ADMIN_KEY and CORRAL_ADMIN_KEY_FILE are both set")
@@ -239,7 +239,7 @@ def test_a_secret_given_both_ways_is_refused(tmp_path):
 
 
 @pytest.mark.behaviour("SET-6")
-def test_a_flag_wins_over_a_file_named_by_a_variable(tmp_path):
+def test_flag_wins_over_a_file_named_by_a_variable(tmp_path):
     environ = {"CORRAL_JOIN": "http://f", "CORRAL_TOKEN_FILE": str(a_file(tmp_path, "cj_from_file"))}
     settings = load_settings(WorkerSettings, environ=environ, flags={"token": "cj_from_flag"}).settings
     assert settings.token is not None
@@ -247,7 +247,7 @@ def test_a_flag_wins_over_a_file_named_by_a_variable(tmp_path):
 
 
 @pytest.mark.behaviour("SET-6")
-def test_a_missing_empty_binary_or_huge_secret_file_names_the_variable(tmp_path):
+def test_missing_empty_binary_or_huge_secret_file_names_the_variable(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge").write_text("x" * 100_000)
     cases = {
@@ -264,7 +264,7 @@ def test_a_missing_empty_binary_or_huge_secret_file_names_the_variable(tmp_path)
 
 
 @pytest.mark.behaviour("SET-6")
-def test_a_required_secret_whose_file_is_unreadable_is_reported_once():
+def test_required_secret_whose_file_is_unreadable_is_reported_once():
     base = {name: value for name, value in FRONTEND.items() if name != "CORRAL_DATABASE_URL"}
     error = refusal(base=base, environ={"CORRAL_DATABASE_URL_FILE": "/nowhere/at/all"})
     assert len(problems(error)) == 1
@@ -274,7 +274,7 @@ def test_a_required_secret_whose_file_is_unreadable_is_reported_once():
 @pytest.mark.parametrize(
     "url", ["sqlite:///x.db", "sqlite+aiosqlite:///x", "mysql://u:pw7771@h/d", "postgres://h/d", "h"]
 )
-def test_only_postgresql_is_taken_as_the_registry(url):
+def test_database_setting_accepts_only_postgresql(url):
     error = refusal(environ={"CORRAL_DATABASE_URL": url})
     assert error.message.startswith("CORRAL_DATABASE_URL ")
     assert "PostgreSQL" in error.message or "postgresql://" in error.message
@@ -305,7 +305,7 @@ def test_half_of_what_belongs_together_stops_the_start_and_names_the_variable(tm
 
 @pytest.mark.behaviour("OPS-91")
 @pytest.mark.parametrize("model", [FrontendSettings, WorkerSettings])
-def test_a_certificate_and_its_key_go_together_and_exist(model, tmp_path):
+def test_certificate_and_its_key_go_together_and_exist(model, tmp_path):
     there = str(a_file(tmp_path, "x"))
     base = {**FRONTEND, "CORRAL_JOIN": "http://f"}
     alone = refusal(model, base=base, environ={"CORRAL_NATS_TLS_CERT": there})
@@ -373,26 +373,26 @@ def test_worker_defaults_follow_its_home_and_kind(tmp_path):
         ("CORRAL_ENGINE_PORT", "70000"),
     ],
 )
-def test_a_wrong_worker_setting_names_its_variable(variable, value):
+def test_wrong_worker_setting_names_its_variable(variable, value):
     error = refusal(WorkerSettings, base={"CORRAL_JOIN": "http://f"}, environ={variable: value})
     assert error.message.startswith(f"{variable} ")
 
 
 @pytest.mark.parametrize(("text", "size_bytes"), [("1GiB", 1024**3), ("1.5 gb", 1_500_000_000), ("0", 0), ("7b", 7)])
-def test_a_size_is_written_with_a_unit_or_as_bytes(text, size_bytes):
+def test_size_is_written_with_a_unit_or_as_bytes(text, size_bytes):
     environ = {"CORRAL_JOIN": "http://f", "CORRAL_DISK_HEADROOM": text}
     assert load_settings(WorkerSettings, environ=environ).settings.disk_headroom_bytes == size_bytes
 
 
 @pytest.mark.parametrize("address", ["me", "me:1", "[::1]:80", "10.0.0.1:8000"])
-def test_an_advertised_address_is_a_host_with_or_without_port(address):
+def test_advertised_address_is_a_host_with_or_without_port(address):
     assert (
         load_settings(WorkerSettings, environ={"CORRAL_JOIN": "http://f", "CORRAL_ADDRESS": address}).settings.address
         == address
     )
 
 
-def test_a_file_that_is_absent_or_no_toml_is_named(tmp_path):
+def test_file_that_is_absent_or_no_toml_is_named(tmp_path):
     absent = refusal(config=tmp_path / "none.toml")
     assert absent.message.startswith("--config names a file that cannot be read")
     broken = refusal(environ={"CORRAL_CONFIG": str(a_file(tmp_path, "[frontend"))})
@@ -434,7 +434,7 @@ def test_credentials_of_registries_are_a_table_of_hosts_and_never_shown():
     assert "word22" not in f"{loaded}{shown}"
 
 
-def test_the_installer_of_a_worker_gets_the_credentials_and_does_not_print_them(tmp_path):
+def test_installer_of_a_worker_gets_the_credentials_and_does_not_print_them(tmp_path):
     environ = {
         "CORRAL_JOIN": "http://f:1",
         "CORRAL_WORKER_HOME": str(tmp_path),

@@ -91,7 +91,7 @@ async def test_metrics_page_omits_dead_and_silent_processes(folder: Path, monkey
     await one.stop()
 
 
-async def test_a_folder_that_cannot_be_used_leaves_the_own_page(folder: Path) -> None:
+async def test_folder_that_cannot_be_used_leaves_the_own_page(folder: Path) -> None:
     lonely = sibling(folder / "gone", 1, 5)
     await lonely.start()
     assert sums(await lonely.collect_pages())["requests_total"] == 5

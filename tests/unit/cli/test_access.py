@@ -11,7 +11,7 @@ from tests.unit.client.standin import a_cluster, a_key, a_token, join_commands, 
 
 
 @pytest.mark.behaviour("CLI-12")
-def test_a_token_is_alone_on_standard_output_and_comes_with_the_join_command(corral, frontend):
+def test_token_is_alone_on_standard_output_and_comes_with_the_join_command(corral, frontend):
     frontend.on("GET /api/join", json_answer(join_commands()))
     frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
     outcome = corral("tokens", "create", "--uses", "3", "--expires", "1h", "--name", "rack 2")
@@ -26,7 +26,7 @@ def test_a_token_is_alone_on_standard_output_and_comes_with_the_join_command(cor
 
 
 @pytest.mark.behaviour("CLI-12")
-def test_a_token_as_json_holds_the_join_command(corral, frontend):
+def test_token_as_json_holds_the_join_command(corral, frontend):
     frontend.on("GET /api/join", json_answer(join_commands()))
     frontend.on("POST /api/tokens", json_answer(a_token(token="cj_secret"), 201))
     outcome = corral("tokens", "create", "--json", "--uses", "0", "--expires", "never", "--approve")
@@ -44,7 +44,7 @@ def test_tokens_create_warns_before_the_token_is_made_if_no_other_machine_can_jo
     assert [f"{call.method} {call.path}" for call in frontend.seen] == ["GET /api/join", "POST /api/tokens"]
 
 
-def test_an_unclear_lifetime_is_refused_before_anything_is_sent(corral, frontend):
+def test_unclear_lifetime_is_refused_before_anything_is_sent(corral, frontend):
     outcome = corral("tokens", "create", "--expires", "soon")
     assert outcome.code == 1
     assert outcome.err.startswith("error: --expires is not a duration ('soon')")
@@ -63,7 +63,7 @@ def test_tokens_and_keys_are_listed_without_secrets(corral, frontend):
 
 
 @pytest.mark.parametrize("said", ["t1", "rack 2", "cj_9fKq"])
-def test_a_token_is_revoked_by_id_name_or_first_characters(corral, frontend, said):
+def test_token_is_revoked_by_id_name_or_first_characters(corral, frontend, said):
     frontend.on("GET /api/tokens", json_answer([a_token(), a_token(id="t0", state="revoked")]))
     frontend.on("DELETE /api/tokens/t1", json_answer(a_token(state="revoked")))
     outcome = corral("tokens", "revoke", said)
@@ -71,7 +71,7 @@ def test_a_token_is_revoked_by_id_name_or_first_characters(corral, frontend, sai
     assert "is revoked" in outcome.err
 
 
-def test_a_name_that_fits_several_keys_is_refused_with_their_ids(corral, frontend):
+def test_name_that_fits_several_keys_is_refused_with_their_ids(corral, frontend):
     frontend.on("GET /api/keys", json_answer([a_key(), a_key(id="k2")]))
     outcome = corral("keys", "revoke", "ci")
     assert outcome.code == 1
@@ -170,7 +170,7 @@ def test_keys_revoke_of_last_admin_key_names_the_way_back(corral, frontend):
     assert [seen.query for seen in frontend.seen if seen.method == "DELETE"] == [{}, {"last": "true"}]
 
 
-def test_the_cluster_shows_frontends_leader_and_parts(corral, frontend):
+def test_cluster_shows_frontends_leader_and_parts(corral, frontend):
     frontend.on("GET /api/cluster", json_answer(a_cluster(degraded=["NATS does not respond."])))
     outcome = corral("cluster")
     for text in ("front-1 (term 7, for", "up: 18.4", "1 healthy", "10.0.0.1:8080", "leader"):
@@ -179,7 +179,7 @@ def test_the_cluster_shows_frontends_leader_and_parts(corral, frontend):
     assert json.loads(corral("cluster", "--json").out)["leader"]["term"] == 7
 
 
-def test_a_cluster_without_a_leader_says_so(corral, frontend):
+def test_cluster_without_a_leader_says_so(corral, frontend):
     leader = {"holder": None, "term": 3, "acquired_at": None, "expires_at": None}
     frontend.on("GET /api/cluster", json_answer(a_cluster(leader=leader, nodes=[], frontends=[])))
     assert "none (term 3)" in corral("cluster").out

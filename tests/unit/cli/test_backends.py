@@ -80,7 +80,7 @@ def test_backend_list_shows_versions_drift_upgrades_and_pending_changes(corral, 
     assert len(data["owed"]) == 2
 
 
-def test_a_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, frontend):
+def test_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, frontend):
     ahead = installed()
     ahead["Nodes"][1] |= {"version": "2.0", "has_upgrade": False, "upgrade_to": ""}
     ahead["upgrade_summary"] = "The newest version is 2.0. gpu-a has 1.0."
@@ -99,7 +99,7 @@ def test_a_node_that_is_ahead_has_no_upgrade_and_a_long_reason_is_cut(corral, fr
     assert len(lines[3]) < 200
 
 
-def test_an_empty_list_says_what_to_do(corral, frontend):
+def test_empty_list_says_what_to_do(corral, frontend):
     frontend.on("GET /backends", json_answer([]))
     frontend.on("GET /api/backend-intents", json_answer([]))
     outcome = corral("backends", "list")
@@ -252,7 +252,7 @@ def _script(frontend: Any, *ends: dict[str, Any]) -> None:
 
 @pytest.mark.behaviour("CLI-14")
 @pytest.mark.behaviour("CLI-15")
-def test_in_a_pipe_a_change_is_followed_by_plain_lines_to_its_end(corral, frontend):
+def test_change_is_followed_by_plain_lines_to_its_end_in_a_pipe(corral, frontend):
     done = a_target(state="success", status="success", percentage=100.0, previous_version="1.0")
     _script(frontend, an_operation(**DONE, nodes=[done]))
     outcome = corral("backends", "install", "engine")
@@ -266,7 +266,7 @@ def test_in_a_pipe_a_change_is_followed_by_plain_lines_to_its_end(corral, fronte
 
 
 @pytest.mark.behaviour("CLI-14")
-def test_with_json_each_step_is_a_line_with_the_nodes_that_moved(corral, frontend):
+def test_json_output_has_a_line_per_step_with_the_nodes_that_moved(corral, frontend):
     done = a_target(state="success", status="success", percentage=100.0)
     _script(frontend, an_operation(**DONE, nodes=[done]))
     outcome = corral("backends", "install", "engine", "--json")
@@ -291,14 +291,14 @@ def test_with_json_each_step_is_a_line_with_the_nodes_that_moved(corral, fronten
         ({"state": "superseded", "rev": 9}, 1, "superseded"),
     ],
 )
-def test_the_exit_code_and_the_last_sentence_tell_how_it_ended(corral, frontend, end, code, words):
+def test_exit_code_and_the_last_sentence_tell_how_it_ended(corral, frontend, end, code, words):
     _script(frontend, an_operation(**end))
     outcome = corral("backends", "install", "engine")
     assert outcome.code == code
     assert words in outcome.err
 
 
-def test_a_removal_asks_on_a_terminal_with_the_nodes_it_would_touch(corral, frontend):
+def test_removal_asks_on_a_terminal_with_the_nodes_it_would_touch(corral, frontend):
     route = "POST /api/backends/delete/engine"
     frontend.on(route, json_answer(a_plan(kind="backend_delete")), json_answer(admitted()))
     outcome = corral("backends", "remove", "engine", "-d", typed="n\n", is_terminal=True)
@@ -470,7 +470,7 @@ def test_misspelt_command_of_pending_is_wrong_usage(corral):
     assert "No such command 'retyr'" in outcome.err
 
 
-def test_galleries_are_listed_and_fetched_anew(corral, frontend):
+def test_galleries_are_listed_and_fetched_again(corral, frontend):
     mine = {"name": "mine", "url": "https://host/i", "entries": 4, "fetched_at": NOON.isoformat(), "problem": "late"}
     galleries = [{"name": "corral", "entries": 9}, mine]
     frontend.on("GET /api/backends/galleries", json_answer(galleries), json_answer(galleries))

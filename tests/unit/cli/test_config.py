@@ -23,13 +23,13 @@ def test_config_check_reports_unknown_variables(corral, worker, monkeypatch):
     assert "Did you mean CORRAL_JOIN?" in outcome.err
 
 
-def test_a_check_without_a_process_leaves_out_what_is_not_set_up(corral, worker):
+def test_check_without_a_process_leaves_out_what_is_not_set_up(corral, worker):
     outcome = corral("config", "check")
     assert "frontend: not set up here" in outcome.err
     assert "The settings are valid: worker, up." in outcome.err
 
 
-def test_a_check_of_a_process_wants_its_required_settings(corral):
+def test_check_of_a_process_wants_its_required_settings(corral):
     outcome = corral("config", "check", "frontend", "--json")
     assert outcome.code == 1
     problems = json.loads(outcome.out)["problems"]
@@ -40,7 +40,7 @@ def test_a_check_of_a_process_wants_its_required_settings(corral):
     }
 
 
-def test_a_check_reads_the_file_that_is_named(corral, tmp_path):
+def test_check_reads_the_file_that_is_named(corral, tmp_path):
     path = tmp_path / "corral.toml"
     path.write_text("[worker]\njoin = 'http://f'\nlables = 'a=b'\n")
     outcome = corral("config", "check", "--config", str(path))

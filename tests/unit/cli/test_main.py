@@ -51,7 +51,7 @@ def test_wrong_usage_is_two_and_talks_on_standard_error(corral, words):
 
 
 @pytest.mark.behaviour("CLI-3")
-def test_a_misspelt_command_names_the_one_that_was_meant(corral):
+def test_misspelt_command_names_the_one_that_was_meant(corral):
     outcome = corral("nodse", "list")
     assert outcome.err == "error: No such command 'nodse'. Did you mean 'nodes'?\n\nhint: corral --help\n"
 
@@ -60,13 +60,13 @@ def test_a_misspelt_command_names_the_one_that_was_meant(corral):
 @pytest.mark.parametrize(
     ("status", "code"), [(400, 1), (401, 1), (403, 1), (404, 1), (409, 1), (422, 1), (503, 1), (500, 2)]
 )
-def test_a_refusal_is_one_and_a_fault_is_two(corral, frontend, status, code):
+def test_refusal_is_one_and_a_fault_is_two(corral, frontend, status, code):
     frontend.on("GET /api/nodes", refusal(status, "some_code", "No."))
     assert corral("nodes", "list").code == code
 
 
 @pytest.mark.behaviour("CLI-3")
-def test_a_cut_connection_is_one_sentence(corral, frontend):
+def test_cut_connection_is_one_sentence(corral, frontend):
     frontend.on("POST /api/nodes/gpu-a/drain", hang_up)
     outcome = corral("nodes", "drain", "gpu-a")
     assert outcome.code == 1
@@ -75,7 +75,7 @@ def test_a_cut_connection_is_one_sentence(corral, frontend):
 
 
 @pytest.mark.behaviour("CLI-3")
-def test_an_interrupted_command_is_130(frontend, tmp_path):
+def test_interrupted_command_is_130(frontend, tmp_path):
     frontend.streams = [an_event(1)]
     frontend.holds_last_stream = True
     environment = _environment() | {"CORRAL_URL": frontend.url, "CORRAL_KEY": KEY, "HOME": str(tmp_path)}
@@ -91,7 +91,7 @@ def test_an_interrupted_command_is_130(frontend, tmp_path):
 
 
 @pytest.mark.behaviour("CLI-3")
-def test_a_fault_of_ours_is_two_with_a_traceback():
+def test_fault_of_ours_is_two_with_a_traceback():
     program = "import sys, corral.__main__ as m; m.run = lambda: 1 / 0; sys.exit(m.main())"
     outcome = in_a_process("-c", program)
     assert outcome.returncode == 2
@@ -192,7 +192,7 @@ def test_every_entry_of_the_help_says_what_its_command_says():
 
 
 @pytest.mark.behaviour("CLI-2")
-def test_every_client_command_has_json_and_says_whom_to_talk_to():
+def test_every_client_command_has_json_and_connection_options():
     for name in ("nodes", "tokens", "keys", "config"):
         group = load_command(name, COMMANDS[name])
         for verb, command in group.commands.items():
@@ -246,13 +246,13 @@ def test_serve_and_worker_refuse_wrong_settings_before_they_start(corral):
     assert "CORRAL_DATABASE_URL is required" in outcome.err
 
 
-def test_a_missing_library_is_named_with_what_to_install():
+def test_missing_library_is_named_with_what_to_install():
     with pytest.raises(InvalidRequest, match="no_such_library is not installed") as caught:
         processes._import_module("no_such_library.part", "frontend")
     assert "uv pip install -e '.[frontend]'" in (caught.value.hint or "")
 
 
-def test_the_version_is_printed(corral):
+def test_version_is_printed(corral):
     assert corral("version").out == f"corral {__version__}\n"
     assert corral("--version").out == f"corral {__version__}\n"
     assert json.loads(corral("version", "--json").out)["version"] == __version__
@@ -268,7 +268,7 @@ def test_node_names_are_completed_when_the_cluster_answers_and_nothing_else_happ
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_shell_gets_node_names_from_the_program_itself(frontend, tmp_path):
+def test_shell_gets_node_names_from_the_program_itself(frontend, tmp_path):
     frontend.on("GET /api/nodes", json_answer([a_node("gpu-a"), a_node("gpu-b"), a_node("cpu")]))
     variables = {"_CORRAL_COMPLETE": "complete_bash", "COMP_WORDS": "corral nodes show gpu", "COMP_CWORD": "3"}
     outcome = in_a_process("-m", "corral", HOME=str(tmp_path), CORRAL_URL=frontend.url, CORRAL_KEY=KEY, **variables)

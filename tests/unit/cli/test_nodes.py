@@ -21,7 +21,7 @@ APPROVED = {"id": "1", "name": "gpu-a", "node_type": "backend", "status": "healt
 
 
 @pytest.mark.behaviour("CLI-1")
-def test_the_list_is_a_plain_table_on_standard_output(corral, frontend):
+def test_list_is_a_plain_table_on_standard_output(corral, frontend):
     small = a_node("cpu-b", status="pending", total_vram=None, available_vram=None, labels={}, last_heartbeat=None)
     frontend.on("GET /api/nodes", json_answer([a_node(), small]))
     outcome = corral("nodes", "list")
@@ -41,7 +41,7 @@ def test_the_list_is_a_plain_table_on_standard_output(corral, frontend):
 
 
 @pytest.mark.behaviour("CLI-2")
-def test_the_list_as_json_is_what_the_frontend_knows(corral, frontend):
+def test_list_as_json_is_what_the_frontend_knows(corral, frontend):
     frontend.on("GET /api/nodes", json_answer([a_node()]))
     outcome = corral("nodes", "list", "--json", "--selector", "site=attic", "--status", "healthy")
     assert json.loads(outcome.out)[0]["available_vram"] == 20 * GIB
@@ -50,7 +50,7 @@ def test_the_list_as_json_is_what_the_frontend_knows(corral, frontend):
 
 
 @pytest.mark.behaviour("CLI-1")
-def test_an_empty_list_prints_no_data_and_says_what_to_do(corral, frontend):
+def test_empty_list_prints_no_data_and_says_what_to_do(corral, frontend):
     frontend.on("GET /api/nodes", json_answer([]))
     assert corral("nodes", "list").out == ""
     assert "corral tokens create" in corral("nodes", "list").err
@@ -58,7 +58,7 @@ def test_an_empty_list_prints_no_data_and_says_what_to_do(corral, frontend):
     assert json.loads(corral("nodes", "list", "--json").out) == []
 
 
-def test_a_name_cannot_control_the_terminal(corral, frontend):
+def test_name_cannot_control_the_terminal(corral, frontend):
     frontend.on("GET /api/nodes", json_answer([a_node("evil\x1b[2J\u202e\nname")]))
     frontend.on("GET /api/nodes/evil", json_answer(a_node("evil\x1b[2J", status_reason="\x1b]0;x\x07")))
     for outcome in (corral("nodes", "list"), corral("nodes", "show", "evil")):
@@ -107,7 +107,7 @@ def test_every_state_with_a_way_out_names_it(corral, frontend, status, step):
     assert step in corral("nodes", "show", "gpu-a").out.splitlines()[-1]
 
 
-def test_a_healthy_node_needs_no_step(corral, frontend):
+def test_healthy_node_needs_no_step(corral, frontend):
     frontend.on("GET /api/nodes/gpu-a", json_answer(a_node()))
     assert "Next:" not in corral("nodes", "show", "gpu-a").out
     assert json.loads(corral("nodes", "show", "gpu-a", "--json").out)["name"] == "gpu-a"
@@ -125,7 +125,7 @@ def test_approve_drain_and_resume_talk_on_standard_error(corral, frontend):
         assert json.loads(corral("nodes", verb, "gpu-a", "--json").out)["name"] == "gpu-a"
 
 
-def test_the_key_of_an_approved_agent_is_data(corral, frontend):
+def test_key_of_an_approved_agent_is_data(corral, frontend):
     frontend.on("GET /api/nodes/gpu-a", json_answer(a_node(status="pending")))
     frontend.on("POST /api/nodes/gpu-a/approve", json_answer({**APPROVED, "api_token": "ck_once"}))
     assert corral("nodes", "approve", "gpu-a").out == "ck_once\n"
@@ -192,7 +192,7 @@ def test_labels_are_set_and_removed_in_one_command(corral, frontend):
 
 
 @pytest.mark.parametrize("changes", [["word"], ["=x"], ["-"], ["a=1", "a-"], ["a=1", "b"]])
-def test_an_unclear_label_changes_nothing(corral, frontend, changes):
+def test_unclear_label_changes_nothing(corral, frontend, changes):
     with pytest.raises(InvalidRequest):
         parse_label_changes(changes)
     assert corral("nodes", "label", "gpu-a", "--", *changes).code == 1
@@ -200,7 +200,7 @@ def test_an_unclear_label_changes_nothing(corral, frontend, changes):
 
 
 @pytest.mark.parametrize(("words", "sent"), [(["80%"], "80%"), (["12GB"], "12GB"), (["none"], "")])
-def test_a_budget_is_a_share_a_size_or_none(corral, frontend, words, sent):
+def test_budget_is_a_share_a_size_or_none(corral, frontend, words, sent):
     frontend.on("PUT /api/nodes/gpu-a/vram-budget", json_answer({"vram_budget": sent, "vram_budget_bytes": 5 * GIB}))
     outcome = corral("nodes", "budget", "gpu-a", *words)
     assert outcome.code == 0
@@ -222,7 +222,7 @@ def test_budget_and_slots_can_be_reset(corral, frontend):
     "words",
     [["budget", "gpu-a"], ["budget", "gpu-a", "80%", "--reset"], ["slots", "gpu-a", "0"], ["slots", "gpu-a", "x"]],
 )
-def test_a_value_or_reset_is_needed_and_not_both(corral, frontend, words):
+def test_value_or_reset_is_needed_and_not_both(corral, frontend, words):
     outcome = corral("nodes", *words)
     assert outcome.code == 2
     assert outcome.err.startswith("error: ")
@@ -250,7 +250,7 @@ def test_watch_prints_a_line_per_event_in_a_pipe(corral, frontend):
     assert line == "2026-01-02 12:00:00 UTC  node.approved  gpu-\N{REPLACEMENT CHARACTER}[1ma  by=admin"
 
 
-def test_watch_on_a_terminal_shows_the_table_anew_after_each_event(frontend, tmp_path):
+def test_watch_on_a_terminal_redraws_the_table_after_each_event(frontend, tmp_path):
     gone = json_answer([a_node(status="healthy"), a_node("b", status="offline")])
     frontend.on("GET /api/nodes", json_answer([a_node(status="pending")]), gone)
     frontend.streams = [an_event(1)]

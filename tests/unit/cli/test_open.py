@@ -84,14 +84,14 @@ def test_open_prints_no_link_without_a_responding_frontend(corral: Corral, opene
 
 
 @pytest.mark.behaviour("PAGE-15")
-def test_the_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: OpenedPages, link: str) -> None:
+def test_link_is_printed_with_the_key_behind_the_hash(corral: Corral, opened: OpenedPages, link: str) -> None:
     done = corral("open", "--key", KEY, "--no-browser")
     assert (done.code, done.out, done.err) == (0, f"{link}\n", "")
     assert opened.all() == []
 
 
 @pytest.mark.behaviour("PAGE-15")
-def test_a_browser_gets_the_link_without_the_key_on_its_command_line(
+def test_browser_gets_the_link_without_the_key_on_its_command_line(
     corral: Corral, opened: OpenedPages, link: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
@@ -126,7 +126,7 @@ def test_redirect_server_requires_the_secret_path(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.behaviour("PAGE-15")
 @pytest.mark.usefixtures("link")
-def test_without_a_browser_the_link_is_enough(
+def test_open_prints_the_link_without_a_browser(
     corral: Corral, opened: OpenedPages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
@@ -140,17 +140,17 @@ def test_without_a_browser_the_link_is_enough(
 
 
 @pytest.mark.behaviour("PAGE-15")
-def test_without_a_key_the_page_asks_for_one(corral: Corral) -> None:
+def test_open_lets_the_page_ask_for_a_key_without_one(corral: Corral) -> None:
     done = corral("open", "--url", URL, "--json")
     assert (done.code, json.loads(done.out)) == (0, {"url": f"{URL}/app/"})
     assert "the page asks for one" in done.err
 
 
-def test_a_key_of_any_letters_survives_the_link() -> None:
+def test_key_of_any_letters_survives_the_link() -> None:
     assert make_link(URL, "a+b &#c") == f"{URL}/app/#key=a%2Bb%20%26%23c"
 
 
-def test_a_screen_is_needed_except_where_there_always_is_one() -> None:
+def test_screen_is_needed_except_where_there_always_is_one() -> None:
     assert not has_screen({}, "linux")
     assert has_screen({"WAYLAND_DISPLAY": "wayland-0"}, "linux")
     assert has_screen({}, "darwin")

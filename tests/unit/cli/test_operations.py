@@ -31,7 +31,7 @@ def _listed(frontend: Any, *operations: dict[str, Any], history: tuple[dict[str,
     frontend.on("GET /api/operations/history", json_answer({"operations": list(history)}))
 
 
-def test_the_list_is_a_table_with_short_ids(corral, frontend):
+def test_list_is_a_table_with_short_ids(corral, frontend):
     _listed(frontend, an_operation(progress=41.7))
     outcome = corral("operations", "list")
     header, row = outcome.out.splitlines()
@@ -43,7 +43,7 @@ def test_the_list_is_a_table_with_short_ids(corral, frontend):
 
 
 @pytest.mark.parametrize("said", [OPERATION, OPERATION[:20], SHORT, SHORT[-4:], SHORT.upper()])
-def test_an_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, frontend, said):
+def test_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, frontend, said):
     _listed(frontend, an_operation())
     answer = {"success": True, "message": "Cancelled.", "operation": an_operation(state="cancelled")}
     frontend.on(f"POST /api/operations/{OPERATION}/cancel", json_answer(answer))
@@ -52,7 +52,7 @@ def test_an_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, fro
     assert f"install engine ({SHORT}): Cancelled." in outcome.err
 
 
-def test_an_id_that_could_be_several_is_refused_with_those_it_could_be(corral, frontend):
+def test_id_that_could_be_several_is_refused_with_those_it_could_be(corral, frontend):
     other = OPERATION[:-1] + "2"
     _listed(frontend, an_operation(), history=(a_record(id=other),))
     outcome = corral("operations", "cancel", OPERATION[:8])
@@ -65,7 +65,7 @@ def test_an_id_that_could_be_several_is_refused_with_those_it_could_be(corral, f
 
 
 @given(ids=st.lists(st.uuids().map(str), min_size=1, max_size=30, unique=True))
-def test_the_short_form_that_is_shown_leads_back_or_is_refused(ids: list[str]) -> None:
+def test_short_form_that_is_shown_leads_back_or_is_refused(ids: list[str]) -> None:
     try:
         assert resolve_id(ids, shorten_id(ids[0])) == ids[0]
     except InvalidRequest:
@@ -123,7 +123,7 @@ def test_history_sends_its_filters_to_the_frontend(corral, frontend):
     assert query["since"] == "2026-11-01T00:00:00+00:00"
 
 
-def test_a_retry_follows_the_new_operation(corral, frontend):
+def test_retry_follows_the_new_operation(corral, frontend):
     old = OPERATION[:-1] + "9"
     _listed(frontend, an_operation(id=old, state="failed"))
     answer = {"success": True, "message": "Asked for again.", "id": OPERATION, "operation": an_operation()}
@@ -180,7 +180,7 @@ def test_node_progress_is_not_printed_again_when_it_has_not_changed():
     assert story.list_new_lines(5.0) == []
 
 
-def test_a_node_that_failed_says_why_and_when_it_is_tried_again():
+def test_node_that_failed_says_why_and_when_it_is_tried_again():
     story = ProgressReporter(_operation(state="queued", attempt=2, error="The source does not respond."))
     assert story.list_new_lines(0.0) == [
         "gpu-a: retrying: attempt 3 of 10, 60s after the last  The source does not respond."
@@ -193,7 +193,7 @@ def test_progress_line_shows_the_first_line_of_an_error_only():
     assert line.endswith("  This machine cannot reach index.invalid: its name cannot be resolved.")
 
 
-def test_an_end_says_what_the_node_has_now_in_one_line():
+def test_end_says_what_the_node_has_now_in_one_line():
     back = _operation(state="success", previous_version="1.0", is_rollback=True).nodes[0]
     assert format_end_line(back) == "gpu-a: rolled back to 1.0"
     failed = _operation(state="error", error="The check ended with 1.\n\tNo library.\x1b[2J").nodes[0]

@@ -22,7 +22,7 @@ def a_user(**changes):
     return user | changes
 
 
-def test_a_key_is_made_with_everything_that_it_may(corral, frontend):
+def test_key_is_made_with_everything_that_it_may(corral, frontend):
     frontend.on("GET /api/keys", json_answer([]))
     frontend.on("POST /api/keys", json_answer(a_key(key="ck_secret"), 201))
     outcome = corral(
@@ -41,7 +41,7 @@ def test_a_key_is_made_with_everything_that_it_may(corral, frontend):
     }
 
 
-def test_a_limit_replaces_the_one_of_its_model_and_leaves_the_others(corral, frontend):
+def test_limit_replaces_the_one_of_its_model_and_leaves_the_others(corral, frontend):
     limits = [{"model": "", "tokens_per_day": 5}, {"model": "a", "requests_per_minute": 1}]
     frontend.on("GET /api/keys", json_answer([a_key()]))
     frontend.on("GET /api/keys/k1", json_answer(a_key(limits=limits)))
@@ -61,7 +61,7 @@ def _said(limit):
     return {name: value for name, value in limit.items() if value is not None}
 
 
-def test_a_rotated_key_may_leave_the_old_one_some_time(corral, frontend):
+def test_rotated_key_may_leave_the_old_one_some_time(corral, frontend):
     frontend.on("GET /api/keys", json_answer([a_key()]))
     frontend.on("POST /api/keys/k1/rotate", json_answer(a_key(key="ck_newer", previous_until=NOON.isoformat()), 201))
     outcome = corral("keys", "rotate", "ci", "--grace", "1h")
@@ -79,7 +79,7 @@ class ClosedPipe(io.StringIO):
 
 
 @pytest.mark.behaviour("KEY-2")
-def test_keys_rotate_writes_the_key_file_when_nobody_reads_standard_output(corral, frontend, monkeypatch, tmp_path):
+def test_keys_rotate_writes_the_key_file_when_standard_output_is_closed(corral, frontend, monkeypatch, tmp_path):
     monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "state.json").write_text(json.dumps({"url": frontend.url}))
@@ -107,7 +107,7 @@ def test_key_change_sends_only_the_given_fields(corral, frontend):
     ]
 
 
-def test_a_key_is_shown_with_what_it_may_and_how_much(corral, frontend):
+def test_key_is_shown_with_what_it_may_and_how_much(corral, frontend):
     limits = [{"model": "", "requests_per_minute": 60}, {"model": "llama", "tokens_per_month": 7}]
     shown = a_key(scope="infer", models=["llama-*"], user_name="ada", limits=limits)
     frontend.on("GET /api/keys", json_answer([shown]))
@@ -142,7 +142,7 @@ def test_invalid_key_options_are_refused_before_a_request(corral, frontend, word
     assert frontend.seen == []
 
 
-def test_the_first_user_is_made_with_a_password_from_standard_input(corral, frontend):
+def test_first_user_is_made_with_a_password_from_standard_input(corral, frontend):
     frontend.on("POST /api/users", json_answer(a_user(scope="admin"), 201))
     outcome = corral("users", "create", "Ada", "--admin", "--password-stdin", typed="a long password\n")
     assert outcome.code == 0
@@ -165,7 +165,7 @@ def test_create_user_does_not_prompt_without_a_terminal(corral, frontend):
     assert "--password-stdin" in outcome.err
 
 
-def test_a_short_password_is_refused_and_not_repeated(corral, frontend):
+def test_short_password_is_refused_and_not_repeated(corral, frontend):
     outcome = corral("users", "create", "ada", "--password-stdin", typed="secret1\n")
     assert outcome.code == 1
     assert "secret1" not in outcome.err
@@ -191,7 +191,7 @@ def test_users_are_listed_changed_and_deleted_by_name(corral, frontend):
     ]
 
 
-def test_a_key_that_may_only_ask_models_can_log_in(corral, frontend):
+def test_key_that_may_only_ask_models_can_log_in(corral, frontend):
     refusal = {"code": "not_allowed", "message": "shop may only ask models.", "type": "corral_error", "hint": None}
     frontend.on("GET /api/cluster", json_answer({"error": refusal}, 403))
     nothing = dict.fromkeys(("user_id", "node_id", "models"))

@@ -61,7 +61,7 @@ def is_loading(**loading: Any) -> Answer:
 
 
 @pytest.mark.behaviour("CLI-RUN-1")
-def test_an_answer_goes_to_standard_output_and_nothing_else_does(corral: Corral, frontend: StandIn) -> None:
+def test_answer_goes_to_standard_output_and_nothing_else_does(corral: Corral, frontend: StandIn) -> None:
     frontend.on(ROUTE, says("Because", " of\n", "hay."))
     done = corral("run", "smollm2", "Why", "is", "it?", "--system", "Be brief.", "--max-tokens", "9")
     assert (done.code, done.out, done.err) == (0, "Because of\nhay.\n", "")
@@ -75,7 +75,7 @@ def test_an_answer_goes_to_standard_output_and_nothing_else_does(corral: Corral,
 
 
 @pytest.mark.behaviour("CLI-RUN-1")
-def test_the_question_may_come_from_standard_input_alone_or_beside_words(corral: Corral, frontend: StandIn) -> None:
+def test_question_may_come_from_standard_input_alone_or_beside_words(corral: Corral, frontend: StandIn) -> None:
     frontend.on(ROUTE, says("yes"))
     assert corral("run", "smollm2", typed="from a pipe\n").code == 0
     assert corral("run", "smollm2", "Summarise this:", "-", typed="a long text\n").code == 0
@@ -87,7 +87,7 @@ def test_the_question_may_come_from_standard_input_alone_or_beside_words(corral:
 
 
 @pytest.mark.behaviour("CLI-RUN-1")
-def test_as_json_an_answer_is_one_object_with_its_usage(corral: Corral, frontend: StandIn) -> None:
+def test_run_with_json_prints_one_object_with_the_usage(corral: Corral, frontend: StandIn) -> None:
     frontend.on(ROUTE, says("a", "b"))
     done = corral("run", "smollm2", "x", "--json")
     assert json.loads(done.out) == {
@@ -120,7 +120,7 @@ def test_run_prints_a_refusal_once_with_its_hint(corral: Corral, frontend: Stand
     assert outcome.out == ""
 
 
-def test_an_answer_that_breaks_off_is_an_error_after_what_was_said(corral: Corral, frontend: StandIn) -> None:
+def test_answer_that_breaks_off_is_an_error_after_the_received_text(corral: Corral, frontend: StandIn) -> None:
     frontend.on(ROUTE, says("half", error="The engine went away."))
     outcome = corral("run", "smollm2", "x")
     assert (outcome.code, outcome.out) == (1, "half")
@@ -145,7 +145,7 @@ def test_chat_keeps_its_messages_until_it_is_reset(corral: Corral, frontend: Sta
     ]
 
 
-def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corral: Corral, frontend: StandIn) -> None:
+def test_chat_on_a_terminal_refuses_a_wrong_name_before_the_first_question(corral: Corral, frontend: StandIn) -> None:
     frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
     outcome = corral("chat", "nope", typed="hello\n", is_terminal=True)
     assert outcome.code == 1
@@ -153,9 +153,7 @@ def test_on_a_terminal_a_chat_tells_a_wrong_name_before_the_first_question(corra
     assert bodies(frontend, ROUTE) == []
 
 
-def test_without_a_terminal_a_chat_tells_a_wrong_name_in_a_sentence_and_nothing_else(
-    corral: Corral, frontend: StandIn
-) -> None:
+def test_chat_without_a_terminal_prints_only_a_sentence_for_a_wrong_name(corral: Corral, frontend: StandIn) -> None:
     frontend.on("GET /v1/models/nope", refusal(404, "model_not_found", "There is no model named 'nope'."))
     outcome = corral("chat", "nope", typed="hello\n")
     assert outcome.code == 1
@@ -187,7 +185,7 @@ def a_model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 1, "owned_by": "corral"}
 
 
-async def test_a_task_of_a_command_that_crashes_shows_no_key(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_task_of_a_command_that_crashes_shows_no_key(capsys: pytest.CaptureFixture[str]) -> None:
     async def crash(key: str) -> None:
         raise ArithmeticError(f"a key of {len(key)} letters")
 
@@ -254,7 +252,7 @@ def test_second_corral_try_only_sends_the_request(corral: Corral, empty: StandIn
 
 
 @pytest.mark.behaviour("CLI-RUN-4")
-def test_a_try_ends_with_the_first_thing_that_fails(corral: Corral, empty: StandIn) -> None:
+def test_try_ends_with_the_first_thing_that_fails(corral: Corral, empty: StandIn) -> None:
     failed = an_operation(id=ENGINE, jobID=ENGINE, state="failed", error="The disk is full.", nodes=[])
     empty.on(f"GET /api/operations/{ENGINE}", json_answer(failed))
     outcome = corral("try")

@@ -34,7 +34,7 @@ def test_flag_wins_over_login_and_login_over_the_local_cluster(tmp_path, monkeyp
 
 
 @pytest.mark.behaviour("CLI-5")
-def test_a_key_is_not_sent_to_another_address(tmp_path, monkeypatch):
+def test_key_is_not_sent_to_another_address(tmp_path, monkeypatch):
     monkeypatch.setenv("CORRAL_HOME", str(a_home(tmp_path / "home")))
     store_login(StoredLogin(url="http://login:1", key="ck_login"))
     assert find_target({"url": "http://elsewhere:1"}).key is None
@@ -42,20 +42,20 @@ def test_a_key_is_not_sent_to_another_address(tmp_path, monkeypatch):
     assert find_target({"url": OURS}).key == "ck_home"
 
 
-def test_the_key_can_come_from_a_file(tmp_path, monkeypatch):
+def test_key_can_come_from_a_file(tmp_path, monkeypatch):
     path = tmp_path / "key"
     path.write_text("ck_file\n")
     monkeypatch.setenv("CORRAL_KEY_FILE", str(path))
     assert find_target({"url": OURS}).key == "ck_file"
 
 
-def test_the_local_cluster_is_in_the_home_directory(tmp_path):
+def test_local_cluster_is_in_the_home_directory(tmp_path):
     a_home(tmp_path / ".corral", key=None)
     assert (find_target({}).url, find_target({}).key) == (OURS, None)
 
 
 @pytest.mark.parametrize("state", ["", "[]", "{}", '{"url": ""}', "null"])
-def test_an_unreadable_state_is_no_cluster(corral, tmp_path, state):
+def test_unreadable_state_is_no_cluster(corral, tmp_path, state):
     (tmp_path / ".corral" / "run").mkdir(parents=True)
     (tmp_path / ".corral" / "run" / "state.json").write_text(state)
     outcome = corral("nodes", "list")
@@ -65,7 +65,7 @@ def test_an_unreadable_state_is_no_cluster(corral, tmp_path, state):
 
 
 @pytest.mark.behaviour("CLI-5")
-def test_an_address_that_does_not_answer_gets_advice_by_how_it_was_found(corral, tmp_path):
+def test_address_that_does_not_answer_gets_advice_by_how_it_was_found(corral, tmp_path):
     free = StandIn()
     with served_in_a_thread(free):
         pass
@@ -95,7 +95,7 @@ def test_login_checks_the_key_and_keeps_it_for_its_owner_only(corral, frontend, 
     assert corral("logout").code == 0
 
 
-def test_a_wrong_key_is_not_kept_and_an_older_login_stays(corral, frontend, monkeypatch):
+def test_wrong_key_is_not_kept_and_an_older_login_stays(corral, frontend, monkeypatch):
     monkeypatch.delenv("CORRAL_KEY")
     before = StoredLogin(url="http://login:1", key="ck_login")
     store_login(before)
@@ -105,7 +105,7 @@ def test_a_wrong_key_is_not_kept_and_an_older_login_stays(corral, frontend, monk
     assert read_login() == before
 
 
-def test_a_login_over_an_open_file_closes_it(corral):
+def test_login_over_an_open_file_closes_it(corral):
     store_login(StoredLogin(url="http://login:1", key="a"))
     get_credentials_path().chmod(0o644)
     store_login(StoredLogin(url="http://login:1", key="b"))
@@ -121,7 +121,7 @@ def test_login_without_a_key_says_how_to_give_one(corral, frontend, monkeypatch,
     assert frontend.seen == []
 
 
-def test_a_damaged_login_is_named(corral):
+def test_damaged_login_is_named(corral):
     store_login(StoredLogin(url="http://login:1", key="a"))
     get_credentials_path().write_text("url = ")
     outcome = corral("cluster")

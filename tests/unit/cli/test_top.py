@@ -58,7 +58,7 @@ def a_look(**changes: Any) -> dict[str, Any]:
     return look | changes
 
 
-def test_one_look_shows_models_replicas_and_how_fast_they_are(corral, frontend):
+def test_top_shows_models_replicas_and_their_speed_once(corral, frontend):
     frontend.on("GET /api/live", json_answer(a_look()))
     outcome = corral("top", "--once")
     assert outcome.code == 0
@@ -88,16 +88,16 @@ def test_top_shows_degradations_above_the_table():
     assert long in " ".join(line.strip() for line in lines[3:5])
 
 
-def test_a_replica_that_is_left_out_is_not_called_loaded():
+def test_replica_that_is_left_out_is_not_called_loaded():
     model = a_live_model(replicas=[a_replica(breaker="open"), a_replica("gpu-b", breaker="half_open")])
     assert drawn(a_look(models=[model])).count("excluded") == 2
 
 
-def test_an_idle_cluster_says_so():
+def test_idle_cluster_says_so():
     assert "No models are loaded and no requests are in flight." in drawn(a_look(models=[], idle_models=0))
 
 
-def test_a_wider_terminal_shows_more():
+def test_wider_terminal_shows_more():
     wide = drawn(a_look(), width=120).splitlines()[4]
     assert wide.split()[-2:] == ["GAP", "ERR/S"]
     assert "12ms" in drawn(a_look(), width=120)
@@ -120,7 +120,7 @@ def test_every_line_fits_the_terminal_whatever_is_shown(names, width, height, va
     assert not any("\x1b" in line for line in lines)
 
 
-def test_a_name_cannot_control_the_terminal_not_even_with_colours():
+def test_name_cannot_control_the_terminal_not_even_with_colours():
     text = render_screen(LiveOut.model_validate(a_look(models=[a_live_model("evil\x1b[2J\n")])), width=80, colour=True)
     assert "\x1b[2J" not in text
 
@@ -144,7 +144,7 @@ def drawn(look: dict[str, Any], *, width: int = 80, height: int | None = None) -
     return render_screen(LiveOut.model_validate(look), width=width, height=height)
 
 
-def test_on_a_terminal_it_is_drawn_anew_and_outlives_a_frontend_that_goes(frontend, tmp_path):
+def test_top_on_a_terminal_is_redrawn_and_survives_the_loss_of_a_frontend(frontend, tmp_path):
     first, last = json_answer(a_look()), json_answer(a_look(models=[a_live_model("another-model")]))
     away = refusal(503, "starting", "This frontend is starting.")
     frontend.on("GET /api/live", first, away, away, away, away, last)

@@ -26,7 +26,7 @@ SMALL = {"model": "a-small-one"} | _sums(100, 1_000, 500, errors=2)
 LARGE = {"model": "large"} | _sums(7, 20_000, 1_000_000, cached_tokens=12_000)
 
 
-def test_the_table_has_the_most_first_and_a_total(corral, frontend):
+def test_table_has_the_most_first_and_a_total(corral, frontend):
     frontend.on("GET /api/usage", json_answer(_usage(SMALL, LARGE)))
     outcome = corral("usage")
     assert outcome.code == 0

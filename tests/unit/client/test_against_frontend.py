@@ -35,7 +35,7 @@ async def a_pending_node(frontend: RunningFrontend, client: CorralClient, name: 
     return node
 
 
-async def test_a_node_is_approved_drained_resumed_and_removed_by_name(frontend, client):
+async def test_node_is_approved_drained_resumed_and_removed_by_name(frontend, client):
     node = await a_pending_node(frontend, client)
     assert (await client.nodes.get(node.name)).status == "pending"
     assert [found.id for found in await client.nodes.list(status="pending")] == [node.id]
@@ -111,7 +111,7 @@ async def test_events_are_followed_over_the_restart_of_a_frontend(database_url):
         assert missed.id != event.id
 
 
-async def test_the_command_line_talks_to_a_real_frontend(frontend, client, tmp_path):
+async def test_command_line_talks_to_a_real_frontend(frontend, client, tmp_path):
     await a_pending_node(frontend, client, "gpu-a")
     home = {"HOME": str(tmp_path), "CORRAL_URL": frontend.url, "CORRAL_KEY": ADMIN_KEY}
 

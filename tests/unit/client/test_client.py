@@ -80,7 +80,7 @@ async def test_every_request_carries_the_key_and_an_id_of_its_own(frontend, clie
 
 
 @pytest.mark.parametrize("name", ["gpu-a", "rack 2/gpu", "ü", "..", "a?b#c"])
-async def test_any_name_is_one_part_of_the_path(frontend, client, name):
+async def test_client_encodes_any_name_as_one_part_of_the_path(frontend, client, name):
     frontend.on(f"GET /api/nodes/{name}", json_answer(a_node(name)))
     with pytest.raises(NotFound) if name == ".." else nullcontext():
         assert (await client.nodes.get(name)).name == name
@@ -163,7 +163,7 @@ async def test_error_response_raises_the_same_error_class(frontend, client, stat
     assert error.details["request_id"] == "r-1"
 
 
-async def test_a_wrong_key_is_not_authenticated(frontend):
+async def test_wrong_key_is_not_authenticated(frontend):
     async with a_client(frontend.url, "ck_wrong") as client:
         with pytest.raises(NotAuthenticated):
             await client.cluster.get()
@@ -184,7 +184,7 @@ async def test_two_creations_have_different_keys(frontend, client):
     assert first != second
 
 
-async def test_an_action_without_such_a_key_is_sent_once(frontend, client):
+async def test_action_without_such_a_key_is_sent_once(frontend, client):
     frontend.on("POST /api/nodes/gpu-a/approve", hang_up)
     frontend.on("DELETE /api/nodes/gpu-a", hang_up)
     for action in (client.nodes.approve, client.nodes.remove):
@@ -210,7 +210,7 @@ async def test_refused_connection_error_names_the_address():
             await client.cluster.get()
 
 
-async def test_a_page_instead_of_an_answer_is_recognised(frontend, client):
+async def test_page_instead_of_an_answer_is_recognised(frontend, client):
     async def page(request: web.Request) -> web.Response:
         return web.Response(text="<html>hello</html>", content_type="text/html")
 
@@ -227,7 +227,7 @@ async def test_a_page_instead_of_an_answer_is_recognised(frontend, client):
         assert caught.value.slug == "unexpected_answer"
 
 
-async def test_no_answer_in_time_is_unavailable(frontend):
+async def test_missing_response_raises_unavailable_after_the_timeout(frontend):
     never = asyncio.Event()
 
     async def wait(request: web.Request) -> web.Response:

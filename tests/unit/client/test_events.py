@@ -60,7 +60,7 @@ def word(item: StreamItem) -> str:
             return "interrupted"
 
 
-async def test_a_broken_stream_resumes_at_the_last_event(frontend, client):
+async def test_broken_stream_resumes_at_the_last_event(frontend, client):
     frontend.streams = [b": hello\n\n" + an_event(1) + an_event(2), an_event(3)]
     words = await until_the_script_ends(client, topics=["node", "cluster"])
     assert words == ["1-1", "1-2", "interrupted", "1-3", "interrupted"]
@@ -68,13 +68,13 @@ async def test_a_broken_stream_resumes_at_the_last_event(frontend, client):
     assert frontend.seen[0].query == {"topics": "cluster,node"}
 
 
-async def test_a_stream_cut_inside_an_event_asks_for_that_event_again(frontend, client):
+async def test_stream_cut_inside_an_event_asks_for_that_event_again(frontend, client):
     frontend.streams = [an_event(1) + an_event(2)[:-2], an_event(2)]
     assert await until_the_script_ends(client) == ["1-1", "interrupted", "1-2", "interrupted"]
     assert frontend.seen[1].headers["Last-Event-ID"] == "1-1"
 
 
-async def test_a_reset_of_the_frontend_is_passed_on_with_its_position(frontend, client):
+async def test_reset_of_the_frontend_is_passed_on_with_its_position(frontend, client):
     frontend.streams = [b"id: 9-9\nevent: reset\ndata: {}\n\n", b"event: reset\n\n"]
     words = await until_the_script_ends(client, "1-1")
     assert words == ["reset 9-9", "interrupted", "reset 9-9", "interrupted"]
@@ -87,7 +87,7 @@ async def test_hello_sets_the_position_of_the_stream(frontend, client):
     assert frontend.seen[1].headers["Last-Event-ID"] == "7-7"
 
 
-async def test_a_gap_without_a_position_is_a_reset(frontend, client):
+async def test_gap_without_a_position_is_a_reset(frontend, client):
     frontend.streams = [b": hello\n\n", an_event(5)]
     assert await until_the_script_ends(client) == ["interrupted", "reset None", "1-5", "interrupted"]
 
@@ -153,6 +153,6 @@ def test_frames_do_not_depend_on_where_the_bytes_are_cut(cuts):
     assert parse(cuts) == parse([]) == [("message", "a\nä", "1"), ("reset", "", "1"), ("message", "z", "3")]
 
 
-def test_an_endless_line_is_refused():
+def test_endless_line_is_refused():
     with pytest.raises(FrameTooLarge):
         SseParser().feed(b"data: " + b"x" * LINE_LIMIT_CHARACTERS)

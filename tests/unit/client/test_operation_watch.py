@@ -70,7 +70,7 @@ async def test_older_state_of_an_operation_is_dropped():
     assert steps[-1].state == "failed"
 
 
-async def test_a_node_that_is_done_is_not_shown_at_work_again_by_an_older_step():
+async def test_node_that_is_done_is_not_shown_at_work_again_by_an_older_step():
     standin = StandIn()
     done = a_target(state="success", status="success", percentage=100.0)
     ended = json_answer(an_operation(state="completed", rev=9, nodes=[done]))
@@ -80,7 +80,7 @@ async def test_a_node_that_is_done_is_not_shown_at_work_again_by_an_older_step()
     assert {one.nodes[0].state for one in await _follow(standin)} == {"success"}
 
 
-async def test_a_broken_stream_is_taken_up_again_and_the_operation_is_read_meanwhile():
+async def test_broken_stream_is_taken_up_again_and_the_operation_is_read_meanwhile():
     standin = StandIn()
     standin.on(
         READ,
@@ -111,7 +111,7 @@ async def test_operation_is_polled_when_no_stream_opens(code: int):
     assert [one.rev for one in steps] == [1, 2, 3]
 
 
-async def test_a_page_of_a_proxy_instead_of_a_stream_is_no_stream():
+async def test_page_of_a_proxy_instead_of_a_stream_is_no_stream():
     async def page(request: web.Request) -> web.Response:
         return web.Response(text="<html>", content_type="text/html")
 
@@ -121,14 +121,14 @@ async def test_a_page_of_a_proxy_instead_of_a_stream_is_no_stream():
     assert (await _follow(standin))[-1].state == "cancelled"
 
 
-async def test_an_operation_that_has_ended_is_not_followed():
+async def test_operation_that_has_ended_is_not_followed():
     standin = StandIn()
     standin.on(READ, json_answer(an_operation(state="completed_with_pending")))
     assert len(await _follow(standin)) == 1
     assert len(standin.seen) == 1
 
 
-async def test_a_refusal_ends_the_following_with_its_error():
+async def test_refusal_ends_the_following_with_its_error():
     standin = StandIn()
     standin.on(READ, json_answer(an_operation()))
     standin.on("GET /api/operations/events", refusal(401, "not_authenticated", "This key was revoked."))

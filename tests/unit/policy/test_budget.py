@@ -20,14 +20,14 @@ budgets = st.one_of(st.text(max_size=20), st.builds("{}{}".format, numbers, unit
 
 
 @pytest.mark.behaviour("NODE-25")
-def test_a_share_is_taken_of_the_whole_card() -> None:
+def test_share_is_taken_of_the_whole_card() -> None:
     assert parse_budget("80%").compute_ceiling(10 * GIB) == 8 * GIB
     assert parse_budget("0.8").compute_ceiling(10 * GIB) == 8 * GIB
     assert parse_budget("1").compute_ceiling(10 * GIB) == 10 * GIB
 
 
 @pytest.mark.behaviour("NODE-25")
-def test_more_than_the_whole_card_is_refused_with_a_hint() -> None:
+def test_budget_above_the_whole_card_is_refused_with_a_hint() -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_budget("150%")
     assert refused.value.slug == "bad_budget"
@@ -35,7 +35,7 @@ def test_more_than_the_whole_card_is_refused_with_a_hint() -> None:
 
 
 @pytest.mark.behaviour("NODE-25")
-def test_a_size_above_the_card_is_clamped_to_the_card() -> None:
+def test_size_above_the_card_is_clamped_to_the_card() -> None:
     assert parse_budget("64GB").compute_ceiling(24 * 10**9) == 24 * 10**9
     assert parse_budget("12GB").compute_ceiling(24 * 10**9) == 12 * 10**9
     assert parse_budget("12GiB").compute_ceiling(24 * GIB) == 12 * GIB
@@ -55,7 +55,7 @@ def test_invalid_vram_budget_is_refused(text: str) -> None:
 
 @example(text="100%", total=2**62 - 1, available=2**62)
 @given(text=budgets, total=st.none() | sizes, available=st.none() | sizes)
-def test_any_text_is_a_budget_or_refused_and_never_grants_more_than_the_card(
+def test_budget_parser_reads_or_refuses_any_text_and_never_grants_more_than_the_card(
     text: str, total: int | None, available: int | None
 ) -> None:
     try:
@@ -75,7 +75,7 @@ def test_any_text_is_a_budget_or_refused_and_never_grants_more_than_the_card(
 
 
 @given(total=sizes, low=st.integers(1, 100), high=st.integers(1, 100))
-def test_a_larger_share_never_grants_less(total: int, low: int, high: int) -> None:
+def test_larger_share_never_grants_less(total: int, low: int, high: int) -> None:
     low, high = sorted((low, high))
     small, large = parse_budget(f"{low}%").compute_ceiling(total), parse_budget(f"{high}%").compute_ceiling(total)
     assert small is not None
@@ -83,6 +83,6 @@ def test_a_larger_share_never_grants_less(total: int, low: int, high: int) -> No
     assert small <= large
 
 
-def test_a_share_of_an_unknown_card_is_no_cap_but_a_size_is() -> None:
+def test_share_of_an_unknown_card_is_no_cap_but_a_size_is() -> None:
     assert VramBudget(fraction=0.5).cap(7, None) == 7
     assert VramBudget(size_bytes=5).cap(7, None) == 5

@@ -45,7 +45,7 @@ def nodes_with_disks(draw: Any) -> list[Node]:
 
 
 @pytest.mark.behaviour("NODE-28")
-def test_a_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
+def test_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
     node = a_node(total_vram=10 * GIB, available_vram=10 * GIB, reserved_vram=6 * GIB)
     assert compute_vram_left(node) == 4 * GIB
     assert fitting([node], need=Need(vram_bytes=4 * GIB)) == [node]
@@ -53,7 +53,7 @@ def test_a_node_is_not_chosen_for_more_than_free_less_reserved() -> None:
 
 
 @pytest.mark.behaviour("NODE-15")
-def test_the_budget_caps_the_free_vram_when_it_is_read() -> None:
+def test_budget_caps_the_free_vram_when_it_is_read() -> None:
     node = a_node(total_vram=10 * GIB, available_vram=9 * GIB, budget_reported="80%")
     assert compute_vram_left(node) == 8 * GIB
     assert fitting([node], need=Need(vram_bytes=8 * GIB + 1)) == []
@@ -70,7 +70,7 @@ def test_unknown_vram_satisfies_no_known_need_and_every_unknown_one() -> None:
 
 
 @pytest.mark.behaviour("NODE-30")
-def test_a_model_that_fits_nowhere_is_refused_by_name_with_the_shortfall() -> None:
+def test_model_that_fits_nowhere_is_refused_by_name_with_the_shortfall() -> None:
     full = a_node("full", total_disk=500 * GIB, available_disk=0)
     placement = placed([full], need=with_payload(70 * 10**9))
     assert placement.choices == ()
@@ -89,13 +89,13 @@ def test_nodes_without_room_are_dropped_when_another_has_it() -> None:
 
 @pytest.mark.behaviour("NODE-31")
 @pytest.mark.parametrize("disk", [{}, {"total_disk": 0, "available_disk": 0}, {"total_disk": 9 * GIB}])
-def test_an_unknown_disk_never_excludes_a_node(disk: dict[str, Any]) -> None:
+def test_unknown_disk_never_excludes_a_node(disk: dict[str, Any]) -> None:
     node = a_node(**disk)
     assert fitting([node], need=with_payload(70 * 10**9)) == [node]
 
 
 @pytest.mark.behaviour("NODE-32")
-def test_an_unknown_payload_needs_two_gib() -> None:
+def test_unknown_payload_needs_two_gib() -> None:
     assert compute_disk_need(None) == DISK_UNKNOWN_BYTES == 2 * GIB
     tight = a_node("tight", total_disk=9 * GIB, available_disk=2 * GIB - 1)
     enough = a_node("enough", total_disk=9 * GIB, available_disk=2 * GIB)
@@ -122,16 +122,14 @@ def test_shared_models_need_no_disk_on_the_node() -> None:
 
 
 @pytest.mark.behaviour("NODE-35")
-def test_only_the_bytes_that_are_missing_on_the_node_are_needed() -> None:
+def test_fit_counts_only_bytes_that_are_missing_on_the_node() -> None:
     payload = 70 * GIB
     assert compute_disk_need(payload, staged_bytes=payload) == 0
     assert compute_disk_need(payload, staged_bytes=payload - GIB) == GIB + DISK_MARGIN_MIN_BYTES
 
 
 @given(payload=st.none() | st.integers(0, 10**12), staged=st.integers(0, 10**12))
-def test_the_need_for_disk_covers_the_missing_bytes_and_falls_with_what_is_staged(
-    payload: int | None, staged: int
-) -> None:
+def test_need_for_disk_covers_the_missing_bytes_and_falls_with_what_is_staged(payload: int | None, staged: int) -> None:
     need = compute_disk_need(payload, staged)
     assert 0 <= need <= compute_disk_need(payload)
     if payload is not None:
@@ -139,7 +137,7 @@ def test_the_need_for_disk_covers_the_missing_bytes_and_falls_with_what_is_stage
 
 
 @given(nodes=nodes_with_disks(), payload=st.none() | st.integers(0, 10**12), enforced=st.booleans())
-def test_a_disk_drops_some_and_refuses_exactly_when_none_is_left(
+def test_disk_drops_some_and_refuses_exactly_when_none_is_left(
     nodes: list[Node], payload: int | None, enforced: bool
 ) -> None:
     placement = placed(nodes, need=with_payload(payload), is_disk_enforced=enforced)
@@ -155,21 +153,21 @@ def test_a_disk_drops_some_and_refuses_exactly_when_none_is_left(
 
 
 @pytest.mark.behaviour("NODE-36")
-def test_the_lowest_free_index_is_next() -> None:
+def test_lowest_free_index_is_next() -> None:
     node = a_node("a", slots_reported=4)
     assert placed([node], [a_replica("a", 0), a_replica("a", 2)]).choices[0].index == 1
     assert placed([node]).choices[0].index == 0
 
 
 @pytest.mark.behaviour("NODE-36")
-def test_no_free_slot_is_a_refusal_with_its_own_code() -> None:
+def test_node_without_a_free_slot_is_refused_with_its_own_code() -> None:
     placement = placed([a_node("a", slots_reported=4)], [a_replica("a", index) for index in range(4)])
     assert (placement.choices, placement.code) == ((), "no_free_slot")
 
 
 @pytest.mark.behaviour("NODE-36")
 @given(used=st.sets(st.integers(0, 12)), slots=st.integers(0, 10))
-def test_the_next_index_is_unused_and_nothing_below_it_is_free(used: set[int], slots: int) -> None:
+def test_next_index_is_unused_and_nothing_below_it_is_free(used: set[int], slots: int) -> None:
     placement = placed([a_node("a", slots_reported=slots)], [a_replica("a", index) for index in used])
     if not placement.choices:
         assert len(used) >= slots
@@ -179,7 +177,7 @@ def test_the_next_index_is_unused_and_nothing_below_it_is_free(used: set[int], s
     assert set(range(choice.index)) <= used
 
 
-def test_a_load_in_progress_holds_its_slot_and_an_unload_does_not() -> None:
+def test_load_in_progress_holds_its_slot_and_an_unload_does_not() -> None:
     rows = [
         a_replica("a", 0, state=ReplicaState.STAGING),
         a_replica("a", 1, state=ReplicaState.UNLOADING),
@@ -193,7 +191,7 @@ def test_a_load_in_progress_holds_its_slot_and_an_unload_does_not() -> None:
 
 
 @pytest.mark.behaviour("NODE-37")
-def test_the_capacity_of_the_cluster_is_the_sum_of_free_slots() -> None:
+def test_capacity_of_the_cluster_is_the_sum_of_free_slots() -> None:
     nodes = [a_node("a", slots_reported=4), a_node("b", slots_reported=2), a_node("c", slots_reported=1)]
     assert PlacementFleet.build(nodes, [a_replica("a"), a_replica("c")]).compute_capacity("m", {}) == 5
     crowded = PlacementFleet.build([a_node("c")], [a_replica("c"), a_replica("c", 1)])
@@ -213,7 +211,7 @@ def test_the_capacity_of_the_cluster_is_the_sum_of_free_slots() -> None:
         {"type": NodeType.AGENT},
     ],
 )
-def test_a_node_that_may_get_no_work_is_no_candidate_though_it_matches(changes: dict[str, Any]) -> None:
+def test_node_that_may_get_no_work_is_no_candidate_though_it_matches(changes: dict[str, Any]) -> None:
     labels = {"zone": "b"}
     nodes = [a_node("away", labels=labels, **changes), a_node("well", labels=labels)]
     assert [room.node.name for room in PlacementFleet.build(nodes).list_candidates(labels)] == ["well"]
@@ -221,7 +219,7 @@ def test_a_node_that_may_get_no_work_is_no_candidate_though_it_matches(changes: 
 
 
 @given(count=st.integers(0, 4), need=st.integers(0, 10**10), payload=st.none() | st.integers(0, 10**10))
-def test_no_candidates_means_none_and_never_any(count: int, need: int, payload: int | None) -> None:
+def test_empty_candidates_mean_no_node_and_never_any(count: int, need: int, payload: int | None) -> None:
     rows = [a_replica("a", index) for index in range(count)]
     needed = Need(vram_bytes=need, payload_bytes=payload)
     assert placed([], rows, need=needed).choices == ()

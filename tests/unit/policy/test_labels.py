@@ -55,7 +55,7 @@ def test_every_pair_of_a_selector_must_be_there_and_more_labels_do_not_matter() 
 
 
 @given(selector=maps, labels=maps)
-def test_a_selector_matches_exactly_when_its_pairs_are_among_the_labels(
+def test_selector_matches_exactly_when_its_pairs_are_among_the_labels(
     selector: dict[str, str], labels: dict[str, str]
 ) -> None:
     assert matches_labels(selector, labels) == (selector.items() <= labels.items())
@@ -67,14 +67,14 @@ def test_a_selector_matches_exactly_when_its_pairs_are_among_the_labels(
 @pytest.mark.parametrize(
     "raw", ["{bad json", '{"gpu.vendor": "nvidia"}', "zone", "=b", ",", " , ", "a b=c", [], None, 7]
 )
-def test_an_unreadable_selector_is_refused_and_never_means_every_node(raw: object) -> None:
+def test_unreadable_selector_is_refused_and_never_means_every_node(raw: object) -> None:
     with pytest.raises(InvalidRequest):
         parse_selector(raw)
 
 
 @pytest.mark.behaviour("NODE-42")
 @given(raw=json_like)
-def test_any_json_is_a_selector_of_strings_or_refused(raw: object) -> None:
+def test_selector_parser_reads_or_refuses_any_json(raw: object) -> None:
     try:
         selector = parse_selector(raw)
     except InvalidRequest:
@@ -86,7 +86,7 @@ def test_any_json_is_a_selector_of_strings_or_refused(raw: object) -> None:
 
 
 @given(text=st.text(alphabet='ab=,. -{}"', max_size=12))
-def test_any_text_is_a_selector_or_refused_and_only_an_empty_one_means_every_node(text: str) -> None:
+def test_selector_parser_reads_or_refuses_any_text_and_only_an_empty_one_means_every_node(text: str) -> None:
     try:
         selector = parse_selector(text)
     except InvalidRequest:
@@ -95,12 +95,12 @@ def test_any_text_is_a_selector_or_refused_and_only_an_empty_one_means_every_nod
 
 
 @given(selector=st.dictionaries(keys, st.text(alphabet="abc019.-", min_size=1, max_size=6), max_size=5))
-def test_a_selector_written_as_text_reads_back_the_same(selector: dict[str, str]) -> None:
+def test_selector_written_as_text_reads_back_the_same(selector: dict[str, str]) -> None:
     assert parse_selector(",".join(f"{key}={value}" for key, value in selector.items())) == selector
 
 
 @given(key=st.text(max_size=140), value=st.text(max_size=260))
-def test_an_allowed_label_is_short_and_printable(key: str, value: str) -> None:
+def test_allowed_label_is_short_and_printable(key: str, value: str) -> None:
     try:
         check_label(key, value)
     except InvalidRequest:

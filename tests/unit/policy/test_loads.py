@@ -63,7 +63,7 @@ def make_report(state: JobState, seq: int = 6, fault: Fault | None = None) -> Jo
     return JobReport(seq=seq, state=state, progress=Progress(percent=10.0, phase=JobPhase.STAGING), fault=fault)
 
 
-def test_the_hold_begins_at_its_base_and_is_pushed_by_what_moves() -> None:
+def test_hold_begins_at_its_base_and_is_pushed_by_what_moves() -> None:
     hold = LoadTimeouts(base_s=1500, stall_s=600, cap_s=86400)
     until = compute_deadline(NOW, hold)
     assert until == NOW + seconds(1500)
@@ -83,7 +83,7 @@ def test_whatever_is_set_the_hold_never_goes_back_and_never_passes_the_cap(
     assert hold.stall <= hold.base_s <= hold.cap
 
 
-def test_an_engine_has_its_budget_and_some_slack() -> None:
+def test_engine_has_its_budget_and_some_slack() -> None:
     assert extend_deadline_for_engine(NOW, NOW, 100.0) == NOW + seconds(400)
     assert extend_deadline_for_engine(NOW + seconds(9999), NOW, 100.0) == NOW + seconds(9999)
 
@@ -109,7 +109,7 @@ def test_bytes_percent_and_phases_are_progress() -> None:
         CommandRefused(fault=Fault(code="invalid_request", text="no")),
     ],
 )
-def test_a_failure_ends_the_target_whoever_drives_it_goes_on(news: JobReport | CommandRefused) -> None:
+def test_failure_report_ends_the_target(news: JobReport | CommandRefused) -> None:
     change = apply_load_observation(standing(), news)
     assert change is not None
     assert (change.target.state, change.target.attempt, change.is_from_worker) == (TargetState.ERROR, 1, True)
@@ -139,7 +139,7 @@ def test_silence_is_no_failure_and_old_news_is_none() -> None:
     assert apply_load_observation(standing(TargetState.SUCCESS), make_report(JobState.FAILED)) is None
 
 
-def test_other_nodes_are_tried_twice_and_then_it_has_failed() -> None:
+def test_load_tries_two_other_nodes_and_then_fails() -> None:
     first = plan_retry([failure("engine_failed")])
     assert first is not None
     assert (first.avoid, first.retryable, first.memory_factor) == (frozenset({A}), frozenset[NodeId](), 1.0)
@@ -176,7 +176,7 @@ def test_ten_nodes_form_a_chain() -> None:
     assert [found[node][0] for node in nodes[1:]] == nodes[:-1]
 
 
-def test_the_holder_with_the_fewest_pullers_is_given_whole_ones_first() -> None:
+def test_holder_with_the_fewest_pullers_is_given_whole_ones_first() -> None:
     holders = [
         FileHolder(node=A, is_whole=True, pullers=2),
         FileHolder(node=B, is_whole=False, pullers=1),
@@ -196,7 +196,7 @@ def test_file_sources_exclude_the_node_itself_and_are_spread_evenly(count: int, 
 
 
 @pytest.mark.behaviour("NODE-92")
-def test_the_rest_takes_as_long_as_the_speed_so_far_says() -> None:
+def test_rest_takes_as_long_as_the_speed_so_far_says() -> None:
     assert estimate_eta_s(100, 400, 10.0) == 30.0
     assert estimate_eta_s(0, 400, 10.0) is None
     assert estimate_eta_s(100, None, 10.0) is None

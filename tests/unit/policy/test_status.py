@@ -76,14 +76,14 @@ def test_conditions_of_a_lost_node_do_not_claim_that_commands_reach_it() -> None
 
 
 @pytest.mark.behaviour("NODE-22")
-def test_a_drained_node_that_is_away_says_both() -> None:
+def test_drained_node_that_is_away_says_both() -> None:
     node = a_node(drained_at=THEN, drained_by="ada", liveness=Liveness.LOST)
     assert compute_status(node) is NodeStatus.DRAINING
     assert describe_status(node) == "Drained by ada, and no heartbeat within its lease"
 
 
 @pytest.mark.behaviour("NODE-203")
-def test_a_node_not_yet_seen_on_the_bus_is_healthy_and_says_so() -> None:
+def test_node_not_yet_seen_on_the_bus_is_healthy_and_says_so() -> None:
     assert compute_status(a_node(bus_ok=None)) is NodeStatus.HEALTHY
     assert describe_status(a_node(bus_ok=None)) == "Approved and alive; not seen on the bus yet"
     assert compute_status(a_node(bus_ok=False)) is NodeStatus.UNHEALTHY

@@ -10,7 +10,7 @@ from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
 from corral.runtime.loop import ValueSignal
 
 
-async def test_a_result_and_an_ordinary_failure_come_back_as_values() -> None:
+async def test_result_and_an_ordinary_failure_come_back_as_values() -> None:
     async def give() -> int:
         return 7
 
@@ -23,7 +23,7 @@ async def test_a_result_and_an_ordinary_failure_come_back_as_values() -> None:
     assert outcome.sentence == "away"
 
 
-def test_an_error_without_words_is_named_by_its_kind() -> None:
+def test_error_without_words_is_named_by_its_kind() -> None:
     assert AttemptFailure(KeyError()).sentence == "KeyError"
     assert AttemptFailure(TimeoutError()).sentence == "TimeoutError"
 
@@ -37,7 +37,7 @@ async def test_broken_asserts_and_cancellation_pass_through(error: BaseException
         await attempt(fail)
 
 
-async def test_a_signal_gives_its_value_to_all_who_wait_and_to_none_who_come_later() -> None:
+async def test_signal_gives_its_value_to_present_waiters_and_not_to_later_ones() -> None:
     signal: ValueSignal[int] = ValueSignal()
     signal.fire(1)
     async with asyncio.TaskGroup() as group:
@@ -50,7 +50,7 @@ async def test_a_signal_gives_its_value_to_all_who_wait_and_to_none_who_come_lat
         await signal.wait(timeout_s=0)
 
 
-async def test_a_waiter_that_gave_up_does_not_disturb_the_signal() -> None:
+async def test_waiter_that_gave_up_does_not_disturb_the_signal() -> None:
     signal: ValueSignal[int] = ValueSignal()
     with pytest.raises(TimeoutError):
         await signal.wait(timeout_s=0)

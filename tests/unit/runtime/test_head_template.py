@@ -20,13 +20,13 @@ def message(size: int, body: bytes | None = None) -> bytes:
 
 
 @given(st.integers(0, 5000), st.integers(0, 5000))
-def test_the_same_head_with_another_length_fits(before: int, now: int) -> None:
+def test_template_matches_the_same_head_with_another_length(before: int, now: int) -> None:
     template = make_template(HEAD % before)
     assert template is not None
     assert template.match_body(message(now)) == b"x" * now
 
 
-def test_a_head_with_signs_that_mean_something_to_formats_fits_as_any_other() -> None:
+def test_head_with_signs_that_mean_something_to_formats_fits_as_any_other() -> None:
     head = (HEAD % 7).replace(b"host: a", b"host: %d%%b%")
     template = make_template(head)
     assert template is not None
@@ -54,7 +54,7 @@ def test_a_head_with_signs_that_mean_something_to_formats_fits_as_any_other() ->
         b"",
     ],
 )
-def test_other_heads_do_not_match_the_template(other: bytes) -> None:
+def test_template_does_not_match_other_heads(other: bytes) -> None:
     template = make_template(HEAD % 10)
     assert template is not None
     assert template.match_body(message(3)) == b"xxx"

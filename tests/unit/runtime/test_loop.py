@@ -56,7 +56,7 @@ async def _pass(loop: Loop) -> Any:
 
 
 @pytest.mark.behaviour("NODE-136")
-async def test_a_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop]) -> None:
+async def test_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop]) -> None:
     tick = Passes(RuntimeError("away"), RuntimeError("away"), "back")
     loop = loops(tick)
     with capture_logs():
@@ -67,7 +67,7 @@ async def test_a_loop_goes_on_after_a_pass_that_failed(loops: Callable[..., Loop
     assert (loop.counts.failures, loop.counts.ticks >= 3) == (2, True)
 
 
-async def test_an_outage_is_logged_once_per_sentence_and_its_end_once(loops: Callable[..., Loop]) -> None:
+async def test_outage_is_logged_once_per_sentence_and_its_end_once(loops: Callable[..., Loop]) -> None:
     away, other = RuntimeError("away"), RuntimeError("other")
     loop = loops(Passes(away, away, away, other, other, "back", "well", away))
     with capture_logs() as logs:
@@ -81,7 +81,7 @@ async def test_an_outage_is_logged_once_per_sentence_and_its_end_once(loops: Cal
     ]
 
 
-async def test_a_wake_during_a_pass_makes_another_pass(loops: Callable[..., Loop]) -> None:
+async def test_wake_during_a_pass_makes_another_pass(loops: Callable[..., Loop]) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
     count = 0
 
@@ -103,7 +103,7 @@ async def test_a_wake_during_a_pass_makes_another_pass(loops: Callable[..., Loop
     assert count == 2, "what changed during the first pass may not have been seen by it"
 
 
-async def test_without_a_wake_the_interval_makes_the_pass(loops: Callable[..., Loop]) -> None:
+async def test_loop_ticks_by_its_interval_without_a_wake(loops: Callable[..., Loop]) -> None:
     tick = Passes()
     loop = loops(tick, interval_s=0.001)
     await loop.start()
@@ -112,7 +112,7 @@ async def test_without_a_wake_the_interval_makes_the_pass(loops: Callable[..., L
     assert tick.count >= 3
 
 
-async def test_a_pass_behind_a_closed_gate_is_skipped(loops: Callable[..., Loop]) -> None:
+async def test_pass_behind_a_closed_gate_is_skipped(loops: Callable[..., Loop]) -> None:
     is_open = False
     tick = Passes()
     loop = loops(tick, gate=lambda: is_open)
@@ -147,14 +147,14 @@ async def test_stopping_cancels_the_pass_and_can_be_repeated(loops: Callable[...
     await entered.wait()
 
 
-async def test_a_loop_cannot_be_started_twice(loops: Callable[..., Loop]) -> None:
+async def test_loop_cannot_be_started_twice(loops: Callable[..., Loop]) -> None:
     loop = loops(Passes())
     await loop.start()
     with pytest.raises(AssertionError):
         await loop.start()
 
 
-async def test_a_broken_assert_ends_the_loop_and_is_reported(loops: Callable[..., Loop]) -> None:
+async def test_broken_assert_ends_the_loop_and_is_reported(loops: Callable[..., Loop]) -> None:
     crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     loop = loops(Passes(AssertionError("a bug")), on_crash=crashed.set_result)
     with capture_logs() as logs:
@@ -163,6 +163,6 @@ async def test_a_broken_assert_ends_the_loop_and_is_reported(loops: Callable[...
     assert [entry["event"] for entry in logs] == ["task crashed"]
 
 
-def test_an_interval_must_be_positive() -> None:
+def test_interval_must_be_positive() -> None:
     with pytest.raises(ValueError, match="positive"):
         LoopOptions(name="test", interval_s=0)

@@ -32,14 +32,14 @@ def make_request(folder: Path, program: str) -> SpawnRequest:
     )
 
 
-async def test_a_process_leads_its_own_session_and_appends_to_its_output(tmp_path: Path) -> None:
+async def test_process_leads_its_own_session_and_appends_to_its_output(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("before\n")
     process = await spawn_process(make_request(tmp_path, "import os; print(os.getsid(0) == os.getpid())"))
     assert await process.wait_ended() == 0
     assert (tmp_path / "out").read_text() == "before\nTrue\n"
 
 
-def test_a_process_is_started_on_the_event_loop_of_workers(tmp_path: Path) -> None:
+def test_process_is_started_on_the_event_loop_of_workers(tmp_path: Path) -> None:
     async def run() -> int:
         process = await spawn_process(make_request(tmp_path, "pass"))
         return await process.wait_ended()
@@ -48,7 +48,7 @@ def test_a_process_is_started_on_the_event_loop_of_workers(tmp_path: Path) -> No
         assert runner.run(run()) == 0
 
 
-async def test_a_process_is_known_by_its_birth_and_not_by_its_pid(tmp_path: Path) -> None:
+async def test_process_is_known_by_its_birth_and_not_by_its_pid(tmp_path: Path) -> None:
     process = await spawn_process(make_request(tmp_path, "input(); import time; time.sleep(600)"))
     await process.wait_ended()
     assert not process.is_alive()

@@ -52,7 +52,7 @@ async def test_reads_of_many_connections_are_delivered_after_the_last_read() -> 
     assert ended == [5]
 
 
-async def test_without_a_crowd_everything_is_taken_at_once() -> None:
+async def test_read_batcher_delivers_at_once_without_a_crowd() -> None:
     intake, said = ReadBatcher(), list[tuple[str, bytes]]()
     taker = RecordingReceiver(said)
     intake.add(taker, b"first")
@@ -62,7 +62,7 @@ async def test_without_a_crowd_everything_is_taken_at_once() -> None:
         assert taker.taken[-1] == b"%d" % number
 
 
-async def test_a_large_read_is_not_kept_and_does_not_overtake() -> None:
+async def test_large_read_is_not_kept_and_does_not_overtake() -> None:
     intake, said = ReadBatcher(), list[tuple[str, bytes]]()
     await crowded(intake)
     one, other = RecordingReceiver(said, "one"), RecordingReceiver(said, "other")
@@ -95,7 +95,7 @@ async def test_receiver_that_raises_is_closed_and_the_others_continue() -> None:
     assert [str(context["exception"]) for context in contexts] == ["broken"]
 
 
-async def test_an_end_that_raises_holds_nothing_up() -> None:
+async def test_end_that_raises_holds_nothing_up() -> None:
     intake, said = ReadBatcher(), list[tuple[str, bytes]]()
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     await crowded(intake)

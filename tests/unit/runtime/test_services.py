@@ -60,7 +60,7 @@ async def test_services_stop_in_the_reverse_order_of_their_start(diary: list[str
     assert diary == ["+a", "+b", "+c", "-c", "-b", "-a"]
 
 
-async def test_a_start_that_fails_stops_what_was_started_and_starts_nothing_more(diary: list[str]) -> None:
+async def test_start_that_fails_stops_what_was_started_and_starts_nothing_more(diary: list[str]) -> None:
     broken = RecordedService("b", diary, starting=_fail(RuntimeError("no")))
     services = ServiceGroup([RecordedService("a", diary), broken, RecordedService("c", diary)])
     with pytest.raises(RuntimeError, match="no"):
@@ -78,7 +78,7 @@ async def test_run_raises_the_error_of_a_failed_start_itself(diary: list[str]) -
 
 
 @pytest.mark.parametrize("error", [RuntimeError("stuck"), AssertionError("broken")])
-async def test_a_stop_that_fails_does_not_keep_the_others_from_stopping(diary: list[str], error: Exception) -> None:
+async def test_stop_that_fails_does_not_keep_the_others_from_stopping(diary: list[str], error: Exception) -> None:
     services = ServiceGroup(
         [RecordedService("a", diary), RecordedService("b", diary, stopping=_fail(error)), RecordedService("c", diary)]
     )
@@ -93,7 +93,7 @@ async def test_a_stop_that_fails_does_not_keep_the_others_from_stopping(diary: l
     assert diary[3:] == ["-c", "-b", "-a"]
 
 
-async def test_a_stop_that_hangs_is_left_behind_after_its_limit(
+async def test_stop_that_hangs_is_left_behind_after_its_limit(
     diary: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services_module, "STOP_LIMIT_S", 0.01)
@@ -105,7 +105,7 @@ async def test_a_stop_that_hangs_is_left_behind_after_its_limit(
     assert [entry["service"] for entry in logs] == ["b"]
 
 
-async def test_the_first_reason_to_end_wins_and_is_raised(diary: list[str]) -> None:
+async def test_first_reason_to_end_wins_and_is_raised(diary: list[str]) -> None:
     services = ServiceGroup([RecordedService("a", diary)])
     running = asyncio.get_running_loop().create_task(services.run())
     services.request_stop(RuntimeError("first"))
@@ -114,7 +114,7 @@ async def test_the_first_reason_to_end_wins_and_is_raised(diary: list[str]) -> N
         await running
 
 
-async def test_an_end_without_an_error_is_a_clean_stop(diary: list[str]) -> None:
+async def test_end_without_an_error_is_a_clean_stop(diary: list[str]) -> None:
     started = asyncio.Event()
 
     async def tell() -> None:
@@ -128,7 +128,7 @@ async def test_an_end_without_an_error_is_a_clean_stop(diary: list[str]) -> None
     assert diary == ["+a", "+b", "-b", "-a"]
 
 
-async def test_an_end_during_a_long_start_stops_what_has_been_started(diary: list[str]) -> None:
+async def test_end_during_a_long_start_stops_what_has_been_started(diary: list[str]) -> None:
     waiting = asyncio.Event()
 
     async def wait_for_ever() -> None:
@@ -145,7 +145,7 @@ async def test_an_end_during_a_long_start_stops_what_has_been_started(diary: lis
     assert diary == ["+a", "+b", "-b", "-a"]
 
 
-async def test_a_cancelled_run_stops_everything_before_it_gives_way(diary: list[str]) -> None:
+async def test_cancelled_run_stops_everything_before_it_gives_way(diary: list[str]) -> None:
     started = asyncio.Event()
 
     async def tell() -> None:

@@ -46,7 +46,7 @@ async def test_callers_with_the_same_key_share_one_call_and_its_result() -> None
     assert not flight.has_call("key")
 
 
-async def test_a_call_goes_on_without_one_caller_and_ends_with_the_last() -> None:
+async def test_call_goes_on_without_one_caller_and_ends_with_the_last() -> None:
     flight, ended = make_flight(), asyncio.Event()
 
     async def work(_: None) -> int:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from corral.runtime.tasks import TaskSet
 
 
-async def test_a_crash_is_logged_and_reported_to_the_owner() -> None:
+async def test_crash_is_logged_and_reported_to_the_owner() -> None:
     crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     tasks = TaskSet("owner", crashed.set_result)
 
@@ -83,7 +83,7 @@ async def test_joining_waits_also_for_tasks_that_start_meanwhile() -> None:
     assert done == ["second"]
 
 
-async def test_a_closed_owner_starts_nothing_more() -> None:
+async def test_closed_owner_starts_nothing_more() -> None:
     tasks = TaskSet("owner")
     await tasks.close()
 

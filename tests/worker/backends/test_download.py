@@ -52,7 +52,7 @@ async def test_bytes_are_reported_as_they_arrive(scene: Scene, files: FileServer
 
 
 @pytest.mark.behaviour("INS-2")
-async def test_a_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, files: FileServer) -> None:
+async def test_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, files: FileServer) -> None:
     file = files.put("/engine.tar.gz", BODY, etag='"a"', faults=[faulty.cut_after(MIB), faulty.cut_after(1000)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
@@ -61,7 +61,7 @@ async def test_a_connection_that_breaks_is_resumed_where_it_broke(scene: Scene, 
     assert len(scene.clock.pauses) == 2
 
 
-async def test_a_connection_that_breaks_again_and_again_gets_there_as_long_as_it_brings_something(
+async def test_connection_that_breaks_again_and_again_gets_there_as_long_as_it_brings_something(
     scene: Scene, files: FileServer
 ) -> None:
     file = files.put("/engine.tar.gz", BODY, etag='"a"', faults=[faulty.cut_after(MIB // 5)] * 8)
@@ -81,7 +81,7 @@ async def test_download_fetches_the_whole_file_again_when_the_server_has_no_rang
 
 
 @pytest.mark.behaviour("INS-2")
-async def test_without_a_promised_digest_a_changed_file_is_not_put_together_from_two(
+async def test_changed_file_without_a_promised_digest_is_not_joined_from_two_versions(
     scene: Scene, files: FileServer
 ) -> None:
     other = tar_of(engine_files("two", padding=2 * MIB))
@@ -95,7 +95,7 @@ async def test_without_a_promised_digest_a_changed_file_is_not_put_together_from
 
 
 @pytest.mark.behaviour("INS-2")
-async def test_changed_file_with_a_promised_digest_is_fetched_anew(scene: Scene, files: FileServer) -> None:
+async def test_changed_file_with_a_promised_digest_is_fetched_again(scene: Scene, files: FileServer) -> None:
     """No ETag tells that the file has changed; the digest does."""
     file = files.put("/engine.tar.gz", BODY, faults=[faulty.cut_after(MIB)])
     good, file.body = file.body, bytes(MIB) + BODY[MIB:]
@@ -126,13 +126,13 @@ async def test_download_without_a_byte_leaves_no_file(scene: Scene, files: FileS
     assert list((scene.root / "downloads").iterdir()) == []
 
 
-async def test_an_error_of_the_moment_costs_nothing_but_a_pause(scene: Scene, files: FileServer) -> None:
+async def test_error_of_the_moment_costs_nothing_but_a_pause(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY, faults=[faulty.status(500), faulty.status(429)])
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
 
 
-async def test_a_file_that_always_ends_at_the_same_place_is_given_up(scene: Scene, files: FileServer) -> None:
+async def test_file_that_always_ends_at_the_same_place_is_given_up(scene: Scene, files: FileServer) -> None:
     file = files.put("/engine.tar.gz", BODY, has_ranges=False, faults=[faulty.cut_after(MIB)], is_always_faulty=True)
     error = await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)), "source_unavailable")
     assert error.retryable
@@ -151,13 +151,13 @@ async def test_missing_file_fails_the_download_at_once(scene: Scene, files: File
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "application/octet-stream"])
-async def test_a_web_page_is_never_taken_for_a_package(scene: Scene, files: FileServer, content_type: str) -> None:
+async def test_web_page_is_never_taken_for_a_package(scene: Scene, files: FileServer, content_type: str) -> None:
     files.put("/engine.tar.gz", BODY, faults=[faulty.page(content_type)], is_always_faulty=True)
     await fails(scene, archive_build(f"{files.url}/engine.tar.gz"), "bad_answer")
 
 
 @pytest.mark.behaviour("INS-5")
-async def test_a_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, files: FileServer) -> None:
+async def test_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, files: FileServer) -> None:
     files.put("/engine.tar.gz", BODY)
     error = await fails(scene, archive_build(f"{files.url}/engine.tar.gz", sha256="0" * 64), "digest_mismatch")
     assert sha256(BODY) in error.message
@@ -165,7 +165,7 @@ async def test_a_wrong_digest_is_refused_and_its_bytes_are_gone(scene: Scene, fi
     assert list((scene.root / "downloads").iterdir()) == []
 
 
-async def test_a_slow_download_lives_as_long_as_bytes_move(scene: Scene, files: FileServer) -> None:
+async def test_slow_download_lives_as_long_as_bytes_move(scene: Scene, files: FileServer) -> None:
     """It takes longer than the silence that would end it."""
     scene.options = replace(scene.options, timeouts=InstallTimeouts(stall_s=3.0, header_s=30.0))
     scene.installer = scene.restarted()
@@ -176,7 +176,7 @@ async def test_a_slow_download_lives_as_long_as_bytes_move(scene: Scene, files: 
 
 
 @pytest.mark.parametrize("count", [None, 1000], ids=["before its answer", "in the middle"])
-async def test_a_server_that_falls_silent_is_left(scene: Scene, files: FileServer, count: int | None) -> None:
+async def test_server_that_falls_silent_is_left(scene: Scene, files: FileServer, count: int | None) -> None:
     scene.options = replace(scene.options, timeouts=InstallTimeouts(stall_s=0.2, header_s=0.2))
     scene.installer = scene.restarted()
     never = asyncio.Event()
@@ -197,7 +197,7 @@ async def test_redirects_are_followed_and_limited(scene: Scene, files: FileServe
 
 
 @pytest.mark.behaviour("OPS-29")
-async def test_a_cancelled_download_goes_on_where_it_stopped(scene: Scene, files: FileServer) -> None:
+async def test_cancelled_download_goes_on_where_it_stopped(scene: Scene, files: FileServer) -> None:
     never = asyncio.Event()
     file = files.put("/engine.tar.gz", BODY, etag='"a"', faults=[faulty.silent_after(MIB, never)])
     build = archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY))
@@ -218,7 +218,7 @@ async def test_a_cancelled_download_goes_on_where_it_stopped(scene: Scene, files
 
 
 @pytest.mark.behaviour("OPS-28")
-async def test_a_discarded_download_leaves_no_file(scene: Scene, files: FileServer) -> None:
+async def test_discarded_download_leaves_no_file(scene: Scene, files: FileServer) -> None:
     never = asyncio.Event()
     files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(MIB, never)])
     files.put("/other.tar.gz", BODY, faults=[faulty.silent_after(MIB, never)])
@@ -233,9 +233,7 @@ async def test_a_discarded_download_leaves_no_file(scene: Scene, files: FileServ
     assert json.loads(kept.with_suffix(".json").read_text())["owner"] == "other-engine"
 
 
-async def test_a_whole_file_of_an_interrupted_installation_is_not_fetched_again(
-    scene: Scene, files: FileServer
-) -> None:
+async def test_whole_file_of_an_interrupted_installation_is_not_fetched_again(scene: Scene, files: FileServer) -> None:
     file = files.put("/engine.tar.gz", BODY)
     build = archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY))
 
@@ -261,7 +259,7 @@ async def _cancel_after(scene: Scene, build: object, count: int) -> None:
 
 
 @pytest.fixture
-def test_the_folder_is_closed_to_others(tmp_path: Path) -> None:
+def test_folder_is_closed_to_others(tmp_path: Path) -> None:
     scene = Scene(root=tmp_path / "backends")
     asyncio.run(scene.installer.tidy())
     assert {path.stat().st_mode & 0o777 for path in (scene.root, *scene.root.iterdir())} == {0o700}

@@ -21,9 +21,7 @@ from tests.worker.backends.server import FileServer
 BODY = tar_of(engine_files("one", padding=200_000))
 
 
-async def test_only_what_nothing_points_to_is_collected_and_a_dry_run_tells_first(
-    scene: Scene, files: FileServer
-) -> None:
+async def test_garbage_is_only_what_nothing_points_to_and_a_dry_run_lists_it(scene: Scene, files: FileServer) -> None:
     for version in ("1.0", "2.0"):
         files.put(f"/{version}.tar.gz", tar_of(engine_files(version)))
         await scene.install(archive_build(f"{files.url}/{version}.tar.gz", version=version), replaces=True)
@@ -43,7 +41,7 @@ async def test_only_what_nothing_points_to_is_collected_and_a_dry_run_tells_firs
     assert (await scene.installer.collect_garbage()).items == ()
 
 
-async def test_downloads_that_nobody_continues_are_collected_when_they_are_old(scene: Scene, files: FileServer) -> None:
+async def test_abandoned_downloads_are_collected_when_they_are_old(scene: Scene, files: FileServer) -> None:
     never = asyncio.Event()
     files.put("/engine.tar.gz", BODY, faults=[faulty.silent_after(100_000, never)])
     task, moved = _begin(scene, files)

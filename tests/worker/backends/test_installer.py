@@ -41,7 +41,7 @@ def folder_build(folder: Path, says: str, *, version: str = "1.0", name: str = N
     )
 
 
-async def test_an_installed_backend_is_described_runs_and_survives_a_restart(scene: Scene, tmp_path: Path) -> None:
+async def test_installed_backend_is_described_runs_and_survives_a_restart(scene: Scene, tmp_path: Path) -> None:
     report = Recorder()
     build = folder_build(tmp_path / "one", "one", version="1.2")
     installed = await scene.install(build, generation=7, report=report)
@@ -82,7 +82,7 @@ async def test_having_it_already_is_enough_and_its_generation_is_written_down(sc
 
 
 @pytest.mark.behaviour("OPS-57", "OPS-72")
-async def test_a_reinstall_of_the_same_content_replaces_every_file(scene: Scene, tmp_path: Path) -> None:
+async def test_reinstall_of_the_same_content_replaces_every_file(scene: Scene, tmp_path: Path) -> None:
     build = folder_build(tmp_path / "one", "one")
     await scene.install(build)
     first = scene.installer.find_runnable(NAME)
@@ -102,7 +102,7 @@ async def test_a_reinstall_of_the_same_content_replaces_every_file(scene: Scene,
 
 
 @pytest.mark.behaviour("INS-11")
-async def test_an_upgrade_can_be_rolled_back_and_forth(scene: Scene, tmp_path: Path) -> None:
+async def test_upgrade_can_be_rolled_back_and_forth(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", version="1.0"), generation=1)
     upgraded = await scene.install(folder_build(tmp_path / "two", "two", version="2.0"), generation=2, replaces=True)
     assert (upgraded.version, upgraded.previous_version, await scene.says()) == ("2.0", "1.0", "two")
@@ -115,7 +115,7 @@ async def test_an_upgrade_can_be_rolled_back_and_forth(scene: Scene, tmp_path: P
 
 
 @pytest.mark.behaviour("INS-11")
-async def test_the_present_and_the_previous_version_are_kept_and_no_more(scene: Scene, tmp_path: Path) -> None:
+async def test_present_and_the_previous_version_are_kept_and_no_more(scene: Scene, tmp_path: Path) -> None:
     for number in range(1, 5):
         build = folder_build(tmp_path / str(number), f"v{number}", version=f"{number}.0")
         await scene.install(build, generation=number, replaces=True)
@@ -125,7 +125,7 @@ async def test_the_present_and_the_previous_version_are_kept_and_no_more(scene: 
 
 
 @pytest.mark.behaviour("INS-11")
-async def test_with_nothing_before_it_there_is_nothing_to_roll_back(scene: Scene, tmp_path: Path) -> None:
+async def test_rollback_is_refused_without_a_previous_version(scene: Scene, tmp_path: Path) -> None:
     with pytest.raises(InstallFailed, match="not installed") as absent:
         await scene.installer.roll_back(NAME, generation=1, before_swap=Swaps(), progress=Recorder())
     assert absent.value.slug == "not_installed"
@@ -137,7 +137,7 @@ async def test_with_nothing_before_it_there_is_nothing_to_roll_back(scene: Scene
 
 
 @pytest.mark.behaviour("OPS-96", "INS-12")
-async def test_a_failed_check_stops_nothing_and_shows_what_the_engine_said(scene: Scene, tmp_path: Path) -> None:
+async def test_failed_check_stops_nothing_and_shows_the_engines_output(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one"), generation=1)
     bad = folder_build(
         tmp_path / "two", "two", version="2.0", check="import sys; print('libcuda is missing'); sys.exit(3)"
@@ -152,7 +152,7 @@ async def test_a_failed_check_stops_nothing_and_shows_what_the_engine_said(scene
 
 
 @pytest.mark.behaviour("INS-12")
-async def test_a_check_that_does_not_end_is_ended_with_everything_it_started(scene: Scene, tmp_path: Path) -> None:
+async def test_check_that_does_not_end_is_ended_with_everything_it_started(scene: Scene, tmp_path: Path) -> None:
     scene.options = replace(scene.options, timeouts=replace(scene.options.timeouts, check_s=0.5))
     scene.installer = scene.restarted()
     pid_file = tmp_path / "pid"
@@ -166,7 +166,7 @@ async def test_a_check_that_does_not_end_is_ended_with_everything_it_started(sce
 
 
 @pytest.mark.behaviour("INS-12")
-async def test_a_check_that_cannot_be_run_or_has_an_unknown_word_is_refused(scene: Scene, tmp_path: Path) -> None:
+async def test_check_that_cannot_be_run_or_has_an_unknown_word_is_refused(scene: Scene, tmp_path: Path) -> None:
     build = folder_build(tmp_path / "one", "one")
     command = ("{python}", "{dir}/engine.py")
     for check, code in ((("/nowhere/program",), "check_failed"), (("{python}", "{port}"), "bad_manifest")):
@@ -176,7 +176,7 @@ async def test_a_check_that_cannot_be_run_or_has_an_unknown_word_is_refused(scen
 
 
 @pytest.mark.behaviour("INS-12")
-async def test_a_check_sees_what_the_engine_will_see_and_no_secret(scene: Scene, tmp_path: Path) -> None:
+async def test_check_sees_what_the_engine_will_see_and_no_secret(scene: Scene, tmp_path: Path) -> None:
     around = {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1", "CORRAL_TOKEN": "secret"}
     scene.options = replace(scene.options, environment=around)
     scene.installer = scene.restarted()
@@ -192,7 +192,7 @@ async def test_a_check_sees_what_the_engine_will_see_and_no_secret(scene: Scene,
 
 
 @pytest.mark.behaviour("OPS-96", "INS-12")
-async def test_a_process_that_cannot_be_ended_keeps_its_backend(scene: Scene, tmp_path: Path) -> None:
+async def test_process_that_cannot_be_ended_keeps_its_backend(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one"))
 
     async def survives() -> None:
@@ -244,7 +244,7 @@ async def test_package_without_a_command_is_refused(scene: Scene, tmp_path: Path
     assert scene.installer.list_installed() == ()
 
 
-async def test_a_launcher_is_put_beside_the_engine(scene: Scene, launchers: Path, tmp_path: Path) -> None:
+async def test_launcher_is_put_beside_the_engine(scene: Scene, launchers: Path, tmp_path: Path) -> None:
     (launchers / "hello.py").write_text("print('launched')\n")
     build = replace(
         folder_build(tmp_path / "one", "one"),
@@ -256,7 +256,7 @@ async def test_a_launcher_is_put_beside_the_engine(scene: Scene, launchers: Path
         await scene.install(replace(build, manifest=Manifest(launcher="missing")), replaces=True)
 
 
-async def test_a_bundled_engine_needs_nothing_and_each_version_is_its_own(scene: Scene, launchers: Path) -> None:
+async def test_bundled_engine_needs_nothing_and_each_version_is_its_own(scene: Scene, launchers: Path) -> None:
     (launchers / "fake.py").write_text("print('fake')\n")
     build = Build(
         name="fake",
@@ -274,9 +274,7 @@ async def test_a_bundled_engine_needs_nothing_and_each_version_is_its_own(scene:
     assert caught.value.slug == "bad_manifest"
 
 
-async def test_the_same_content_under_two_names_is_one_folder_until_both_are_gone(
-    scene: Scene, launchers: Path
-) -> None:
+async def test_content_under_two_names_is_one_folder_until_both_are_gone(scene: Scene, launchers: Path) -> None:
     (launchers / "fake.py").write_text("print('fake')\n")
     builds = [
         Build(
@@ -298,7 +296,7 @@ async def test_the_same_content_under_two_names_is_one_folder_until_both_are_gon
     assert list((scene.root / "store").iterdir()) == []
 
 
-async def test_a_reinstall_of_one_name_leaves_the_folder_of_another_alone(scene: Scene, launchers: Path) -> None:
+async def test_reinstall_of_one_name_leaves_the_folder_of_another_alone(scene: Scene, launchers: Path) -> None:
     (launchers / "fake.py").write_text("print('fake')\n")
     builds = [
         Build(
@@ -330,7 +328,7 @@ async def test_removing_is_idempotent_and_remembered(scene: Scene, tmp_path: Pat
     assert (scene.installer.list_removed(), scene.restarted().list_removed()) == ({}, {})
 
 
-async def test_only_the_newest_removals_are_remembered(scene: Scene) -> None:
+async def test_removals_are_remembered_up_to_a_limit_newest_first(scene: Scene) -> None:
     await scene.installer.tidy()
     for number in range(REMOVED_MAX + 5):
         scene.installer._records._removed[f"engine-{number}"] = number
@@ -341,7 +339,7 @@ async def test_only_the_newest_removals_are_remembered(scene: Scene) -> None:
     assert "engine-0" not in removed
 
 
-async def test_a_name_that_several_share_means_none_of_them(scene: Scene, tmp_path: Path) -> None:
+async def test_name_that_several_share_means_none_of_them(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", name="cpu-engine"))
     assert scene.installer.resolve("engine") == "cpu-engine"
     assert scene.installer.resolve("test@CPU-Engine") == "cpu-engine"
@@ -355,7 +353,7 @@ async def test_a_name_that_several_share_means_none_of_them(scene: Scene, tmp_pa
     assert len(scene.installer.list_installed()) == 2
 
 
-async def test_any_name_is_a_file_of_its_own_inside_the_folder(scene: Scene, tmp_path: Path) -> None:
+async def test_backend_name_maps_to_a_file_of_its_own_inside_the_folder(scene: Scene, tmp_path: Path) -> None:
     for name in ("../escape", "a/b", "..", "ünï", "a%2Fb"):
         await scene.install(folder_build(tmp_path / "one", "one", name=name))
     assert {backend.name for backend in scene.restarted().list_installed()} == {
@@ -371,7 +369,7 @@ async def test_any_name_is_a_file_of_its_own_inside_the_folder(scene: Scene, tmp
             await scene.install(folder_build(tmp_path / "one", "one", name=name))
 
 
-async def test_a_damaged_record_takes_nothing_else_with_it(scene: Scene, tmp_path: Path) -> None:
+async def test_damaged_record_takes_nothing_else_with_it(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", name="first"))
     await scene.install(folder_build(tmp_path / "two", "two", name="second"))
     (scene.root / "names" / "first.json").write_text('{"format": 1, "na')
@@ -384,9 +382,7 @@ async def test_a_damaged_record_takes_nothing_else_with_it(scene: Scene, tmp_pat
     assert_nothing_is_left_over(scene.root, again)
 
 
-async def test_a_folder_that_somebody_deleted_is_not_reported_and_the_one_before_is_used(
-    scene: Scene, tmp_path: Path
-) -> None:
+async def test_deleted_folder_is_not_reported_and_the_previous_one_is_used(scene: Scene, tmp_path: Path) -> None:
     await scene.install(folder_build(tmp_path / "one", "one", version="1.0"))
     await scene.install(folder_build(tmp_path / "two", "two", version="2.0"), replaces=True)
     current = scene.installer.find_runnable(NAME)
@@ -406,7 +402,7 @@ async def test_a_folder_that_somebody_deleted_is_not_reported_and_the_one_before
 
 
 @pytest.mark.behaviour("OPS-97")
-async def test_the_record_in_the_store_says_what_it_is(scene: Scene, tmp_path: Path) -> None:
+async def test_record_in_the_store_says_what_it_is(scene: Scene, tmp_path: Path) -> None:
     installed = await scene.install(folder_build(tmp_path / "one", "one"))
     found = scene.installer.find_runnable(NAME)
     assert found is not None
@@ -416,7 +412,7 @@ async def test_the_record_in_the_store_says_what_it_is(scene: Scene, tmp_path: P
     assert record["size_bytes"] == installed.size_bytes
 
 
-async def test_the_digest_of_a_folder_is_that_of_its_content(scene: Scene, tmp_path: Path) -> None:
+async def test_digest_of_a_folder_is_that_of_its_content(scene: Scene, tmp_path: Path) -> None:
     first = await scene.install(folder_build(tmp_path / "one", "one"))
     same = await scene.install(folder_build(tmp_path / "copy", "one"), replaces=True)
     (tmp_path / "copy" / "engine.py").chmod(0o755)
@@ -466,7 +462,7 @@ async def test_install_refuses_an_empty_folder(scene: Scene, tmp_path: Path) -> 
         await scene.install(Build(name=NAME, version="1", source=source, manifest=manifest))
 
 
-async def test_a_system_backend_is_listed_runs_and_is_neither_removed_nor_rolled_back(
+async def test_system_backend_is_listed_runs_and_is_neither_removed_nor_rolled_back(
     scene: Scene, tmp_path: Path
 ) -> None:
     system = tmp_path / "system"

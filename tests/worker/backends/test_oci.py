@@ -49,7 +49,7 @@ def oci_build(uri: str, *mirrors: str, **source: str) -> Build:
     )
 
 
-async def test_an_image_is_unpacked_layer_by_layer(scene: Scene, registry: Registry) -> None:
+async def test_image_is_unpacked_layer_by_layer(scene: Scene, registry: Registry) -> None:
     layers = [tar_of(engine_files("old") | {"gone": b"x"}), tar_of({"engine.py": b"print('new')\n", ".wh.gone": b""})]
     pushed = await registry.push_image("engines/one", "v1", layers)
     report = Recorder()
@@ -81,7 +81,7 @@ async def test_installed_digest_is_that_of_the_tag_when_it_was_resolved(scene: S
     assert (upgraded.digest, await scene.says()) == (second["digest"], "second")
 
 
-async def test_an_index_gives_the_image_for_this_machine(scene: Scene, registry: Registry) -> None:
+async def test_index_gives_the_image_for_this_machine(scene: Scene, registry: Registry) -> None:
     mine = await registry.push_image("engines/one", "", [tar_of(engine_files("mine"))])
     other = await registry.push_image("engines/one", "", [tar_of(engine_files("other"))])
     index = await registry.push_index("engines/one", "v1", {"riscv64": other, MACHINE: mine})
@@ -94,7 +94,7 @@ async def test_an_index_gives_the_image_for_this_machine(scene: Scene, registry:
     assert caught.value.slug == "unsupported"
 
 
-async def test_a_mirror_delivers_what_the_first_has_promised(scene: Scene, registry: Registry, tmp_path: Path) -> None:
+async def test_mirror_delivers_what_the_first_has_promised(scene: Scene, registry: Registry, tmp_path: Path) -> None:
     async with Registry(program(), tmp_path / "mirror").running() as mirror:
         layer = tar_of(engine_files("one"))
         pushed = await registry.push_image("engines/one", "v1", [layer])
@@ -110,7 +110,7 @@ async def test_a_mirror_delivers_what_the_first_has_promised(scene: Scene, regis
 
 
 @pytest.mark.behaviour("OPS-97")
-async def test_with_the_first_registry_away_the_mirror_is_recorded(
+async def test_mirror_is_recorded_when_the_first_registry_is_away(
     scene: Scene, registry: Registry, tmp_path: Path
 ) -> None:
     async with Registry(program(), tmp_path / "gone").running() as gone:
@@ -125,7 +125,7 @@ async def test_with_the_first_registry_away_the_mirror_is_recorded(
     assert await scene.says() == "one"
 
 
-async def test_a_digest_in_the_reference_is_what_is_installed(scene: Scene, registry: Registry) -> None:
+async def test_digest_in_the_reference_is_what_is_installed(scene: Scene, registry: Registry) -> None:
     old = await registry.push_image("engines/one", "v1", [tar_of(engine_files("old"))])
     await registry.push_image("engines/one", "v1", [tar_of(engine_files("new"))])
     await scene.install(oci_build(f"oci://{registry.host}/engines/one:v1@{old['digest']}"))
@@ -156,7 +156,7 @@ async def test_artifacts_of_one_file_and_plain_layers_are_understood(scene: Scen
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-async def test_a_registry_with_a_password_is_read_with_the_worker_s_setting(scene: Scene, tmp_path: Path) -> None:
+async def test_registry_with_a_password_is_read_with_the_worker_s_setting(scene: Scene, tmp_path: Path) -> None:
     async with Registry(program(), tmp_path / "closed", needs_password=True).running() as closed:
         await closed.push_image("engines/one", "v1", [tar_of(engine_files("one"))])
         build = oci_build(f"oci://{closed.host}/engines/one:v1")
@@ -198,14 +198,14 @@ async def test_registry_token_is_requested_and_renewed_when_it_expires(scene: Sc
         ),
     ],
 )
-def test_a_reference_names_its_registry(uri: str, expected: OciReference) -> None:
+def test_reference_names_its_registry(uri: str, expected: OciReference) -> None:
     assert parse_reference(uri) == expected
 
 
 @pytest.mark.parametrize(
     "uri", ["alpine", "library/alpine:3", "https://r.example/a", "oci://r.example/a@sha256:12", ""]
 )
-def test_a_reference_without_a_registry_is_refused(uri: str) -> None:
+def test_reference_without_a_registry_is_refused(uri: str) -> None:
     with pytest.raises(TransferFailed) as caught:
         parse_reference(uri)
     assert caught.value.slug == "bad_manifest"

@@ -96,7 +96,7 @@ async def test_requirements_and_what_they_need_go_into_one_environment(scene: Sc
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-async def test_a_download_in_the_middle_of_many_goes_on_where_it_stopped(scene: Scene, index: Index) -> None:
+async def test_download_in_the_middle_of_many_goes_on_where_it_stopped(scene: Scene, index: Index) -> None:
     """The first package is whole, the second is cut off; the next attempt fetches the rest of the second only."""
     index.add("engine", "1.0", "one" * 20_000, needs=("helper",))
     index.add("helper", "2.1", "help" * 100)
@@ -113,7 +113,7 @@ async def test_a_download_in_the_middle_of_many_goes_on_where_it_stopped(scene: 
     assert len(await scene.says()) == 60_000
 
 
-async def test_the_same_set_is_recognised_before_anything_is_fetched(scene: Scene, index: Index) -> None:
+async def test_installed_set_of_wheels_is_recognised_before_anything_is_fetched(scene: Scene, index: Index) -> None:
     index.add("engine", "1.0", "one")
     await scene.install(pypi_build("engine==1.0", module="engine", name="first"))
     requests_before = len(index.wheel("engine-1.0-py3-none-any.whl").ranges)
@@ -150,7 +150,7 @@ async def test_promised_hashes_are_held_to(scene: Scene, index: Index) -> None:
 
 
 @pytest.mark.behaviour("INS-33")
-async def test_a_file_that_the_index_describes_wrongly_is_refused(scene: Scene, index: Index) -> None:
+async def test_file_that_the_index_describes_wrongly_is_refused(scene: Scene, index: Index) -> None:
     index.add("engine", "1.0", "one")
     wheel = index.wheel("engine-1.0-py3-none-any.whl")
     wheel.body = wheel_of("engine", "1.0", "someone else's")
@@ -180,7 +180,7 @@ async def test_unresolvable_requirements_error_gives_the_reason(scene: Scene, in
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-async def test_the_wheel_for_this_machine_is_chosen(scene: Scene, index: Index) -> None:
+async def test_wheel_for_this_machine_is_chosen(scene: Scene, index: Index) -> None:
     mine = str(next(iter(sys_tags())))
     index.add("engine", "1.0", "anybody's")
     index.add("engine", "1.0", "mine", tag=mine)
@@ -190,7 +190,7 @@ async def test_the_wheel_for_this_machine_is_chosen(scene: Scene, index: Index) 
 
 
 @pytest.mark.behaviour("OPS-96")
-async def test_a_broken_package_leaves_the_old_one_and_no_environment(scene: Scene, index: Index) -> None:
+async def test_broken_package_leaves_the_old_one_and_no_environment(scene: Scene, index: Index) -> None:
     index.add("engine", "1.0", "one")
     index.put("engine", "engine-2.0-py3-none-any.whl", b"not a wheel at all")
     await scene.install(pypi_build("engine==1.0", module="engine"))
@@ -200,7 +200,7 @@ async def test_a_broken_package_leaves_the_old_one_and_no_environment(scene: Sce
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-async def test_a_wheel_by_address_with_requirements_gets_both(scene: Scene, index: Index, files: FileServer) -> None:
+async def test_wheel_by_address_with_requirements_gets_both(scene: Scene, index: Index, files: FileServer) -> None:
     index.add("helper", "2.1", "with help")
     files.put("/other/engine-1.0-py3-none-any.whl", wheel_of("engine", "1.0", "one"))
     build = Build(
@@ -247,7 +247,7 @@ def test_index_configured_for_uv_wins_over_pip(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour("INS-35")
-def test_the_secrets_of_the_worker_are_not_given_to_programs() -> None:
+def test_secrets_of_the_worker_are_not_given_to_programs() -> None:
     given = make_uv_environment(
         {"PATH": "/bin", "CORRAL_TOKEN": "secret", "AWS_SECRET": "x", "https_proxy": "http://p"}
     )
@@ -265,7 +265,7 @@ def real(tmp_path: Path) -> Scene:
     return Scene(root=tmp_path / "real", options=replace(options, headroom_bytes=0))
 
 
-async def test_a_small_package_of_the_real_index(real: Scene) -> None:
+async def test_small_package_is_installed_from_the_real_index(real: Scene) -> None:
     build = Build(
         name="six",
         version="1.16.0",
@@ -280,7 +280,7 @@ async def test_a_small_package_of_the_real_index(real: Scene) -> None:
     assert report.bytes[-1][0] == report.bytes[-1][1] == 11053
 
 
-async def test_a_real_engine_is_stopped_in_the_middle_and_goes_on(real: Scene) -> None:
+async def test_real_engine_is_stopped_in_the_middle_and_goes_on(real: Scene) -> None:
     build = Build(
         name="cpu-llama-cpp",
         version="2026.10.11549",

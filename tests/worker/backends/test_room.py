@@ -84,7 +84,7 @@ async def test_disk_that_fills_up_fails_the_install_and_keeps_the_previous_versi
     assert [backend.version for backend in again.list_installed()] == ["1.0"]
 
 
-async def test_a_really_full_disk_gets_its_room_back(files: FileServer, tmp_path: Path) -> None:
+async def test_really_full_disk_gets_its_room_back(files: FileServer, tmp_path: Path) -> None:
     """A disk of two megabytes in memory, where the system lets an ordinary user have one."""
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -53,7 +53,7 @@ async def test_install_says_that_a_proxy_refuses(scene: Scene, status: str, caus
     assert sentence == f"This machine cannot reach index.invalid through the proxy {proxy}: {cause}."
 
 
-async def test_install_says_that_nobody_is_at_the_address_of_the_proxy(scene: Scene) -> None:
+async def test_install_says_that_no_proxy_answers_at_its_address(scene: Scene) -> None:
     proxy = f"127.0.0.1:{find_free_port()}"
     sentence, _ = await failure_of(
         scene, UV_DEFAULT_INDEX="https://index.invalid/simple", HTTPS_PROXY=f"http://{proxy}"

@@ -28,7 +28,7 @@ BODY = tar_of(engine_files("one"))
 
 
 @pytest.mark.behaviour("OPS-97")
-async def test_the_mirror_that_delivered_is_what_is_recorded(scene: Scene, files: FileServer) -> None:
+async def test_mirror_that_delivered_is_what_is_recorded(scene: Scene, files: FileServer) -> None:
     files.put("/broken.tar.gz", b"", faults=[faulty.status(500)], is_always_faulty=True)
     files.put("/wrong.tar.gz", b"something else")
     files.put("/page.tar.gz", b"", faults=[faulty.page()], is_always_faulty=True)
@@ -43,7 +43,7 @@ async def test_the_mirror_that_delivered_is_what_is_recorded(scene: Scene, files
     assert scene.partials == []
 
 
-async def test_without_a_mirror_that_delivers_it_is_tried_again_if_any_may_come_back(
+async def test_download_is_retried_without_a_delivering_mirror_if_any_may_come_back(
     scene: Scene, files: FileServer
 ) -> None:
     files.put("/broken.tar.gz", b"", faults=[faulty.status(500)], is_always_faulty=True)
@@ -56,7 +56,7 @@ async def test_without_a_mirror_that_delivers_it_is_tried_again_if_any_may_come_
 
 
 @pytest.mark.parametrize("archive", ["tar", "zip"])
-async def test_an_archive_is_known_by_its_content_and_not_by_its_name(
+async def test_archive_is_known_by_its_content_and_not_by_its_name(
     scene: Scene, files: FileServer, archive: str
 ) -> None:
     make = {"tar": tar_of, "zip": zip_of}[archive]
@@ -65,7 +65,7 @@ async def test_an_archive_is_known_by_its_content_and_not_by_its_name(
     assert await scene.says() == archive
 
 
-async def test_a_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, files: FileServer) -> None:
+async def test_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, files: FileServer) -> None:
     wheel = wheel_of("engine", "1.0", "from a wheel")
     files.put("/engine-1.0-py3-none-any.whl", wheel)
     scene.options = replace(scene.options, environment=plain_environment())
@@ -96,7 +96,7 @@ async def test_a_wheel_goes_into_an_environment_that_can_be_moved(scene: Scene, 
     assert_nothing_is_left_over(scene.root, again)
 
 
-async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene, files: FileServer) -> None:
+async def test_python_that_this_machine_does_not_have_is_refused(scene: Scene, files: FileServer) -> None:
     files.put("/engine-1.0-py3-none-any.whl", wheel_of("engine", "1.0", "never"))
     scene.options = replace(scene.options, environment=plain_environment())
     scene.installer = scene.restarted()
@@ -109,7 +109,7 @@ async def test_a_python_that_this_machine_does_not_have_is_refused(scene: Scene,
 
 
 @pytest.mark.parametrize("scheme", ["file", "ftp", ""])
-async def test_only_web_addresses_are_addresses(scene: Scene, scheme: str) -> None:
+async def test_url_source_accepts_only_web_addresses(scene: Scene, scheme: str) -> None:
     with pytest.raises(TransferFailed) as caught:
         await scene.install(archive_build(f"{scheme}:///etc/passwd"))
     assert caught.value.slug == "bad_manifest"
@@ -139,7 +139,7 @@ async def test_strict_worker_refuses_a_source_without_a_sha256(scene: Scene, sou
     assert_nothing_is_left_over(scene.root, scene.installer)
 
 
-async def test_a_strict_worker_takes_what_is_promised(scene: Scene, files: FileServer) -> None:
+async def test_strict_worker_takes_what_is_promised(scene: Scene, files: FileServer) -> None:
     scene.options = replace(scene.options, require_integrity=True)
     scene.installer = scene.restarted()
     files.put("/engine.tar.gz", BODY)

@@ -60,7 +60,7 @@ async def test_contents_that_a_job_holds_stay(node: Node) -> None:
 
 @pytest.mark.behaviour("OPS-102")
 @pytest.mark.parametrize("name", ["../outside", "/etc", "a/../../outside", ".."])
-async def test_a_name_that_leads_out_deletes_nothing(node: Node, scene: Scene, name: str) -> None:
+async def test_name_that_leads_out_deletes_nothing(node: Node, scene: Scene, name: str) -> None:
     outside = scene.root / "outside"
     outside.write_text("stays")
     with pytest.raises(CorralError):
@@ -68,7 +68,7 @@ async def test_a_name_that_leads_out_deletes_nothing(node: Node, scene: Scene, n
     assert outside.read_text() == "stays"
 
 
-async def test_the_folders_of_the_store_are_no_models(node: Node) -> None:
+async def test_folders_of_the_store_are_no_models(node: Node) -> None:
     folder = await node.have(item(ONE))
     for name in ("blobs", "models", "blobs/" + item(ONE).sha256, "models/m"):
         assert (await node.files.delete(name)).files == 0
@@ -82,7 +82,7 @@ async def test_files_from_before_contents_are_deleted_too(node: Node, scene: Sce
     assert not old.exists()
 
 
-async def test_a_damaged_file_is_noticed_and_fetched_again(node: Node, scene: Scene) -> None:
+async def test_damaged_file_is_noticed_and_fetched_again(node: Node, scene: Scene) -> None:
     folder = await node.have(item(ONE))
     path = folder / "model.gguf"
     path.chmod(0o600)
@@ -96,7 +96,7 @@ async def test_a_damaged_file_is_noticed_and_fetched_again(node: Node, scene: Sc
 
 
 @pytest.mark.parametrize("harm", ["shorter", "gone"])
-async def test_a_file_that_is_shorter_or_gone_is_fetched_again_also_after_a_restart(
+async def test_file_that_is_shorter_or_gone_is_fetched_again_also_after_a_restart(
     node: Node, scene: Scene, harm: str
 ) -> None:
     await node.have(item(ONE))
@@ -109,7 +109,7 @@ async def test_a_file_that_is_shorter_or_gone_is_fetched_again_also_after_a_rest
     assert (folder / "model.gguf").read_bytes() == ONE
 
 
-async def test_a_file_whose_time_has_changed_is_hashed_and_kept_if_it_is_right(node: Node, scene: Scene) -> None:
+async def test_file_whose_time_has_changed_is_hashed_and_kept_if_it_is_right(node: Node, scene: Scene) -> None:
     await node.have(item(ONE))
     sent, sha256 = scene.library.sent, item(ONE).sha256
     os.utime(node.store.get_path(sha256), ns=(5, 5))
@@ -117,7 +117,7 @@ async def test_a_file_whose_time_has_changed_is_hashed_and_kept_if_it_is_right(n
     assert scene.library.sent == sent
 
 
-async def test_after_the_machine_went_down_what_was_not_on_the_disk_is_hashed(
+async def test_content_not_synced_before_a_power_cut_is_hashed_again(
     node: Node, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await node.have(item(ONE))
@@ -140,7 +140,7 @@ async def test_after_the_machine_went_down_what_was_not_on_the_disk_is_hashed(
     assert scene.library.sent == sent + len(ONE)
 
 
-async def test_a_folder_is_replaced_as_a_whole(node: Node) -> None:
+async def test_folder_is_replaced_as_a_whole(node: Node) -> None:
     await node.have(item(ONE, "a"), item(TWO, "b"))
     folder = await node.files.ensure_files("m", "r2", (item(THREE, "a"), item(ONE, "deep/c")), (), _NullReport())
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()) == [
@@ -154,9 +154,7 @@ async def test_a_folder_is_replaced_as_a_whole(node: Node) -> None:
 
 
 @pytest.mark.parametrize("moment", ["filled", "old away", "new there"])
-async def test_a_kill_while_a_folder_is_replaced_leaves_the_old_or_the_new(
-    node: Node, scene: Scene, moment: str
-) -> None:
+async def test_kill_while_a_folder_is_replaced_leaves_the_old_or_the_new(node: Node, scene: Scene, moment: str) -> None:
     await node.have(item(ONE, "a"))
     await node.have(item(TWO, "x"), model="holds the content")
     program = _REPLACES.format(root=str(scene.root / "node-1"), sha=item(TWO).sha256, moment=moment)
@@ -196,7 +194,7 @@ made.put(HeldModel(name="m", revision="r2", files=(ModelFileItem(path="a", sha25
 
 
 @pytest.mark.behaviour("NODE-132")
-async def test_a_link_in_place_of_a_folder_is_not_followed(node: Node, scene: Scene) -> None:
+async def test_link_in_place_of_a_folder_is_not_followed(node: Node, scene: Scene) -> None:
     outside = scene.root / "outside"
     outside.mkdir()
     (scene.root / "node-1" / "models" / make_safe_name("m")).symlink_to(outside)
@@ -228,7 +226,7 @@ async def test_names_of_models_are_kept_apart(node: Node) -> None:
             await node.have(item(ONE), model=name)
 
 
-async def test_a_file_of_a_model_is_found_by_its_path(node: Node) -> None:
+async def test_file_of_a_model_is_found_by_its_path(node: Node) -> None:
     folder = await node.have(item(ONE, "deep/a"))
     assert node.store.find_path("m", "deep/a").read_bytes() == ONE
     assert node.store.find_path("m", "") == folder
@@ -281,7 +279,7 @@ async def test_abandoned_upload_is_collected(node: Node, monkeypatch: pytest.Mon
     assert not dry.path.exists()
 
 
-async def test_a_content_that_is_removed_while_it_is_written_to_the_disk_leaves_no_note(
+async def test_content_that_is_removed_while_it_is_written_to_the_disk_leaves_no_note(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await node.have(item(ONE))
@@ -291,7 +289,7 @@ async def test_a_content_that_is_removed_while_it_is_written_to_the_disk_leaves_
     assert contents(node) == set()
 
 
-async def test_a_model_without_files_has_an_empty_folder(node: Node) -> None:
+async def test_model_without_files_has_an_empty_folder(node: Node) -> None:
     folder = await node.files.ensure_files("m", "r1", (), (), _NullReport())
     assert list(folder.iterdir()) == []
 
@@ -305,7 +303,7 @@ async def test_blob_store_is_restored_after_a_restart(node: Node, scene: Scene) 
     assert {blob.sha256 for blob in held.blobs} == {item(ONE).sha256, item(TWO).sha256}
 
 
-async def test_contents_are_closed_to_others_and_written_by_nobody(node: Node) -> None:
+async def test_contents_are_private_and_read_only(node: Node) -> None:
     await node.have(item(ONE))
     assert node.store.get_path(item(ONE).sha256).stat().st_mode & 0o777 == 0o400
 

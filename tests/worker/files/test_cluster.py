@@ -51,7 +51,7 @@ async def fetched(worker: ComposedWorker, *places: BlobSource) -> bytes:
 
 
 @pytest.mark.behaviour("FILE-2", "FILE-10", "NODE-129")
-async def test_a_file_enters_the_cluster_once_and_goes_from_node_to_node(
+async def test_file_enters_the_cluster_once_and_goes_from_node_to_node(
     cluster: RunningFrontend, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     source = tmp_path / "weights.gguf"
@@ -78,7 +78,7 @@ async def test_a_file_enters_the_cluster_once_and_goes_from_node_to_node(
     assert await fetched(second, place, LIBRARY) == BODY
 
 
-async def test_a_node_that_knows_one_frontend_gets_what_only_another_ones_library_holds(
+async def test_node_that_knows_one_frontend_gets_what_only_another_ones_library_holds(
     cluster: RunningFrontend, nats: NatsServer, database_url: str, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     source = tmp_path / "weights.gguf"

@@ -81,7 +81,7 @@ async def test_wrong_chunk_is_thrown_away_and_its_source_not_used_again(scene: S
     assert [each.chunk for each in scene.library.requests] == [1, 2, 3]
 
 
-async def test_when_only_liars_are_left_it_ends(scene: Scene) -> None:
+async def test_pull_ends_when_only_sources_of_wrong_bytes_are_left(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.faults = {0: [wrong] * 9}
     node = await scene.node()
@@ -92,7 +92,7 @@ async def test_when_only_liars_are_left_it_ends(scene: Scene) -> None:
 
 
 @pytest.mark.behaviour("FILE-1")
-async def test_a_node_is_not_believed_about_hashes(scene: Scene) -> None:
+async def test_node_is_not_believed_about_hashes(scene: Scene) -> None:
     """The other node has other bytes and would tell hashes that fit to them."""
     liar = await scene.another_library()
     liar.contents[hashlib.sha256(BODY).hexdigest()] = some_bytes(len(BODY), seed=9)
@@ -105,7 +105,7 @@ async def test_a_node_is_not_believed_about_hashes(scene: Scene) -> None:
 
 @pytest.mark.parametrize("fault", [dies, broken], ids=["dies", "answers 500"])
 @both_ways
-async def test_a_place_that_dies_costs_a_chunk(scene: Scene, fault: object, options: PullOptions) -> None:
+async def test_place_that_dies_costs_a_chunk(scene: Scene, fault: object, options: PullOptions) -> None:
     peer = await scene.another_library()
     peer.put(BODY)
     peer.faults = {1: [fault] * 9}  # type: ignore[list-item]
@@ -119,7 +119,7 @@ async def test_a_place_that_dies_costs_a_chunk(scene: Scene, fault: object, opti
 
 
 @both_ways
-async def test_a_place_that_falls_silent_costs_a_chunk(scene: Scene, options: PullOptions) -> None:
+async def test_place_that_falls_silent_costs_a_chunk(scene: Scene, options: PullOptions) -> None:
     until = asyncio.Event()
     peer = await scene.another_library()
     peer.put(BODY)
@@ -131,7 +131,7 @@ async def test_a_place_that_falls_silent_costs_a_chunk(scene: Scene, options: Pu
     until.set()
 
 
-async def test_a_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
+async def test_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     node = await scene.node()
     nobody = BlobSource(kind="node", url="http://127.0.0.1:1", ticket="t")
@@ -139,7 +139,7 @@ async def test_a_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
     assert (folder / "model.gguf").read_bytes() == BODY
 
 
-async def test_a_connection_that_was_closed_meanwhile_costs_nothing(scene: Scene) -> None:
+async def test_connection_that_was_closed_meanwhile_costs_nothing(scene: Scene) -> None:
     small = [some_bytes(1000, seed=seed) for seed in (5, 6)]
     peer, other = await scene.another_library(), await scene.another_library()
     for library in (peer, other):
@@ -169,7 +169,7 @@ async def test_chunk_of_another_length_than_requested_is_fetched_again(
 
 
 @both_ways
-async def test_a_job_that_is_cancelled_while_nothing_comes_ends_at_once(scene: Scene, options: PullOptions) -> None:
+async def test_job_that_is_cancelled_while_nothing_comes_ends_at_once(scene: Scene, options: PullOptions) -> None:
     until = asyncio.Event()
     scene.library.put(BODY)
     scene.library.faults = {0: [silent(until)] * 9}
@@ -211,7 +211,7 @@ async def test_pull_continues_after_all_sources_failed_for_a_while(scene: Scene)
     assert (folder / "model.gguf").read_bytes() == BODY
 
 
-async def test_without_any_chunk_for_a_while_it_is_given_up_and_what_is_here_stays(scene: Scene) -> None:
+async def test_pull_is_given_up_without_chunks_for_a_while_and_keeps_its_part(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.faults = {3: [broken] * 99}
     node = await scene.node(options=replace(QUICK, patience_s=0.5))
@@ -226,7 +226,7 @@ async def test_without_any_chunk_for_a_while_it_is_given_up_and_what_is_here_sta
     assert scene.library.sent - before == len(BODY) - 3 * CHUNK_BYTES
 
 
-async def test_the_list_of_chunks_is_waited_for_too(scene: Scene) -> None:
+async def test_list_of_chunks_is_waited_for_too(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.is_away = True
     node = await scene.node()
@@ -251,7 +251,7 @@ async def test_two_jobs_share_one_transfer(scene: Scene) -> None:
     assert first.moves[-1] == second.moves[-1] == (len(BODY), len(BODY))
 
 
-async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_the_last(scene: Scene) -> None:
+async def test_transfer_goes_on_without_the_job_that_began_it_and_ends_with_the_last(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1
     node = await scene.node()
@@ -280,7 +280,7 @@ async def test_a_transfer_goes_on_without_the_job_that_began_it_and_ends_with_th
     assert sorted(each.chunk for each in scene.library.requests[before:]) == [1, 2, 3]
 
 
-async def test_a_worker_that_stops_does_not_claim_to_have_it(scene: Scene) -> None:
+async def test_worker_that_stops_does_not_claim_to_have_it(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate = asyncio.Event()
     async with scene.running_node() as node:
@@ -307,7 +307,7 @@ async def test_pull_without_room_fetches_nothing_and_states_the_numbers(scene: S
     assert (scene.library.requests, scene.library.lists) == ([], 0)
 
 
-async def test_only_what_is_missing_has_to_fit(scene: Scene) -> None:
+async def test_pull_needs_room_only_for_missing_bytes(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.faults = {3: [broken] * 99}
     async with scene.running_node(options=replace(QUICK, patience_s=0.2)) as node:
@@ -337,14 +337,14 @@ async def test_invalid_sha256_is_refused(scene: Scene, sha256: str) -> None:
         await node.have(ModelFileItem(path="x", sha256=sha256, size_bytes=1))
 
 
-async def test_an_empty_file_with_another_hash_is_refused(scene: Scene) -> None:
+async def test_empty_file_with_another_hash_is_refused(scene: Scene) -> None:
     node = await scene.node()
     with pytest.raises(TransferFailed):
         await node.have(ModelFileItem(path="x", sha256=item(BODY).sha256, size_bytes=0))
 
 
 @pytest.mark.behaviour("FILE-1")
-async def test_a_wrong_size_is_noticed(scene: Scene) -> None:
+async def test_wrong_size_is_noticed(scene: Scene) -> None:
     scene.library.put(BODY)
     node = await scene.node(options=replace(QUICK, patience_s=0.1))
     with pytest.raises(SourceFailed) as caught:
@@ -352,9 +352,7 @@ async def test_a_wrong_size_is_noticed(scene: Scene) -> None:
     assert "hashes of its chunks" in caught.value.message
 
 
-async def test_a_limit_on_the_bandwidth_holds_for_what_is_fetched(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_limit_on_the_bandwidth_holds_for_what_is_fetched(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = counted(monkeypatch)
     scene.library.put(BODY)
     node = await scene.node(options=LIMITED)

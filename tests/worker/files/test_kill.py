@@ -59,7 +59,7 @@ async def killed_after(scene: Scene, chunks: int) -> None:
 
 
 @pytest.mark.behaviour("FILE-5")
-async def test_a_killed_worker_goes_on_with_the_chunks_that_it_has(scene: Scene) -> None:
+async def test_killed_worker_goes_on_with_the_chunks_that_it_has(scene: Scene) -> None:
     await killed_after(scene, 3)
     node = await scene.node("node-1")
     folder = await node.have(item(BODY))
@@ -237,7 +237,7 @@ async def test_note_without_its_half_fetched_file_is_removed_at_the_start(scene:
 
 
 @pytest.mark.behaviour("FILE-5")
-async def test_a_note_that_makes_no_sense_costs_hashing_and_nothing_else(scene: Scene) -> None:
+async def test_note_that_makes_no_sense_costs_hashing_and_nothing_else(scene: Scene) -> None:
     await killed_after(scene, 2)
     note = scene.root / "node-1" / "blobs" / f"{SHA}.part.json"
     note.write_text('{"size": 5, "have": "zz"}')

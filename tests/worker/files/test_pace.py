@@ -26,7 +26,7 @@ class HandClock:
         self.now += seconds
 
 
-async def test_a_limit_is_held_over_time() -> None:
+async def test_limit_is_held_over_time() -> None:
     clock = HandClock()
     throttle = BandwidthThrottle(1000, clock)
     for _ in range(100):
@@ -52,7 +52,7 @@ async def test_transfer_without_a_limit_is_not_delayed() -> None:
     assert (throttle.is_unlimited, clock.now) == (True, 100.0)
 
 
-async def test_a_fast_line_carries_many_chunks_and_a_slow_one_a_single_one() -> None:
+async def test_fast_line_carries_many_chunks_and_a_slow_one_a_single_one() -> None:
     window = FetchWindow(4)
     assert window.width == 1
     window.record_duration(0.01)
@@ -106,7 +106,7 @@ def test_places_become_addresses_with_the_library_at_the_end() -> None:
     assert len(standings.list_chunk_list_sources()) == 3
 
 
-def test_a_place_that_fails_rests_longer_each_time_and_recovers() -> None:
+def test_place_that_fails_rests_longer_each_time_and_recovers() -> None:
     standings, (first, second, *_) = made()
     assert standings.find_best(0.0) is first
     first.record_failure("broke", 0.0)
@@ -125,7 +125,7 @@ def test_a_place_that_fails_rests_longer_each_time_and_recovers() -> None:
     assert "lied" in standings.describe_failures()
 
 
-def test_a_node_is_waited_for_as_long_as_it_moves() -> None:
+def test_node_is_waited_for_as_long_as_it_moves() -> None:
     standings, (first, second, *_) = made()
     for now in range(100):
         first.record_not_yet(now, float(now), limit_s=5.0)
@@ -136,7 +136,7 @@ def test_a_node_is_waited_for_as_long_as_it_moves() -> None:
     assert standings.find_best(104.1) is second
 
 
-def test_a_fresh_ticket_is_used_and_a_struck_place_stays_so() -> None:
+def test_fresh_ticket_is_used_and_a_struck_place_stays_so() -> None:
     standings, (first, *_) = made()
     first.exclude("lied")
     library = LibraryAccess(urls=(), credential="c", get_node_id=lambda: None)

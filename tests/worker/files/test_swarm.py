@@ -55,7 +55,7 @@ async def test_nodes_form_a_chain_while_the_first_is_still_fetching(scene: Scene
 
 
 @pytest.mark.behaviour("FILE-2")
-async def test_a_node_that_is_about_to_begin_is_waited_for(scene: Scene) -> None:
+async def test_node_that_is_about_to_begin_is_waited_for(scene: Scene) -> None:
     scene.library.put(BODY)
     first, second = await scene.node("node-1"), await scene.node("node-2")
     later = asyncio.create_task(second.have(item(BODY), places=(first.place(), LIBRARY)))
@@ -69,7 +69,7 @@ async def test_a_node_that_is_about_to_begin_is_waited_for(scene: Scene) -> None
 
 
 @pytest.mark.behaviour("FILE-2")
-async def test_a_node_that_has_nothing_is_passed_over(scene: Scene) -> None:
+async def test_node_that_has_nothing_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     first, second = await scene.node("node-1"), await scene.node("node-2")
     await second.have(item(BODY), places=(first.place(), LIBRARY))
@@ -77,7 +77,7 @@ async def test_a_node_that_has_nothing_is_passed_over(scene: Scene) -> None:
 
 
 @pytest.mark.behaviour("FILE-2")
-async def test_a_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
+async def test_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1
     stuck = await scene.node("node-1", serve=FileRoutesOptions(wait_s=0.05))
@@ -97,7 +97,7 @@ async def test_a_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
     await job
 
 
-async def test_a_node_that_stops_in_the_middle_costs_nothing_but_time(scene: Scene) -> None:
+async def test_node_that_stops_in_the_middle_costs_nothing_but_time(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 2
     async with scene.running_node("node-1") as dying:
@@ -137,7 +137,7 @@ async def test_ranges_of_a_whole_content_are_served(scene: Scene) -> None:
 
 
 @pytest.mark.behaviour("FILE-2")
-async def test_only_verified_chunks_of_a_partial_content_are_served(scene: Scene) -> None:
+async def test_partial_content_serves_only_verified_chunks(scene: Scene) -> None:
     scene.library.put(BODY)
     scene.library.gate, scene.library.open_until = asyncio.Event(), 1
     node = await scene.node(serve=FileRoutesOptions(wait_s=0.05))
@@ -182,7 +182,7 @@ async def test_blob_is_not_served_without_a_valid_ticket(scene: Scene) -> None:
 
 
 @pytest.mark.behaviour("FILE-10")
-async def test_a_node_whose_ticket_is_refused_asks_elsewhere(scene: Scene) -> None:
+async def test_node_whose_ticket_is_refused_asks_elsewhere(scene: Scene) -> None:
     scene.library.put(BODY)
     first = await scene.node("node-1")
     await first.have(item(BODY))
@@ -230,7 +230,7 @@ async def test_contents_that_are_not_here_and_names_that_are_none(scene: Scene) 
                 assert answer.status == status
 
 
-async def test_a_limit_on_the_bandwidth_holds_for_what_is_served(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limit_on_the_bandwidth_holds_for_what_is_served(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.library.put(BODY)
     first = await scene.node("node-1", serve=FileRoutesOptions(bandwidth_bytes_per_s=10**9))
     await first.have(item(BODY))

@@ -78,7 +78,7 @@ async def test_engines_of_a_killed_worker_go_on_under_the_next(scene: Scene, tmp
 
 
 @pytest.mark.behaviour("PROC-9")
-async def test_an_adopted_engine_is_logged_restarted_and_stopped_like_any_other(scene: Scene, tmp_path: Path):
+async def test_adopted_engine_is_logged_restarted_and_stopped_like_any_other(scene: Scene, tmp_path: Path):
     async with killed_owner(tmp_path, "llama") as pids:
         supervisor = adopting(scene)
         await supervisor.start()
@@ -117,7 +117,7 @@ async def test_engine_that_cannot_be_adopted_is_ended_with_its_children(scene: S
         assert ProcessJournal(tmp_path / "processes" / "running").load() == ()
 
 
-async def test_an_engine_that_does_not_answer_is_ended(scene: Scene, tmp_path: Path):
+async def test_engine_that_does_not_answer_is_ended(scene: Scene, tmp_path: Path):
     async with killed_owner(tmp_path, "llama") as pids:
         psutil.Process(pids["llama#0"]).suspend()
         supervisor = adopting(scene)
@@ -126,7 +126,7 @@ async def test_an_engine_that_does_not_answer_is_ended(scene: Scene, tmp_path: P
         assert await scene.leftovers() == frozenset()
 
 
-async def test_a_dead_engine_is_forgotten_and_its_child_is_ended(scene: Scene, tmp_path: Path):
+async def test_dead_engine_is_forgotten_and_its_child_is_ended(scene: Scene, tmp_path: Path):
     async with killed_owner(tmp_path, "llama") as pids:
         psutil.Process(pids["llama#0"]).kill()
         supervisor = adopting(scene)
@@ -135,7 +135,7 @@ async def test_a_dead_engine_is_forgotten_and_its_child_is_ended(scene: Scene, t
         assert await scene.leftovers() == frozenset()
 
 
-async def test_an_engine_that_no_record_names_is_ended_and_one_of_another_home_is_not(scene: Scene, tmp_path: Path):
+async def test_engine_that_no_record_names_is_ended_and_one_of_another_home_is_not(scene: Scene, tmp_path: Path):
     elsewhere = Scene(root=tmp_path / "elsewhere")
     elsewhere.install()
     other = await elsewhere.start()
@@ -153,7 +153,7 @@ async def test_an_engine_that_no_record_names_is_ended_and_one_of_another_home_i
     assert await elsewhere.leftovers() == frozenset()
 
 
-async def test_a_pid_that_is_used_again_is_left_alone(scene: Scene, tmp_path: Path):
+async def test_pid_that_is_used_again_is_left_alone(scene: Scene, tmp_path: Path):
     stranger = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "import threading; threading.Event().wait()", start_new_session=True
     )

@@ -14,7 +14,7 @@ from tests.worker.processes.scene import NoReport, make_command
 
 
 @pytest.mark.behaviour("OPS-78")
-def test_a_thousand_crashes_grow_nothing(tmp_path: Path):
+def test_thousand_crashes_grow_nothing(tmp_path: Path):
     machine = PretendMachine()
 
     async def scenario(loop: VirtualLoop) -> None:
@@ -44,7 +44,7 @@ def test_a_thousand_crashes_grow_nothing(tmp_path: Path):
 
 
 @pytest.mark.behaviour("OPS-78")
-def test_a_start_that_is_tried_for_ever_uses_a_handful_of_ports(tmp_path: Path):
+def test_start_that_is_tried_for_ever_uses_a_handful_of_ports(tmp_path: Path):
     machine = PretendMachine()
 
     async def scenario(loop: VirtualLoop) -> None:
@@ -92,7 +92,7 @@ def test_restart_pauses_grow_to_a_minute_and_the_state_is_reported(tmp_path: Pat
 
 
 @pytest.mark.behaviour("PROC-3")
-def test_an_engine_whose_backend_is_gone_is_not_started_again(tmp_path: Path):
+def test_engine_whose_backend_is_gone_is_not_started_again(tmp_path: Path):
     machine = PretendMachine()
 
     async def scenario(loop: VirtualLoop) -> None:
@@ -138,7 +138,7 @@ def test_process_that_survives_a_stop_is_reported_keeps_its_port_and_can_be_stop
     simulate(0, scenario)
 
 
-def test_a_worker_stops_within_its_limit_also_with_a_survivor_whose_record_stays(tmp_path: Path):
+def test_worker_stops_within_its_limit_also_with_a_survivor_whose_record_stays(tmp_path: Path):
     machine = PretendMachine()
 
     async def scenario(loop: VirtualLoop) -> None:
@@ -156,7 +156,7 @@ def test_a_worker_stops_within_its_limit_also_with_a_survivor_whose_record_stays
 
 
 @pytest.mark.behaviour("OPS-74")
-def test_an_engine_that_becomes_ready_while_it_is_being_stopped_is_no_success(tmp_path: Path):
+def test_engine_that_becomes_ready_while_it_is_being_stopped_is_no_success(tmp_path: Path):
     machine = PretendMachine()
     is_up = False
 

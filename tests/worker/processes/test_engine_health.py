@@ -70,7 +70,7 @@ def test_idle_engine_that_is_silent_three_times_is_reported_unhealthy_and_left_r
 
 
 @pytest.mark.behaviour("NODE-116")
-def test_an_engine_that_works_is_well_however_long_it_is_silent(tmp_path: Path):
+def test_engine_that_works_is_well_however_long_it_is_silent(tmp_path: Path):
     machine = PretendMachine()
     machine.cpu_step_s = 0.9
 

@@ -72,7 +72,7 @@ def test_placeholders_become_values_and_options_arguments_in_the_manifests_order
 
 
 @pytest.mark.behaviour("PROC-4")
-def test_a_value_is_never_read_as_a_placeholder():
+def test_value_is_never_read_as_a_placeholder():
     made = make_launch(
         runnable(command=("e", "{name}", "{options}"), options={"o": ("--o={value}",)}),
         make_command(model="{api_key}", options={"o": "{api_key} $(id)"}),
@@ -82,7 +82,7 @@ def test_a_value_is_never_read_as_a_placeholder():
     assert made.command == ("e", "{api_key}", "--o={api_key} $(id)")
 
 
-def test_an_option_that_the_engine_does_not_have_is_refused_with_those_that_it_has():
+def test_option_that_the_engine_does_not_have_is_refused_with_those_that_it_has():
     with pytest.raises(InvalidRequest, match="cpu-x has no option contxt") as caught:
         make_launch(runnable(options={"context": ("-c", "{value}")}), make_command(options={"contxt": "1"}), PLACE, {})
     assert caught.value.slug == "unknown_option"
@@ -100,7 +100,7 @@ def test_an_option_that_the_engine_does_not_have_is_refused_with_those_that_it_h
         {"options": {"o": ("{nothing}",)}},
     ],
 )
-def test_a_manifest_that_makes_no_sense_is_the_manifests_fault(changes: dict[str, Any]):
+def test_manifest_that_makes_no_sense_is_the_manifests_fault(changes: dict[str, Any]):
     with pytest.raises(BadManifest, match="The manifest of cpu-x") as caught:
         make_launch(runnable(**({"options": {"o": ("-o",)}} | changes)), make_command(options={"o": "1"}), PLACE, {})
     assert caught.value.slug == "bad_manifest"
@@ -111,13 +111,13 @@ def test_braces_that_are_no_placeholder_stay():
     assert made.command == ("e", '{"a": {}}', "{}")
 
 
-def test_a_nul_in_a_value_is_refused():
+def test_nul_in_a_value_is_refused():
     with pytest.raises(InvalidRequest, match="NUL"):
         make_launch(runnable(options={"o": ("{value}",)}), make_command(options={"o": "a\0b"}), PLACE, {})
 
 
 @pytest.mark.behaviour("PROC-4")
-def test_an_engine_gets_what_finds_programs_and_cards_and_no_secret():
+def test_engine_gets_what_finds_programs_and_cards_and_no_secret():
     around = {
         "PATH": "/bin",
         "HOME": "/root",
@@ -134,7 +134,7 @@ def test_an_engine_gets_what_finds_programs_and_cards_and_no_secret():
 
 
 @pytest.mark.behaviour("PROC-4")
-def test_an_engine_that_checks_no_key_listens_on_the_loopback_only():
+def test_engine_that_checks_no_key_listens_on_the_loopback_only():
     assert choose_listen_host(Manifest(api_key="none"), "192.0.2.7") == "127.0.0.1"
     assert choose_listen_host(Manifest(api_key="flag"), "192.0.2.7") == "192.0.2.7"
 
@@ -156,7 +156,7 @@ def test_threads_are_handed_out_once():
 
 
 @given(st.integers(0, 16), st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(-1, 20)), max_size=30))
-def test_threads_never_add_up_to_more_than_there_are_unless_everybody_has_one(
+def test_threads_never_exceed_the_machines_unless_each_engine_has_one(
     total: int, requested: list[tuple[str, int | None]]
 ):
     budget = ThreadBudget(total=total)
@@ -194,7 +194,7 @@ def test_process_exit_is_described_in_words(code: int | None, words: str):
     assert describe_exit(code) == words
 
 
-def test_a_port_that_another_program_listens_on_is_not_free():
+def test_port_that_another_program_listens_on_is_not_free():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert not is_bindable("127.0.0.1", port)

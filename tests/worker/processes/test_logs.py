@@ -57,7 +57,7 @@ def test_lines_are_numbered_over_rotations_and_the_oldest_are_gone(tmp_path: Pat
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 * 1_200
 
 
-def test_a_log_that_is_opened_again_goes_on_with_its_numbers(tmp_path: Path):
+def test_log_that_is_opened_again_goes_on_with_its_numbers(tmp_path: Path):
     first = ProcessLog(tmp_path, SMALL)
     first.append([line(f"{number}") for number in range(1, 101)])
     again = ProcessLog(tmp_path, SMALL)
@@ -67,7 +67,7 @@ def test_a_log_that_is_opened_again_goes_on_with_its_numbers(tmp_path: Path):
     assert again.read(again.first - 1, 2_000)[0].text == f"{again.first}"
 
 
-def test_a_record_that_was_cut_off_by_a_kill_does_not_shift_the_others(tmp_path: Path):
+def test_record_that_was_cut_off_by_a_kill_does_not_shift_the_others(tmp_path: Path):
     ProcessLog(tmp_path, SMALL).append([line("one"), line("two")])
     (path,) = tmp_path.iterdir()
     with path.open("ab") as file:
@@ -77,7 +77,7 @@ def test_a_record_that_was_cut_off_by_a_kill_does_not_shift_the_others(tmp_path:
     assert [(one.number, one.text) for one in again.read(0, 10)] == [(1, "one"), (2, "two"), (3, "three")]
 
 
-def test_an_answer_is_bounded_in_lines_and_in_bytes(tmp_path: Path):
+def test_answer_is_bounded_in_lines_and_in_bytes(tmp_path: Path):
     book = ProcessLog(tmp_path, ProcessLogLimits())
     book.append([line(f"{number}") for number in range(3_000)])
     assert len(book.read(0, 10_000)) == 2_000
@@ -88,7 +88,7 @@ def test_an_answer_is_bounded_in_lines_and_in_bytes(tmp_path: Path):
     assert len(lines) == 32
 
 
-def test_a_negative_number_asks_for_the_last_lines(tmp_path: Path):
+def test_negative_number_asks_for_the_last_lines(tmp_path: Path):
     book = ProcessLog(tmp_path, ProcessLogLimits())
     book.append([line(f"{number}") for number in range(1, 1_001)])
     assert [one.number for one in book.read(-3, 100)] == [998, 999, 1_000]
@@ -111,7 +111,7 @@ def test_output_becomes_lines_whatever_bytes_it_has(tmp_path: Path):
     assert len(texts(book, "stderr")) == 4
 
 
-def test_a_line_without_an_end_is_cut(tmp_path: Path):
+def test_line_without_an_end_is_cut(tmp_path: Path):
     tail, book = tail_of(tmp_path)
     tail.get_path("stdout").write_bytes(b"x" * (16 * 1024 + 5) + b"\n")
     tail.copy()
@@ -129,7 +129,7 @@ def test_copied_output_is_truncated_while_the_engine_writes_on(tmp_path: Path):
     assert texts(book) == [f"line {number}" for number in range(500)]
 
 
-def test_the_next_worker_goes_on_at_the_byte_where_the_last_one_stopped(tmp_path: Path):
+def test_next_worker_goes_on_at_the_byte_where_the_last_one_stopped(tmp_path: Path):
     tail, book = tail_of(tmp_path)
     tail.begin("started")
     path = tail.get_path("stdout")
@@ -143,7 +143,7 @@ def test_the_next_worker_goes_on_at_the_byte_where_the_last_one_stopped(tmp_path
     del book
 
 
-def test_a_new_process_begins_a_new_file_and_goes_on_in_the_log(tmp_path: Path):
+def test_new_process_begins_a_new_file_and_goes_on_in_the_log(tmp_path: Path):
     tail, book = tail_of(tmp_path)
     tail.get_path("stdout").write_bytes(b"a long line of the first process\n")
     tail.copy()
@@ -203,7 +203,7 @@ async def test_logs_of_ended_processes_are_kept_up_to_a_number(tmp_path: Path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-async def test_the_output_of_an_engine_can_be_read_while_it_runs_and_after_it_has_ended(scene: Scene):
+async def test_output_of_an_engine_can_be_read_while_it_runs_and_after_it_has_ended(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     process = await supervisor.start_backend(make_command(say="2"), NoReport())

@@ -17,7 +17,7 @@ def pool(size: int = 3, *, taken: frozenset[int] = frozenset()) -> PortPool:
 
 
 @pytest.mark.behaviour("OPS-77")
-def test_a_released_port_rests_for_fifteen_seconds_even_for_its_owner():
+def test_released_port_rests_for_fifteen_seconds_even_for_its_owner():
     ports = pool()
     first = ports.allot("a#0", 0.0).port
     ports.release("a#0", first, 100.0)
@@ -29,7 +29,7 @@ def test_a_released_port_rests_for_fifteen_seconds_even_for_its_owner():
 
 
 @pytest.mark.behaviour("OPS-77")
-def test_for_five_minutes_a_port_goes_back_to_its_last_owner_only():
+def test_port_goes_back_to_its_last_owner_only_for_five_minutes():
     ports = pool()
     port = ports.allot("a#0", 0.0).port
     ports.release("a#0", port, 0.0)
@@ -52,7 +52,7 @@ def test_port_of_an_absent_owner_is_taken_when_the_range_is_full_and_the_loser_i
 
 
 @pytest.mark.behaviour("OPS-78")
-def test_a_thousand_crashes_use_no_more_ports_than_rest_at_one_time():
+def test_thousand_crashes_use_no_more_ports_than_rest_at_one_time():
     ports = PortPool(range=PortRange(base=BASE, last=65_535))
     used = set()
     for second in range(1_000):
@@ -87,7 +87,7 @@ def test_full_port_range_is_refused_with_its_numbers():
         (70_000, 80_000, (50_100, 65_535), True),
     ],
 )
-def test_a_bad_limit_never_blocks_all_starts(base: int, maximum: int | None, expected: tuple[int, int], warns: bool):
+def test_bad_limit_never_blocks_all_starts(base: int, maximum: int | None, expected: tuple[int, int], warns: bool):
     found, warning = parse_range(base, maximum)
     assert (found.base, found.last) == expected
     assert bool(warning) is warns
@@ -103,7 +103,7 @@ def test_ports_of_other_programs_are_left_out_and_used_when_they_are_free_again(
     assert ports.allot("b#0", 0.0).port == BASE
 
 
-def test_only_its_owner_gives_a_port_back_and_once():
+def test_port_is_given_back_only_by_its_owner_and_once():
     ports = pool()
     port = ports.allot("a#0", 0.0).port
     ports.release("b#0", port, 0.0)

@@ -14,13 +14,13 @@ names = st.text(min_size=1, max_size=60).filter(str.isprintable)
 
 @pytest.mark.behaviour("OPS-70")
 @given(model=names, replica=st.integers(min_value=0, max_value=REPLICA_MAX))
-def test_a_key_is_read_back_whatever_the_model_is_called(model: str, replica: int):
+def test_key_is_read_back_whatever_the_model_is_called(model: str, replica: int):
     key = ProcessKey(model=model, replica=replica)
     assert parse_key(str(key)) == key
 
 
 @pytest.mark.behaviour("OPS-70")
-def test_the_last_hash_counts():
+def test_last_hash_counts():
     assert parse_key("a#1#2") == ProcessKey(model="a#1", replica=2)
     assert parse_key("##0") == ProcessKey(model="#", replica=0)
 

@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.mark.behaviour("NODE-83")
-async def test_an_engine_that_takes_longer_than_its_budget_is_ended_and_no_other(scene: Scene):
+async def test_engine_that_takes_longer_than_its_budget_is_ended_and_no_other(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     other = await supervisor.start_backend(make_command("other"), NoReport())
@@ -43,7 +43,7 @@ async def test_an_engine_that_takes_longer_than_its_budget_is_ended_and_no_other
 
 
 @pytest.mark.behaviour("NODE-84")
-async def test_an_engine_that_fails_while_it_loads_ends_no_other(scene: Scene):
+async def test_engine_that_fails_while_it_loads_ends_no_other(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     other = await supervisor.start_backend(make_command("other"), NoReport())
@@ -78,7 +78,7 @@ async def test_engine_that_reports_lack_of_memory_fails_as_out_of_memory(scene: 
 
 
 @pytest.mark.behaviour("PROC-14")
-async def test_a_manifest_names_the_signs_of_its_engine(scene: Scene):
+async def test_manifest_names_the_signs_of_its_engine(scene: Scene):
     manifest = parse_manifest({"errors": {"bad_model": ["unknown (architecture|model)"]}}, "here")
     assert set(manifest.errors) == {"bad_model", "out_of_memory"}
     scene.install(errors=manifest.errors)
@@ -92,7 +92,7 @@ async def test_a_manifest_names_the_signs_of_its_engine(scene: Scene):
 
 @pytest.mark.behaviour("PROC-14")
 @pytest.mark.parametrize(("grown", "code"), [(1, "out_of_memory"), (0, "engine_failed")])
-def test_a_kill_of_the_kernel_is_known_by_its_counter(tmp_path: Path, grown: int, code: str):
+def test_kill_of_the_kernel_is_known_by_its_counter(tmp_path: Path, grown: int, code: str):
     machine = PretendMachine()
 
     async def never(_url: str, _key: str) -> bool:
@@ -115,7 +115,7 @@ def test_a_kill_of_the_kernel_is_known_by_its_counter(tmp_path: Path, grown: int
     simulate(0, scenario)
 
 
-async def test_a_process_tells_what_it_is_and_what_it_takes(scene: Scene):
+async def test_process_tells_what_it_is_and_what_it_takes(scene: Scene):
     scene.install(api_key="environment", environment={"KEY": "{api_key}"})
     supervisor = await scene.start()
     command = replace(make_command("llama", threads=3, fork="yes"), revision="r1", operation_id="o1")
@@ -144,7 +144,7 @@ def test_vram_measured_by_the_gpu_is_reported(tmp_path: Path):
     simulate(0, scenario)
 
 
-async def test_another_revision_means_another_process(scene: Scene):
+async def test_replica_of_another_revision_gets_another_process(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     first = await supervisor.start_backend(replace(make_command(), revision="r1"), NoReport())
@@ -184,7 +184,7 @@ async def is_ready(supervisor: EngineSupervisor) -> bool:
     return [one.state for one in supervisor.list_running()] == ["ready"]
 
 
-async def test_an_engine_that_was_loading_goes_on_loading_and_carries_what_it_did(scene: Scene, tmp_path: Path):
+async def test_engine_that_was_loading_goes_on_loading_and_carries_what_it_did(scene: Scene, tmp_path: Path):
     let = tmp_path / "ready"
     pid = await left_by(tmp_path, "loading", let)
     supervisor = adopting(scene)
@@ -217,7 +217,7 @@ async def test_adopted_engine_that_dies_while_loading_fails_its_start(scene: Sce
     assert supervisor.list_running() == ()
 
 
-async def test_an_engine_that_paused_after_a_crash_is_started_again_by_the_next_worker(scene: Scene, tmp_path: Path):
+async def test_engine_that_paused_after_a_crash_is_started_again_by_the_next_worker(scene: Scene, tmp_path: Path):
     let = tmp_path / "ready"
     let.touch()
     assert await left_by(tmp_path, "pausing", let) == 0
@@ -230,7 +230,7 @@ async def test_an_engine_that_paused_after_a_crash_is_started_again_by_the_next_
     assert (back.address, back.restarts, back.engine_key) == (running.address, 1, running.engine_key)
 
 
-async def test_an_engine_that_works_and_does_not_answer_is_adopted(
+async def test_engine_that_works_and_does_not_answer_is_adopted(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     let = tmp_path / "ready"

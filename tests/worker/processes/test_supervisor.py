@@ -74,7 +74,7 @@ async def test_starting_it_again_and_at_the_same_time_gives_the_one_process(scen
     assert {start.result().pid for start in starts} == {again.pid}
 
 
-async def test_other_settings_of_the_model_mean_a_new_process_on_the_key(scene: Scene):
+async def test_changed_model_settings_start_a_new_process_on_the_key(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     first = await supervisor.start_backend(make_command(context="1024"), NoReport())
@@ -84,7 +84,7 @@ async def test_other_settings_of_the_model_mean_a_new_process_on_the_key(scene: 
     assert supervisor.list_running() == (second,)
 
 
-async def test_a_backend_that_is_not_installed_is_named(scene: Scene):
+async def test_backend_that_is_not_installed_is_named(scene: Scene):
     supervisor = await scene.start()
     with pytest.raises(NotFound, match="cpu-fake is not installed") as caught:
         await supervisor.start_backend(make_command(), NoReport())
@@ -92,7 +92,7 @@ async def test_a_backend_that_is_not_installed_is_named(scene: Scene):
 
 
 @pytest.mark.behaviour("OPS-71")
-async def test_a_process_that_died_is_not_given_as_running_and_its_port_comes_back(scene: Scene):
+async def test_process_that_died_is_not_given_as_running_and_its_port_comes_back(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     first = await supervisor.start_backend(make_command(), NoReport())
@@ -106,7 +106,7 @@ async def test_a_process_that_died_is_not_given_as_running_and_its_port_comes_ba
 
 @pytest.mark.behaviour("OPS-72")
 @pytest.mark.parametrize("is_reinstalled", [True, False])
-async def test_a_process_of_a_folder_that_was_replaced_or_removed_is_not_used_again(scene: Scene, is_reinstalled: bool):
+async def test_process_of_a_folder_that_was_replaced_or_removed_is_not_used_again(scene: Scene, is_reinstalled: bool):
     scene.install()
     supervisor = await scene.start()
     first = await supervisor.start_backend(make_command(), NoReport())
@@ -122,7 +122,7 @@ async def test_a_process_of_a_folder_that_was_replaced_or_removed_is_not_used_ag
 
 
 @pytest.mark.behaviour("OPS-73")
-async def test_an_early_death_tells_the_exit_code_and_the_last_lines_and_gives_the_port_back_once(
+async def test_early_death_tells_the_exit_code_and_the_last_lines_and_gives_the_port_back_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ):
     scene.install()
@@ -148,7 +148,7 @@ async def test_an_early_death_tells_the_exit_code_and_the_last_lines_and_gives_t
 
 
 @pytest.mark.behaviour("OPS-73")
-async def test_an_engine_that_is_not_ready_in_time_is_ended_and_tells_what_it_said(scene: Scene):
+async def test_engine_that_is_not_ready_in_time_is_ended_and_its_output_is_reported(scene: Scene):
     scene.install(ready=ReadyProbe(timeout_s=0.5))
     supervisor = await scene.start()
     with pytest.raises(EngineStartFailed, match=r"was not ready after 0.5 s.\n    trouble 0"):
@@ -158,7 +158,7 @@ async def test_an_engine_that_is_not_ready_in_time_is_ended_and_tells_what_it_sa
 
 
 @pytest.mark.behaviour("OPS-73")
-async def test_a_command_that_does_not_exist_is_named(scene: Scene):
+async def test_command_that_does_not_exist_is_named(scene: Scene):
     scene.install(command=("/nowhere/engine",))
     supervisor = await scene.start()
     with pytest.raises(EngineStartFailed, match="No such file or directory: /nowhere/engine"):
@@ -167,7 +167,7 @@ async def test_a_command_that_does_not_exist_is_named(scene: Scene):
 
 
 @pytest.mark.behaviour("OPS-74")
-async def test_a_stop_during_the_start_never_gives_a_success(scene: Scene, tmp_path: Path):
+async def test_stop_during_the_start_never_gives_a_success(scene: Scene, tmp_path: Path):
     scene.install()
     supervisor = await scene.start()
     gate = tmp_path / "ready"
@@ -188,7 +188,7 @@ async def test_a_stop_during_the_start_never_gives_a_success(scene: Scene, tmp_p
 
 
 @pytest.mark.behaviour("OPS-74")
-async def test_a_start_that_is_cancelled_leaves_no_process(scene: Scene):
+async def test_start_that_is_cancelled_leaves_no_process(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     starting = asyncio.ensure_future(supervisor.start_backend(make_command(never_ready="yes"), NoReport()))
@@ -208,7 +208,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(scene: Scene):
 
 
 @pytest.mark.behaviour("OPS-75")
-async def test_a_stop_ends_an_engine_that_does_not_listen_to_it(scene: Scene):
+async def test_stop_ends_an_engine_that_does_not_listen_to_it(scene: Scene):
     scene.install()
     supervisor = await scene.start(grace_s=0.3)
     process = await supervisor.start_backend(make_command(ignore_term="yes"), NoReport())
@@ -238,7 +238,7 @@ async def test_children_of_an_engine_end_with_it(scene: Scene, kind: str, is_cra
 
 
 @pytest.mark.behaviour("OPS-76")
-async def test_an_exact_stop_leaves_another_address_alone_and_knows_no_missing_keys(scene: Scene):
+async def test_exact_stop_leaves_another_address_alone_and_knows_no_missing_keys(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     process = await supervisor.start_backend(make_command(), NoReport())
@@ -294,7 +294,7 @@ async def test_dead_and_stopping_processes_are_not_listed_as_running(scene: Scen
 
 
 @pytest.mark.behaviour("PROC-3")
-async def test_an_engine_that_crashes_is_started_again_on_its_port(scene: Scene):
+async def test_engine_that_crashes_is_started_again_on_its_port(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     process = await supervisor.start_backend(make_command(), NoReport())
@@ -316,7 +316,7 @@ async def test_an_engine_that_crashes_is_started_again_on_its_port(scene: Scene)
 
 
 @pytest.mark.behaviour("OPS-78")
-async def test_several_crashes_leave_one_process_on_one_port(scene: Scene):
+async def test_repeated_crashes_leave_one_process_on_one_port(scene: Scene):
     scene.install()
     supervisor = await scene.start(restart_backoff=RestartBackoff(first_s=0.01, ceiling_s=0.01))
     process = await supervisor.start_backend(make_command(fork="yes"), NoReport())
@@ -334,7 +334,7 @@ async def test_several_crashes_leave_one_process_on_one_port(scene: Scene):
 
 
 @pytest.mark.behaviour("PROC-3")
-async def test_a_stop_during_the_pause_after_a_crash_ends_it(scene: Scene):
+async def test_stop_during_the_pause_after_a_crash_ends_it(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     process = await supervisor.start_backend(make_command(), NoReport())
@@ -350,7 +350,7 @@ async def test_a_stop_during_the_pause_after_a_crash_ends_it(scene: Scene):
 
 
 @pytest.mark.behaviour("PROC-4")
-async def test_an_engine_sees_nothing_of_the_workers_secrets(scene: Scene):
+async def test_engine_sees_nothing_of_the_workers_secrets(scene: Scene):
     scene.install(environment={"MODEL_NAME": "{name}"})
     around = {"PATH": "/usr/bin:/bin", "CORRAL_NATS_URL": "nats://u:s3cret@h", "CUDA_VISIBLE_DEVICES": "0"}
     supervisor = await scene.start(environment=around)
@@ -373,7 +373,7 @@ async def test_engines_get_the_number_of_threads_that_they_may_use(scene: Scene)
     assert (await ask(third))["environment"]["THREADS"] == "3"
 
 
-async def test_a_worker_that_stops_ends_all_engines_also_those_that_do_not_want_to(scene: Scene):
+async def test_worker_that_stops_ends_all_engines_also_those_that_do_not_want_to(scene: Scene):
     scene.install()
     supervisor = await scene.start(grace_s=0.5)
     pids = [
@@ -393,7 +393,7 @@ async def _outcome(work: Coroutine[Any, Any, object]) -> object:
 
 
 @pytest.mark.behaviour("PROC-4")
-async def test_an_engine_that_checks_a_key_gets_one_of_its_own_and_listens_for_others(scene: Scene):
+async def test_engine_that_checks_a_key_gets_one_of_its_own_and_listens_for_others(scene: Scene):
     scene.install(api_key="environment", environment={"KEY": "{api_key}"})
     supervisor = await scene.start(host="0.0.0.0", advertised_host="localhost")
     first = await supervisor.start_backend(make_command("a"), NoReport())
@@ -405,7 +405,7 @@ async def test_an_engine_that_checks_a_key_gets_one_of_its_own_and_listens_for_o
     assert supervisor.find_api_key("c#0") is None
 
 
-async def test_a_port_that_another_program_holds_is_left_out(scene: Scene):
+async def test_port_that_another_program_holds_is_left_out(scene: Scene):
     scene.install()
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -431,7 +431,7 @@ async def test_two_workers_of_a_machine_that_pick_one_port_in_the_same_moment_ha
     assert [process.restarts for process in processes] == [0, 0, 0]
 
 
-async def test_an_option_that_the_engine_does_not_have_takes_no_port(scene: Scene):
+async def test_option_that_the_engine_does_not_have_takes_no_port(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     with pytest.raises(InvalidRequest, match="no option colour"):
@@ -440,7 +440,7 @@ async def test_an_option_that_the_engine_does_not_have_takes_no_port(scene: Scen
     assert supervisor._deps.ports.count_running() == 0
 
 
-async def test_a_start_that_failed_can_be_tried_again(scene: Scene):
+async def test_start_that_failed_can_be_tried_again(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     with pytest.raises(EngineStartFailed):
@@ -448,7 +448,7 @@ async def test_a_start_that_failed_can_be_tried_again(scene: Scene):
     assert await ask(await supervisor.start_backend(make_command(), NoReport()))
 
 
-async def test_a_worker_that_stops_starts_nothing_more(scene: Scene):
+async def test_worker_that_stops_starts_nothing_more(scene: Scene):
     scene.install()
     supervisor = await scene.start()
     await supervisor.stop()

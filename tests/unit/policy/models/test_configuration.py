@@ -60,7 +60,7 @@ def test_written_configuration_parses_to_the_same():
 
 
 @pytest.mark.parametrize("size", ["12GB", "320MiB", "80GiB", "5MB", 12_345_678, 0])
-def test_a_size_is_written_as_a_person_would(size: int | str):
+def test_size_is_written_as_a_person_would(size: int | str):
     assert to_mapping(from_mapping({"name": "a", "backend": "b", "ram": size}))["ram"] == size
 
 
@@ -80,7 +80,7 @@ def test_configuration_writes_only_values_that_differ_from_defaults():
         ("wheel://project==1.0/pack/age/model.gguf", "model.gguf"),
     ],
 )
-def test_an_address_alone_names_its_file(uri: str, path: str):
+def test_address_alone_names_its_file(uri: str, path: str):
     config = from_mapping({"name": "a", "backend": "b", "files": [uri]})
     assert config.files == (ModelFile(path=path, parts=(FilePart(uri=uri),)),)
 
@@ -131,12 +131,12 @@ def test_unprintable_model_name_is_refused(name: str):
 
 
 @pytest.mark.parametrize("name", ["a", "#", "a#b#1", "meta/llama:8b", "é", "x" * 255])
-def test_a_name_may_hold_what_models_are_called(name: str):
+def test_name_may_hold_what_models_are_called(name: str):
     assert from_mapping({"name": name, "backend": "b"}).name == name
 
 
 @pytest.mark.behaviour("MOD-3")
-def test_only_what_an_engine_notices_changes_the_run_hash():
+def test_run_hash_changes_only_with_what_an_engine_notices():
     config = from_mapping(FULL)
     word = compute_run_hash(config)
     unnoticed: dict[str, Any] = {
@@ -162,7 +162,7 @@ def test_fetching_a_file_whose_content_was_promised_changes_nothing_and_another_
     assert compute_run_hash(open_ended, fetched) == compute_run_hash(promised)
 
 
-def test_a_change_is_laid_over_what_is_there_and_null_takes_away():
+def test_change_is_laid_over_what_is_there_and_null_takes_away():
     config = from_mapping(FULL)
     changed = apply_patch(config, {"options": {"context_size": 1, "flash": None}, "vram": None, "pinned": False})
     assert changed.options == {"context_size": "1", "rope": "0.5", "text": "1.10"}
@@ -175,7 +175,7 @@ def test_a_change_is_laid_over_what_is_there_and_null_takes_away():
         apply_patch(config, ["x"])
 
 
-def test_a_difference_is_one_line_for_each_setting():
+def test_difference_is_one_line_for_each_setting():
     old = from_mapping(FULL)
     new = apply_patch(old, {"options": {"context_size": 1}, "threads": None, "variant": "chat-q8", "entry": None})
     assert diff(old, new) == [

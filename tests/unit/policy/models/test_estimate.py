@@ -35,7 +35,7 @@ def test_estimate_needs_vram_on_a_node_with_a_gpu_and_ram_on_one_without() -> No
     assert on_gpu.payload_bytes == on_cpu.payload_bytes == 1100
 
 
-def test_the_context_is_what_was_written_else_the_models_and_never_more_than_8192_by_itself() -> None:
+def test_context_is_what_was_written_else_the_models_and_never_more_than_8192_by_itself() -> None:
     def cache(config: ModelConfig, facts: ModelFacts) -> int:
         whole = estimate_need(config, facts, None, CPU, None).ram_bytes
         assert whole is not None
@@ -67,7 +67,7 @@ def test_unknown_need_stays_unknown() -> None:
     assert only_files.ram_bytes == 1050 + CPU_OVERHEAD_BYTES
 
 
-def test_a_model_that_is_kept_off_the_gpu_takes_ram() -> None:
+def test_model_that_is_kept_off_the_gpu_takes_ram() -> None:
     need = estimate_need(replace(CONFIG, options={"gpu_layers": "0"}), FACTS, 1100, GPU, None)
     assert need.vram_bytes == 0
     assert need.ram_bytes is not None
@@ -92,7 +92,7 @@ def test_observation_counts_for_its_run_hash_only() -> None:
 
 
 @pytest.mark.behaviour("NODE-82")
-def test_the_load_budget_grows_with_the_size_and_an_override_wins_even_if_it_is_shorter() -> None:
+def test_load_budget_grows_with_the_size_and_an_override_wins_even_if_it_is_shorter() -> None:
     assert compute_load_budget_s(70 * GIB, None) == 28 * 60 + 20
     assert compute_load_budget_s(2 * GIB, None) == 5 * 60 + 40
     assert compute_load_budget_s(None, None) == 5 * 60

@@ -28,7 +28,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape=ModelShape(layers=3))
 
 
-def test_the_numbers_of_a_gguf_file_are_those_of_the_formats_own_library(tiny: Path) -> None:
+def test_numbers_of_a_gguf_file_are_those_of_the_formats_own_library(tiny: Path) -> None:
     reader = gguf.GGUFReader(tiny)
     facts = read_facts([readable(tiny.read_bytes())])
     assert facts.format == "gguf"
@@ -46,7 +46,7 @@ def test_the_numbers_of_a_gguf_file_are_those_of_the_formats_own_library(tiny: P
     assert facts.kv_bytes_per_token == 3 * 2 * (16 + 16) * 2
 
 
-def test_the_tables_of_types_are_those_of_the_formats_own_library() -> None:
+def test_tables_of_types_are_those_of_the_formats_own_library() -> None:
     ours = {number: (kind.name, kind.block, kind.block_bytes) for number, kind in TENSOR_TYPES.items()}
     theirs = {int(kind): (kind.name, *size) for kind, size in gguf.constants.GGML_QUANT_SIZES.items()}
     assert {number: ours[number] for number in ours.keys() & theirs.keys()} == theirs
@@ -80,7 +80,7 @@ def test_heads_may_differ_by_layer_and_have_lengths_of_their_own(tmp_path: Path)
     assert facts.kv_bytes_per_token == (4 + 0 + 2) * (32 + 16) * 2
 
 
-def test_an_encoder_keeps_nothing_from_token_to_token(tmp_path: Path) -> None:
+def test_encoder_keeps_nothing_from_token_to_token(tmp_path: Path) -> None:
     def add(writer: gguf.GGUFWriter) -> None:
         writer.add_block_count(6)
         writer.add_embedding_length(384)
@@ -130,7 +130,7 @@ def test_size_sums_shards_and_projector_and_ignores_other_files(tmp_path: Path) 
     assert (chosen.architecture, chosen.parameters) == ("qwen", 5)
 
 
-def test_a_file_without_an_ending_is_known_by_its_first_bytes(tiny: Path) -> None:
+def test_file_without_an_ending_is_known_by_its_first_bytes(tiny: Path) -> None:
     assert read_facts([readable(tiny.read_bytes(), "model")]).format == "gguf"
 
 
@@ -157,14 +157,14 @@ _STARTS = {
 
 
 @pytest.mark.parametrize("what", sorted(_STARTS))
-def test_a_header_that_makes_no_sense_is_a_sentence(what: str) -> None:
+def test_header_that_makes_no_sense_is_a_sentence(what: str) -> None:
     with pytest.raises(BadHeader) as caught:
         read_facts([readable(_STARTS[what])])
     assert caught.value.message.endswith(".")
     assert caught.value.status == 422
 
 
-def test_a_file_that_claims_to_be_huge_is_read_no_further_than_a_header_goes() -> None:
+def test_file_that_claims_to_be_huge_is_read_no_further_than_a_header_goes() -> None:
     """One vocabulary of two million texts after the other."""
     start = b"GGUF" + struct.pack("<IQQ", 3, 0, 1000)
     entry = struct.pack("<QcIIQ", 1, b"a", 9, 8, 2_000_000) + bytes(8 * 2_000_000)
@@ -185,7 +185,7 @@ def test_a_file_that_claims_to_be_huge_is_read_no_further_than_a_header_goes() -
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_are_facts_or_a_sentence(content: bytes) -> None:
+def test_header_reader_returns_facts_or_a_sentence_for_any_bytes(content: bytes) -> None:
     for path, start in (("m.gguf", b"GGUF\x03\0\0\0"), ("m.safetensors", b"")):
         try:
             read_facts([readable(start + content, path)])
@@ -195,7 +195,7 @@ def test_any_bytes_are_facts_or_a_sentence(content: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_a_damaged_header_is_facts_or_a_sentence(tiny: Path, data: st.DataObject) -> None:
+def test_damaged_header_is_facts_or_a_sentence(tiny: Path, data: st.DataObject) -> None:
     content = bytearray(tiny.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, 14_000))
@@ -209,7 +209,7 @@ def test_a_damaged_header_is_facts_or_a_sentence(tiny: Path, data: st.DataObject
 
 @settings(max_examples=100, deadline=None)
 @given(share=st.floats(0, 1, exclude_max=True))
-def test_a_file_that_is_cut_off_anywhere_is_refused(tiny: Path, share: float) -> None:
+def test_file_that_is_cut_off_anywhere_is_refused(tiny: Path, share: float) -> None:
     content = tiny.read_bytes()
     with pytest.raises(BadHeader):
         read_facts([readable(content[: int(len(content) * share)])])
@@ -243,7 +243,7 @@ def document(content: Any, path: str) -> ReadableFile:
     return readable(json.dumps(content).encode(), path)
 
 
-def test_a_folder_of_safetensors_is_summed_up_and_its_configuration_read() -> None:
+def test_folder_of_safetensors_is_summed_up_and_its_configuration_read() -> None:
     facts = read_facts(
         [
             safetensors({"a": ("BF16", [10, 20], 400)}, "model-00001-of-00002.safetensors"),
@@ -262,7 +262,7 @@ def test_a_folder_of_safetensors_is_summed_up_and_its_configuration_read() -> No
     assert facts.has_chat_template
 
 
-def test_a_model_with_eyes_tells_of_its_words_apart_and_a_packed_one_of_its_method() -> None:
+def test_model_with_eyes_tells_of_its_words_apart_and_a_packed_one_of_its_method() -> None:
     config = {
         "model_type": "gemma3",
         "text_config": {key: value for key, value in CONFIG.items() if key.startswith(("num", "hidden"))},
@@ -288,17 +288,17 @@ def test_a_model_with_eyes_tells_of_its_words_apart_and_a_packed_one_of_its_meth
         b'{"a": 1}',
     ],
 )
-def test_a_header_of_safetensors_that_makes_no_sense_is_a_sentence(header: bytes) -> None:
+def test_header_of_safetensors_that_makes_no_sense_is_a_sentence(header: bytes) -> None:
     with pytest.raises(BadHeader):
         read_facts([readable(struct.pack("<Q", len(header)) + header, "m.safetensors")])
 
 
-def test_a_header_of_safetensors_that_claims_to_be_huge_is_not_read() -> None:
+def test_header_of_safetensors_that_claims_to_be_huge_is_not_read() -> None:
     with pytest.raises(BadHeader):
         read_facts([readable(struct.pack("<Q", 2**60), "m.safetensors")])
 
 
-def test_a_configuration_full_of_nonsense_leaves_the_facts_unknown() -> None:
+def test_configuration_full_of_nonsense_leaves_the_facts_unknown() -> None:
     config = {"num_hidden_layers": "many", "num_attention_heads": -1, "hidden_size": 1e300, "architectures": [7]}
     facts = read_facts([safetensors({"a": ("F32", [1], 4)}), document(config, "config.json")])
     assert (facts.layers, facts.heads, facts.kv_bytes_per_token, facts.architecture) == (None, None, None, "")
@@ -316,7 +316,7 @@ def test_a_configuration_full_of_nonsense_leaves_the_facts_unknown() -> None:
         (["weights.pt"], ""),
     ],
 )
-def test_other_formats_are_known_by_their_names(paths: list[str], known: str) -> None:
+def test_header_reader_knows_other_formats_by_their_names(paths: list[str], known: str) -> None:
     facts = read_facts([readable(b"12345", path) for path in paths])
     assert facts.format == known
     assert facts.weights_bytes == (5 if known else None)

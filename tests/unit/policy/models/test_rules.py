@@ -21,7 +21,7 @@ FULL: dict[str, Any] = {
 }
 
 
-def test_a_rule_is_read_back_as_it_was_written():
+def test_rule_is_read_back_as_it_was_written():
     rule = from_mapping(FULL)
     assert rule.selector == {"gpu.vendor": "nvidia", "zone": "b"}
     assert rule.windows == (RuleWindow(cron="0 8 * * 1-5", duration_s=36000.0, min_replicas=2),)
@@ -65,7 +65,7 @@ def test_routing_is_kept_when_it_is_not_spoken_of():
         ({"time_zone": "Mars/Olympus"}, "not a time zone", None),
     ],
 )
-def test_a_rule_that_is_wrong_says_what_and_what_was_meant(rule: dict[str, Any], sentence: str, hint: str | None):
+def test_rule_that_is_wrong_says_what_and_what_was_meant(rule: dict[str, Any], sentence: str, hint: str | None):
     with pytest.raises(InvalidRequest) as caught:
         from_mapping({"model": "a"} | rule)
     assert any(part in caught.value.message for part in sentence.split("|")), caught.value.message
@@ -73,7 +73,7 @@ def test_a_rule_that_is_wrong_says_what_and_what_was_meant(rule: dict[str, Any],
     assert "a" in caught.value.message
 
 
-def test_a_rule_says_which_model_it_is_for():
+def test_rule_says_which_model_it_is_for():
     with pytest.raises(InvalidRequest, match="model is missing"):
         from_mapping({"min_replicas": 1})
     with pytest.raises(InvalidRequest, match="is expected"):

@@ -52,7 +52,7 @@ def names(eviction: EvictionDecision) -> list[str]:
 
 
 @pytest.mark.behaviour("NODE-96")
-def test_the_cheapest_sufficient_set_goes_on_one_candidate() -> None:
+def test_cheapest_sufficient_set_goes_on_one_candidate() -> None:
     rows = [
         idle("gpu", "small", 3),
         idle("gpu", "middle", 6),
@@ -75,7 +75,7 @@ def test_recently_used_replica_is_kept_when_an_older_one_suffices() -> None:
 
 
 @pytest.mark.behaviour("NODE-96")
-def test_an_old_one_that_is_dear_to_bring_back_stays_if_a_cheap_one_does() -> None:
+def test_old_one_that_is_dear_to_bring_back_stays_if_a_cheap_one_does() -> None:
     rows = [idle("gpu", "slow", 12, load_s=1200.0, ago_s=900), idle("gpu", "quick", 12, load_s=3.0, ago_s=600)]
     assert names(evict(PlacementFleet.build([a_full_node()], rows))) == ["quick"]
 
@@ -93,7 +93,7 @@ def test_eviction_is_limited_to_candidate_nodes() -> None:
 
 
 @pytest.mark.behaviour("NODE-96")
-def test_a_node_whose_disk_is_full_gains_nothing_by_an_eviction() -> None:
+def test_node_whose_disk_is_full_gains_nothing_by_an_eviction() -> None:
     full = a_full_node(total_disk=100 * GIB, available_disk=0)
     demand = PlacementDemand(model="m", need=NEED, files=(StoredFile(path="a", sha256="aa", size_bytes=GIB),))
     assert evict(PlacementFleet.build([full], [idle("gpu", "x", 12)]), demand).outcome is EvictionOutcome.NONE
@@ -101,21 +101,21 @@ def test_a_node_whose_disk_is_full_gains_nothing_by_an_eviction() -> None:
 
 
 @pytest.mark.behaviour("NODE-93")
-def test_when_all_are_busy_the_refusal_has_its_own_code() -> None:
+def test_eviction_refusal_has_its_own_code_when_all_replicas_are_busy() -> None:
     eviction = evict(PlacementFleet.build([a_full_node()], [idle("gpu", "x", 12, in_flight=1)]))
     assert eviction.outcome == "eviction_busy"
     assert eviction.victims == ()
     assert eviction.sentence == "m would fit on gpu, but the replicas that would have to make room are in use."
 
 
-def test_when_nothing_could_ever_make_room_the_refusal_says_so() -> None:
+def test_eviction_refusal_says_when_nothing_could_ever_make_room() -> None:
     eviction = evict(PlacementFleet.build([a_full_node()], [idle("gpu", "x", 3, in_flight=1)]))
     assert eviction.outcome == "no_room"
     assert "gpu has 0.0 GiB of VRAM free, 8.0 GiB are needed." in eviction.sentence
 
 
 @pytest.mark.behaviour("NODE-94")
-def test_a_minimum_is_kept_and_of_two_the_older_goes() -> None:
+def test_minimum_is_kept_and_of_two_the_older_goes() -> None:
     nodes = [a_full_node("a"), a_full_node("b")]
     rules = [Rule(model="x", selector={}, min_replicas=1)]
     assert evict(PlacementFleet.build(nodes, [idle("a", "x", 12)], rules=rules)).outcome is EvictionOutcome.NONE
@@ -134,7 +134,7 @@ def test_two_victims_of_one_model_never_take_it_below_its_minimum_together() -> 
 
 
 @pytest.mark.behaviour("NODE-94")
-def test_a_minimum_counts_in_the_window_that_asks_for_it() -> None:
+def test_minimum_counts_in_the_window_that_asks_for_it() -> None:
     window = RuleWindow(cron="0 * * * *", duration_s=600, min_replicas=1)
     rule = Rule(model="x", selector={}, windows=(window,))
     fleet = PlacementFleet.build([a_full_node()], [idle("gpu", "x", 12)], rules=[rule])
@@ -168,7 +168,7 @@ def test_replicas_that_do_not_serve_make_up_no_minimum() -> None:
 @pytest.mark.parametrize(
     "changes", [{"in_flight": 1}, {"state": ReplicaState.LOADING}, {"revision": "old"}, {"model": "m"}]
 )
-def test_only_idle_loaded_current_replicas_of_other_models_go(changes: dict[str, Any]) -> None:
+def test_eviction_takes_only_idle_loaded_current_replicas_of_other_models(changes: dict[str, Any]) -> None:
     values: dict[str, Any] = {"revision": "now", "model": "x"} | changes
     row = idle("gpu", values.pop("model"), 12, **values)
     fleet = PlacementFleet.build([a_full_node()], [row], models=[ModelTraits(name="x", run_hash="now")])
@@ -201,7 +201,7 @@ def test_room_that_is_coming_is_counted_and_only_the_rest_is_taken() -> None:
     assert eviction.waits_for == (ending,)
 
 
-def test_an_engine_that_cannot_be_stopped_is_not_waited_for() -> None:
+def test_engine_that_cannot_be_stopped_is_not_waited_for() -> None:
     stuck = idle("gpu", "old", 12, state=ReplicaState.UNLOADING, stop_attempts=3)
     assert names(evict(PlacementFleet.build([a_full_node()], [stuck, idle("gpu", "x", 12)]))) == ["x"]
 
@@ -220,7 +220,7 @@ def test_eviction_waits_for_the_next_report_of_a_node_with_old_figures() -> None
         (a_node("small", total_ram=64 * GIB, available_ram=GIB), Need(ram_bytes=65 * GIB)),
     ],
 )
-def test_a_node_that_is_too_small_for_it_is_not_waited_for(node: Node, need: Need) -> None:
+def test_node_that_is_too_small_for_it_is_not_waited_for(node: Node, need: Need) -> None:
     eviction = evict(
         PlacementFleet.build([node], [idle("small", "x", 12)]),
         PlacementDemand(model="m", need=need),
@@ -293,7 +293,7 @@ def test_replica_without_a_known_size_frees_nothing() -> None:
 @pytest.mark.behaviour("PLACE-8")
 @patiently
 @given(crowded() | fleets_and_demands())
-def test_an_eviction_never_touches_what_is_busy_pinned_or_needed(
+def test_eviction_never_touches_what_is_busy_pinned_or_needed(
     example: tuple[PlacementFleet, PlacementDemand],
 ) -> None:
     fleet, demand = example
@@ -328,7 +328,7 @@ def test_an_eviction_never_touches_what_is_busy_pinned_or_needed(
 @pytest.mark.behaviour("PLACE-8")
 @patiently
 @given(crowded() | fleets_and_demands())
-def test_after_the_victims_have_gone_the_model_fits_and_no_victim_goes_in_vain(
+def test_eviction_makes_enough_room_and_takes_no_victim_in_vain(
     example: tuple[PlacementFleet, PlacementDemand],
 ) -> None:
     fleet, demand = example
@@ -364,7 +364,7 @@ gains = st.tuples(st.integers(0, 9), st.integers(0, 9))
 
 
 @given(st.lists(st.tuples(costs, gains), max_size=7), gains)
-def test_the_set_is_the_cheapest_of_all_that_suffice(
+def test_set_is_the_cheapest_of_all_that_suffice(
     given_offers: list[tuple[float, tuple[int, int]]], short: tuple[int, int]
 ) -> None:
     offers = [

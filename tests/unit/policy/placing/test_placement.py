@@ -32,7 +32,7 @@ def only_reason(placement: PlacementResult) -> tuple[PlacementFilter, str]:
     return refusal.filter, refusal.sentence
 
 
-def test_no_nodes_is_an_answer_and_not_an_error() -> None:
+def test_placement_without_nodes_is_a_refusal_and_not_an_error() -> None:
     placement = place_replicas(PlacementFleet.build([]), PlacementDemand(model="m"))
     assert placement.choices == ()
     assert placement.code == "no_eligible_nodes"
@@ -79,20 +79,20 @@ def test_every_filter_says_why_with_its_numbers(
 
 
 @pytest.mark.behaviour("NODE-36")
-def test_without_a_free_slot_the_code_says_so() -> None:
+def test_placement_without_a_free_slot_has_its_own_code() -> None:
     fleet = PlacementFleet.build([a_gpu()], [a_replica("gpu-1")])
     placement = place_replicas(fleet, PlacementDemand(model="m"))
     assert only_reason(placement) == (PlacementFilter.SLOT, "gpu-1 has 1 of 1 replica slots of m in use.")
     assert placement.code == "no_free_slot"
 
 
-def test_an_engine_that_is_being_stopped_takes_no_slot_but_keeps_its_index() -> None:
+def test_engine_that_is_being_stopped_takes_no_slot_but_keeps_its_index() -> None:
     fleet = PlacementFleet.build([a_gpu()], [a_replica("gpu-1", 0, state=ReplicaState.UNLOADING)])
     (choice,) = place_replicas(fleet, PlacementDemand(model="m")).choices
     assert choice.index == 1
 
 
-def test_a_replica_of_an_older_configuration_takes_no_slot_but_keeps_its_index() -> None:
+def test_replica_of_an_older_configuration_takes_no_slot_but_keeps_its_index() -> None:
     fleet = PlacementFleet.build([a_gpu()], [a_replica("gpu-1", 0, revision="old")])
     (choice,) = place_replicas(fleet, PlacementDemand(model="m", run_hash="new")).choices
     assert choice.index == 1
@@ -120,7 +120,7 @@ def test_ram_counts_on_a_machine_without_a_card_and_not_beside_one() -> None:
     )
 
 
-def test_one_memory_for_processor_and_card_is_counted_once() -> None:
+def test_shared_memory_of_cpu_and_gpu_is_counted_once() -> None:
     mac = a_node(
         "mac",
         total_vram=24 * GIB,
@@ -167,7 +167,7 @@ def test_requested_threads_are_granted_as_far_as_they_are_free() -> None:
 
 
 @pytest.mark.behaviour("PLACE-2")
-def test_a_model_on_a_card_needs_no_free_thread() -> None:
+def test_model_on_a_card_needs_no_free_thread() -> None:
     fleet = PlacementFleet.build([a_gpu(cpu_threads=4, held_threads=4)])
     (choice,) = place_replicas(fleet, PlacementDemand(model="m", need=Need(vram_bytes=GIB))).choices
     assert choice.threads == 0
@@ -175,7 +175,7 @@ def test_a_model_on_a_card_needs_no_free_thread() -> None:
     assert choice.threads == 1
 
 
-def test_a_budget_is_for_all_that_runs_on_the_node() -> None:
+def test_budget_is_for_all_that_runs_on_the_node() -> None:
     """8 GiB may be used and 6 are: the card has more room than Corral."""
     node = a_node("gpu", total_vram=24 * GIB, available_vram=18 * GIB, budget_reported="8GiB", slots_reported=4)
     fleet = PlacementFleet.build([node], [a_replica("gpu", model="other", vram_bytes=6 * GIB)])
@@ -205,7 +205,7 @@ def test_models_of_one_group_share_a_node_where_nothing_else_fits() -> None:
 
 
 @pytest.mark.behaviour("PLACE-5")
-def test_the_node_that_has_it_ready_first_is_chosen_and_the_terms_say_why() -> None:
+def test_node_that_has_it_ready_first_is_chosen_and_the_terms_say_why() -> None:
     has, lacks = a_gpu("has"), a_gpu("lacks", free=24)
     fleet = PlacementFleet.build([has, lacks], copies=[FileCopy(has.id, "aa", 10 * GIB)])
     engines = {node.id: EngineAvailability(is_installed=True) for node in (has, lacks)}
@@ -217,7 +217,7 @@ def test_the_node_that_has_it_ready_first_is_chosen_and_the_terms_say_why() -> N
     assert first.total_s < second.total_s
 
 
-def test_an_engine_that_is_missing_costs_and_a_fast_line_helps() -> None:
+def test_engine_that_is_missing_costs_and_a_fast_line_helps() -> None:
     a, b = a_gpu("a"), a_gpu("b")
     engines = {
         a.id: EngineAvailability(is_installed=False, fetch_bytes=100_000_000),
@@ -229,7 +229,7 @@ def test_an_engine_that_is_missing_costs_and_a_fast_line_helps() -> None:
     assert place_replicas(fleet, fast).choices[0].node == "a"
 
 
-def test_a_quiet_node_is_taken_before_a_busy_one() -> None:
+def test_quiet_node_is_taken_before_a_busy_one() -> None:
     rows = [a_replica("a", model="x", in_flight=3), a_replica("b", model="y", state=ReplicaState.STAGING)]
     nodes = [a_gpu("a"), a_gpu("b"), a_gpu("c", free=1)]
     placement = place_replicas(PlacementFleet.build(nodes, rows), PlacementDemand(model="m"))
@@ -255,7 +255,7 @@ def test_spread_gives_each_node_one_though_there_are_two_slots() -> None:
     assert "c has a replica of m already, and each node gets one." in placement.sentence
 
 
-def test_several_replicas_are_spread_over_equal_nodes() -> None:
+def test_replicas_are_spread_over_equal_nodes() -> None:
     nodes = [a_gpu(name, slots_reported=4) for name in "abc"]
     placement = place_replicas(
         PlacementFleet.build(nodes), PlacementDemand(model="m", count=6, need=Need(vram_bytes=GIB))
@@ -279,7 +279,7 @@ def test_resources_of_one_choice_are_not_offered_to_the_next(node: Any, need: Ne
 
 
 @pytest.mark.behaviour("PLACE-4")
-def test_a_model_is_no_rival_of_itself() -> None:
+def test_model_is_no_rival_of_itself() -> None:
     models = [ModelTraits(name="m", groups=frozenset({"big"}))]
     nodes = [a_gpu("a", slots_reported=2), a_gpu("b", drained_at=THEN)]
     placement = place_replicas(PlacementFleet.build(nodes, [a_replica("a")], models=models), PlacementDemand(model="m"))
@@ -287,7 +287,7 @@ def test_a_model_is_no_rival_of_itself() -> None:
 
 
 @pytest.mark.behaviour("NODE-33")
-def test_a_disk_check_that_is_off_warns_about_the_nodes_that_were_chosen() -> None:
+def test_disk_check_that_is_off_warns_about_the_nodes_that_were_chosen() -> None:
     full = a_gpu("full", total_disk=100 * GIB, available_disk=0)
     placement = place_replicas(
         PlacementFleet.build([full]), PlacementDemand(model="m", files=FILES, is_disk_enforced=False)
@@ -308,7 +308,7 @@ def test_files_on_the_disk_need_no_further_space() -> None:
     )
 
 
-def test_the_reason_of_the_node_that_came_furthest_stands_first() -> None:
+def test_reason_of_the_node_that_came_furthest_stands_first() -> None:
     nodes = [a_gpu("far", free=1), *(a_gpu(f"away-{n}", drained_at=THEN) for n in range(8))]
     placement = place_replicas(PlacementFleet.build(nodes), PlacementDemand(model="m", need=Need(vram_bytes=2 * GIB)))
     assert placement.code == "no_room"
@@ -319,7 +319,7 @@ def test_the_reason_of_the_node_that_came_furthest_stands_first() -> None:
 @pytest.mark.behaviour("PLACE-6")
 @patiently
 @given(fleets_and_demands())
-def test_a_placement_never_takes_more_than_there_is(example: tuple[PlacementFleet, PlacementDemand]) -> None:
+def test_placement_never_takes_more_than_there_is(example: tuple[PlacementFleet, PlacementDemand]) -> None:
     fleet, demand = example
     placement = place_replicas(fleet, demand)
     assert callable(demand.need)
@@ -376,7 +376,7 @@ def test_placement_never_violates_its_demand(example: tuple[PlacementFleet, Plac
 @pytest.mark.behaviour("PLACE-6")
 @patiently
 @given(fleets_and_demands(), st.integers(1, 30))
-def test_more_free_memory_never_prevents_a_placement(
+def test_placement_is_never_prevented_by_more_free_memory(
     example: tuple[PlacementFleet, PlacementDemand], more: int
 ) -> None:
     fleet, demand = example

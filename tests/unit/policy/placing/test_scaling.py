@@ -58,7 +58,7 @@ def looked_at(rule: Rule | None, *replicas: ReplicaSnapshot, **changes: Any) -> 
 
 
 @pytest.mark.behaviour("NODE-44")
-def test_only_what_there_are_slots_for_is_added() -> None:
+def test_scaling_adds_only_replicas_with_a_free_slot() -> None:
     assert looked_at(a_rule(2), capacity=1).add == 1
     decision = looked_at(a_rule(3), loaded(), capacity=9)
     assert (decision.add, decision.signal, decision.reason) == (2, ScalingSignal.FLOOR, "1 of at least 3.")
@@ -84,7 +84,7 @@ def _at(rule: Rule, now: Any) -> ScalingInput:
 
 
 @pytest.mark.behaviour("NODE-46")
-def test_a_rest_that_was_ended_by_the_cluster_is_over() -> None:
+def test_rest_that_was_ended_by_the_cluster_is_over() -> None:
     resting = a_rule(1, unsatisfiable_ticks=3, unsatisfiable_until=THEN + COOLDOWN)
     assert looked_at(resting).add == 0
     assert looked_at(replace(resting, unsatisfiable_ticks=0, unsatisfiable_until=None)).add == 1
@@ -134,7 +134,7 @@ def test_busy_replicas_and_waiting_requests_together_add_one() -> None:
 
 
 @pytest.mark.parametrize("signal", [{"waiting": 9}, {}])
-def test_one_signal_never_adds_twice(signal: dict[str, Any]) -> None:
+def test_scaling_signal_never_adds_twice(signal: dict[str, Any]) -> None:
     rule = a_rule(1, 9)
     assert looked_at(rule, busy(), **signal).add == 1
     assert looked_at(rule, busy(), coming(1), **signal).add == 0
@@ -151,7 +151,7 @@ def test_idle_replicas_above_the_floor_go_highest_index_first() -> None:
 
 
 @pytest.mark.behaviour("NODE-51")
-def test_only_what_was_idle_for_five_minutes_goes() -> None:
+def test_scaling_removes_only_replicas_idle_for_five_minutes() -> None:
     recent = idle(3, used_at=THEN - timedelta(minutes=5))
     assert looked_at(a_rule(1, 9), idle(0), busy(1, used_at=LONG_AGO), idle(2), recent).remove == ("a/2", "a/0")
     assert looked_at(a_rule(1, 9), loaded(0), loaded(1, used_at=None)).remove == (), "it has only just come"
@@ -169,7 +169,7 @@ def test_replicas_above_a_lowered_maximum_are_removed_unless_busy() -> None:
 
 
 @pytest.mark.behaviour("SCALE-1")
-def test_the_last_one_goes_after_its_idle_time() -> None:
+def test_last_one_goes_after_its_idle_time() -> None:
     for rule in (None, a_rule(), a_rule(0, 4)):
         assert looked_at(rule, idle(), idle_s=600).remove == ("a/0",)
         assert looked_at(rule, loaded(), idle_s=600).remove == ()
@@ -207,13 +207,13 @@ def test_spread_gives_no_node_a_second_and_takes_one_back() -> None:
     assert in_use.remove == ()
 
 
-def test_a_replica_on_a_node_that_is_away_is_replaced_and_left_alone() -> None:
+def test_replica_on_a_node_that_is_away_is_replaced_and_left_alone() -> None:
     away = idle(0, is_placed=False)
     assert looked_at(a_rule(1), away).add == 1
     assert looked_at(a_rule(1), away, loaded(0, node="b")).remove == ()
 
 
-def test_a_replica_that_the_selector_does_not_mean_any_more_goes_when_it_is_idle() -> None:
+def test_replica_that_the_selector_does_not_mean_any_more_goes_when_it_is_idle() -> None:
     stray = loaded(0, is_placed=False, is_stray=True)
     assert looked_at(a_rule(1), stray).add == 1, "it makes up no minimum"
     assert looked_at(a_rule(1), stray, loaded(0, node="b")).remove == ("a/0",)
@@ -241,7 +241,7 @@ def a_fleet(**changes: Any) -> PlacementFleet:
     )
 
 
-def test_a_situation_counts_what_serves_under_the_rule() -> None:
+def test_situation_counts_what_serves_under_the_rule() -> None:
     seen = ScalingInputBuilder(a_fleet(), THEN).build_input("m", ModelDemand(waiting=3, parallel=2, idle_s=60))
     assert [(row.node_id, row.is_placed, row.is_stray) for row in seen.replicas] == [
         ("a", True, False),
@@ -253,7 +253,7 @@ def test_a_situation_counts_what_serves_under_the_rule() -> None:
     assert decide(seen).signal is ScalingSignal.BUSY
 
 
-def test_a_situation_knows_the_window_and_the_nodes_of_a_spread() -> None:
+def test_situation_knows_the_window_and_the_nodes_of_a_spread() -> None:
     window = RuleWindow(cron="0 * * * *", duration_s=600, min_replicas=3)
     assert THEN.minute == 0
     seen = ScalingInputBuilder(a_fleet(windows=(window,)), THEN).build_input("m")
@@ -266,7 +266,7 @@ def test_a_situation_knows_the_window_and_the_nodes_of_a_spread() -> None:
 
 
 @pytest.mark.behaviour("NODE-55")
-def test_when_all_rows_have_vanished_the_minimum_is_built_anew() -> None:
+def test_minimum_is_requested_again_when_all_rows_have_vanished() -> None:
     rule = Rule(model="m", selector={}, min_replicas=2)
     fleet = PlacementFleet.build(
         [a_node("a"), a_node("b")], models=[ModelTraits(name="m", run_hash="now")], rules=[rule]
@@ -334,7 +334,7 @@ def test_scaling_never_goes_above_the_maximum_nor_below_the_minimum(seen: Scalin
 
 
 @given(situations())
-def test_a_decision_that_was_carried_out_is_not_made_again(seen: ScalingInput) -> None:
+def test_decision_that_was_carried_out_is_not_made_again(seen: ScalingInput) -> None:
     decision = decide(seen)
     if decision.add and not decision.node_ids:
         more = tuple(coming(9 + number, node="d") for number in range(decision.add))

@@ -38,7 +38,7 @@ def a_machine(capability: str = "nvidia-cuda-12", memory: int | None = 24, **cha
         ([], "m-q4"),
     ],
 )
-def test_the_hardware_of_the_target_nodes_decides(machines: list[CandidateMachine], expected: str) -> None:
+def test_hardware_of_the_target_nodes_decides(machines: list[CandidateMachine], expected: str) -> None:
     assert choose_variant(ALL, machines).variant.model == expected
 
 
@@ -51,7 +51,7 @@ def test_variant_that_fits_on_a_gpu_ranks_first() -> None:
 
 
 @pytest.mark.behaviour("OPS-100")
-def test_a_frontend_without_a_card_picks_for_nodes_that_have_one() -> None:
+def test_frontend_without_a_card_picks_for_nodes_that_have_one() -> None:
     card = a_node("gpu", total_vram=24 * GIB, gpu_vendor="nvidia", capability="nvidia-cuda-12", total_ram=8 * GIB)
     capped = a_node("capped", total_vram=24 * GIB, capability="nvidia-cuda-12", budget_reported="10GiB")
     assert choose_variant(ALL, [CandidateMachine.from_node(card)]).variant is HUGE
@@ -67,7 +67,7 @@ def test_variant_of_a_processor_build_is_chosen_by_ram_on_a_node_with_a_gpu() ->
 
 
 @pytest.mark.behaviour("OPS-100")
-def test_a_variant_that_does_not_exist_fails_and_names_the_one_that_was_meant() -> None:
+def test_variant_that_does_not_exist_fails_and_names_the_one_that_was_meant() -> None:
     with pytest.raises(NotFound) as refused:
         choose_variant(ALL, [a_machine()], requested="m-q9")
     assert refused.value.slug == "unknown_variant"
@@ -75,7 +75,7 @@ def test_a_variant_that_does_not_exist_fails_and_names_the_one_that_was_meant() 
 
 
 @pytest.mark.behaviour("OPS-100")
-def test_a_recorded_pin_is_kept_and_one_that_has_vanished_is_dropped_with_a_warning() -> None:
+def test_recorded_pin_is_kept_and_one_that_has_vanished_is_dropped_with_a_warning() -> None:
     kept = choose_variant(ALL, [a_machine()], pinned="m-q8")
     assert (kept.variant, kept.is_pinned, kept.warnings) == (LARGE, True, ())
     dropped = choose_variant(ALL, [a_machine()], pinned="m-q2")

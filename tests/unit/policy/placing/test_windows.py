@@ -44,14 +44,14 @@ def at(text: str) -> datetime:
         ("0 10/6 * * *", "2026-01-05 16:10", "2026-01-05 11:00"),
     ],
 )
-def test_a_window_is_open_from_the_minutes_that_its_pattern_names(cron: str, inside: str, outside: str) -> None:
+def test_window_is_open_from_the_minutes_that_its_pattern_names(cron: str, inside: str, outside: str) -> None:
     window = a_window(cron)
     assert is_open(window, "UTC", at(inside))
     if outside:
         assert not is_open(window, "UTC", at(outside))
 
 
-def test_a_window_is_open_for_exactly_its_duration_also_over_midnight() -> None:
+def test_window_is_open_for_exactly_its_duration_also_over_midnight() -> None:
     window = a_window("0 22 * * *", minutes=8 * 60)
     assert not is_open(window, "UTC", at("2026-01-05 21:59:59"))
     assert is_open(window, "UTC", at("2026-01-05 22:00"))
@@ -60,7 +60,7 @@ def test_a_window_is_open_for_exactly_its_duration_also_over_midnight() -> None:
 
 
 @pytest.mark.behaviour("WIN-2")
-def test_the_time_is_that_of_the_rules_zone_in_summer_and_winter() -> None:
+def test_time_is_that_of_the_rules_zone_in_summer_and_winter() -> None:
     window = a_window("0 8 * * *")
     assert is_open(window, BERLIN, at("2026-01-05 07:00"))
     assert is_open(window, BERLIN, at("2026-07-05 06:00"))
@@ -73,7 +73,7 @@ def test_the_time_is_that_of_the_rules_zone_in_summer_and_winter() -> None:
 
 
 @pytest.mark.behaviour("WIN-2")
-def test_a_time_that_clocks_skip_begins_as_much_later_as_they_jumped() -> None:
+def test_time_that_clocks_skip_begins_as_much_later_as_they_jumped() -> None:
     """On 2026-03-29 Berlin goes from 02:00 to 03:00, at 01:00 UTC."""
     window = a_window("30 2 * * *", minutes=30)
     assert not is_open(window, BERLIN, at("2026-03-29 01:29"))
@@ -90,7 +90,7 @@ def test_window_begins_once_when_clocks_go_back() -> None:
     assert not is_open(window, BERLIN, at("2026-10-25 01:30"))
 
 
-def test_an_open_window_asks_for_more_and_never_for_less() -> None:
+def test_open_window_asks_for_more_and_never_for_less() -> None:
     inside, outside = at("2026-01-05 08:30"), at("2026-01-05 10:30")
     rule = a_rule(a_window("0 8 * * *", least=3), min_replicas=1, max_replicas=2)
     assert compute_effective_rule(rule, outside) == rule
@@ -110,25 +110,25 @@ def test_an_open_window_asks_for_more_and_never_for_less() -> None:
     )
 
 
-def test_a_rule_without_a_limit_keeps_none_in_its_window() -> None:
+def test_rule_without_a_limit_keeps_none_in_its_window() -> None:
     inside = at("2026-01-05 08:30")
     assert compute_effective_rule(a_rule(a_window("0 8 * * *", least=3), min_replicas=1), inside).max_replicas == 0
     only_then = compute_effective_rule(a_rule(a_window("0 8 * * *", least=3)), inside)
     assert (only_then.min_replicas, only_then.max_replicas) == (3, 3), "a rule that asks for nothing else"
 
 
-def test_a_window_without_a_limit_lifts_that_of_its_rule() -> None:
+def test_window_without_a_limit_lifts_that_of_its_rule() -> None:
     rule = a_rule(a_window("0 8 * * *", least=1, most=0), min_replicas=1, max_replicas=2)
     assert compute_effective_rule(rule, at("2026-01-05 08:30")).max_replicas == 0
 
 
-def test_a_stored_window_that_cannot_be_read_here_counts_as_closed() -> None:
+def test_stored_window_that_cannot_be_read_here_counts_as_closed() -> None:
     rule = a_rule(a_window("0 8 * * *", least=3), min_replicas=1, time_zone="Mars/Olympus")
     assert compute_effective_rule(rule, at("2026-01-05 08:30")) == rule
 
 
 @pytest.mark.parametrize(("cron", "words"), [("0 8 * *", "4 fields"), ("0 0 31 2 *", "a day that never comes")])
-def test_a_pattern_that_means_nothing_is_refused_on_the_way_in(cron: str, words: str) -> None:
+def test_pattern_that_means_nothing_is_refused_on_the_way_in(cron: str, words: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_windows(a_rule(a_window(cron)))
     assert words in refused.value.message
@@ -137,7 +137,7 @@ def test_a_pattern_that_means_nothing_is_refused_on_the_way_in(cron: str, words:
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "", "Europe", "/etc/localtime", "a\x00b"])
-def test_a_time_zone_that_does_not_exist_is_refused_on_the_way_in(zone: str) -> None:
+def test_time_zone_that_does_not_exist_is_refused_on_the_way_in(zone: str) -> None:
     with pytest.raises(InvalidRequest):
         check_windows(a_rule(time_zone=zone))
 

@@ -56,7 +56,7 @@ def test_failures_that_are_long_past_do_not_count() -> None:
     assert breaker.get_state(0.0) is BreakerState.CLOSED
 
 
-def test_after_its_time_one_is_let_through_and_closes_it_if_it_is_answered() -> None:
+def test_breaker_lets_one_request_through_after_its_time_and_closes_on_success() -> None:
     breaker = opened()
     assert not breaker.allows_trial(OPEN_S / 2)
     assert breaker.get_state(OPEN_S) is BreakerState.HALF_OPEN

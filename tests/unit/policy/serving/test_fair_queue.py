@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from corral.policy.serving.fair_queue import FairQueue
 
 
-def test_one_key_is_served_in_the_order_of_coming() -> None:
+def test_requests_of_one_key_are_served_in_order_of_arrival() -> None:
     turns: FairQueue[int] = FairQueue()
     for number in range(20):
         turns.add("a", 100, number)
@@ -22,7 +22,7 @@ def test_one_key_is_served_in_the_order_of_coming() -> None:
 
 
 @pytest.mark.behaviour("GW-65")
-def test_one_request_of_another_key_does_not_wait_behind_a_thousand_of_the_first() -> None:
+def test_request_does_not_wait_behind_a_thousand_of_another_key() -> None:
     turns: FairQueue[str] = FairQueue(quantum=1000)
     for _ in range(1000):
         turns.add("crowd", 1000, "crowd")
@@ -140,7 +140,7 @@ def test_waiting_key_is_served_however_many_arrive_later(steps: list[tuple[str, 
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), costs, st.sampled_from(["add", "take", "leave"])), max_size=100))
-def test_everybody_is_served_once_or_has_left(steps: list[tuple[str, int, str]]) -> None:
+def test_queued_requests_are_served_once_or_have_left(steps: list[tuple[str, int, str]]) -> None:
     turns: FairQueue[int] = FairQueue(512)
     waiting: dict[int, int] = {}
     for number, (who, cost, act) in enumerate(steps):

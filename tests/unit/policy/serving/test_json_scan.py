@@ -135,7 +135,7 @@ def test_check_refuses_deep_arrays_and_leaves_other_texts_alone(depth: int, is_r
 
 @settings(max_examples=100, deadline=None)
 @given(_objects())
-def test_a_shape_that_counts_as_small_is_within_the_limits(raw: bytes) -> None:
+def test_shape_that_counts_as_small_is_within_the_limits(raw: bytes) -> None:
     deep = b'{"a":' + b"[" * 40 + raw + b"]" * 40 + b"}"
     for one in (raw, deep):
         if is_small_shape(one):

@@ -36,7 +36,7 @@ def left(remaining: int, reset_s: float = 1.0, limit: int = 100) -> LimitBalance
         (28 * 86_400.0, "672h0m0s"),
     ],
 )
-def test_a_time_is_written_as_openai_writes_it(seconds: float, written: str) -> None:
+def test_time_is_written_as_openai_writes_it(seconds: float, written: str) -> None:
     assert format_duration(seconds) == written
 
 

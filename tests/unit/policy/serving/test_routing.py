@@ -52,7 +52,7 @@ class Option:
 
 
 @pytest.mark.behaviour("NODE-58")
-def test_the_least_wait_is_picked_then_the_one_whose_turn_it_is_then_the_one_with_most_room() -> None:
+def test_routing_picks_the_least_wait_then_the_turn_then_the_most_room() -> None:
     busy = Option(expected_s=expected_s(2, 4, 1.0), last_pick=1)
     idle = Option(expected_s=expected_s(0, 4, 1.0), last_pick=9)
     assert LEAST_WAIT.pick([busy, idle]) is idle
@@ -67,7 +67,7 @@ def test_the_least_wait_is_picked_then_the_one_whose_turn_it_is_then_the_one_wit
 
 
 @pytest.mark.behaviour("GW-60")
-def test_a_fast_busy_replica_goes_before_a_slow_idle_one_until_its_line_is_as_long() -> None:
+def test_fast_busy_replica_goes_before_a_slow_idle_one_until_its_line_is_as_long() -> None:
     for in_flight, wins in ((0, True), (2, True), (4, False), (9, False)):
         fast = Option(expected_s=expected_s(in_flight, 8, 1.0))
         slow = Option(expected_s=expected_s(0, 8, 4.0))
@@ -85,7 +85,7 @@ def test_replicas_within_five_percent_take_turns() -> None:
 
 
 @pytest.mark.behaviour("NODE-43")
-def test_only_open_nodes_that_the_selector_means_and_only_the_present_revision_count() -> None:
+def test_routing_counts_only_open_selected_nodes_and_the_present_revision() -> None:
     assert is_candidate("r", "r", PLACE, {})
     assert is_candidate("r", "r", PLACE, {"zone": "a"})
     assert not is_candidate("r", "r", PLACE, {"zone": "b"})
@@ -122,7 +122,7 @@ def test_requests_that_end_at_once_go_round(replicas: int, requests: int, name: 
     assert max(seen.values(), default=0) - min((seen[option.name] for option in options), default=0) <= 1
 
 
-def test_round_robin_minds_no_waits_and_skips_who_takes_none() -> None:
+def test_round_robin_ignores_waits_and_skips_replicas_that_take_no_requests() -> None:
     full, slow, fast = (
         Option(expected_s=NEVER),
         Option(expected_s=9.0, last_pick=1),
@@ -132,7 +132,7 @@ def test_round_robin_minds_no_waits_and_skips_who_takes_none() -> None:
     assert RoundRobinPolicy().pick([full]) is None
 
 
-def test_a_policy_that_is_not_there_yet_is_the_usual_one() -> None:
+def test_policy_that_is_not_there_yet_is_the_usual_one() -> None:
     assert isinstance(find_policy("prefix_cache"), LeastWaitPolicy)
     assert isinstance(find_policy(""), LeastWaitPolicy)
     assert isinstance(find_policy("round_robin"), RoundRobinPolicy)
@@ -151,7 +151,7 @@ def test_learnt_speed_of_an_idle_replica_fades_towards_the_others() -> None:
 
 
 @given(capacity=st.integers(1, 200), shares=st.lists(st.integers(1, 200), max_size=6))
-def test_a_frontend_may_use_what_others_leave_and_never_less_than_its_share(capacity: int, shares: list[int]) -> None:
+def test_frontend_may_use_what_others_leave_and_never_less_than_its_share(capacity: int, shares: list[int]) -> None:
     room = compute_allowed_in_flight(capacity, sum(shares), len(shares))
     assert room >= max(1, capacity // (len(shares) + 1))
     assert room <= capacity
@@ -159,13 +159,13 @@ def test_a_frontend_may_use_what_others_leave_and_never_less_than_its_share(capa
         assert room >= capacity - sum(shares)
 
 
-def test_the_time_to_wait_grows_with_the_line_and_has_bounds() -> None:
+def test_time_to_wait_grows_with_the_line_and_has_bounds() -> None:
     assert compute_retry_after_s(waiting=99, max_in_flight=10, response_s=2.0) == 20
     assert compute_retry_after_s(waiting=0, max_in_flight=64, response_s=0.01) == 1
     assert compute_retry_after_s(waiting=10**6, max_in_flight=0, response_s=60.0) == 300
 
 
-def test_a_pick_is_explained_by_the_numbers_that_it_goes_by() -> None:
+def test_pick_is_explained_by_the_numbers_that_it_goes_by() -> None:
     def term(name: str, expected: float | None, picked: int = 0, **more: object) -> CandidateSnapshot:
         values = {"in_flight": 3, "capacity": 4, "response_s": 2.0, "is_learnt": True, "free_bytes": 0} | more
         return CandidateSnapshot(replica_id=name, node_name=name, expected_s=expected, last_pick=picked, **values)  # type: ignore[arg-type]

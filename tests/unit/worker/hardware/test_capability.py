@@ -26,7 +26,7 @@ def word(**changes: object) -> str:
 
 
 @pytest.mark.behaviour("HW-6")
-def test_the_setting_wins_over_the_file_and_the_file_over_detection():
+def test_setting_wins_over_the_file_and_the_file_over_detection():
     machine = recorded("nvidia-rtx-4090")
     assert detect_hardware(machine, "vulkan").capability == "vulkan"
 
@@ -40,7 +40,7 @@ def test_the_setting_wins_over_the_file_and_the_file_over_detection():
 
 @pytest.mark.behaviour("HW-6")
 @pytest.mark.parametrize("text", ["two words", "a\nb", "-dash", "x" * 65, "naïve"])
-def test_an_override_that_is_no_word_is_passed_over_with_a_warning(text):
+def test_override_that_is_no_word_is_passed_over_with_a_warning(text):
     machine = recorded("nvidia-rtx-4090")
     machine.recording.files["/run/corral/capability"] = text
 
@@ -53,7 +53,7 @@ def test_an_override_that_is_no_word_is_passed_over_with_a_warning(text):
 
 
 @pytest.mark.behaviour("HW-6")
-def test_an_empty_capability_file_says_nothing():
+def test_empty_capability_file_says_nothing():
     machine = recorded("nvidia-rtx-4090")
     machine.recording.files["/run/corral/capability"] = "\n"
 
@@ -105,5 +105,5 @@ def test_unknown_memory_is_not_small_unless_the_gpu_has_none_of_its_own():
     assert word(gpu_vendor="intel", vram_bytes_total=None, unified_memory=True) == "default"
 
 
-def test_a_machine_without_gpu_is_default_even_with_a_cuda_toolkit():
+def test_machine_without_gpu_is_default_even_with_a_cuda_toolkit():
     assert word(gpu_vendor=None, vram_bytes_total=None, cuda_toolkits=frozenset({13})) == "default"

@@ -61,7 +61,7 @@ def test_every_recording_has_an_expectation():
 
 @pytest.mark.behaviour("HW-1")
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_recorded_machine_is_read_as_what_it_is(name):
+def test_recorded_machine_is_read_as_what_it_is(name):
     reading = detect_hardware(recorded(name), None)
 
     assert (
@@ -76,7 +76,7 @@ def test_a_recorded_machine_is_read_as_what_it_is(name):
 
 @pytest.mark.behaviour("HW-2")
 @pytest.mark.parametrize("name", EXPECTED)
-def test_no_reading_has_a_zero_for_unknown_or_more_available_than_total(name):
+def test_readings_have_no_zero_for_unknown_and_no_more_available_than_total(name):
     reading = detect_hardware(recorded(name), None)
 
     pairs = [(gpu.vram_bytes_total, gpu.vram_bytes_available) for gpu in reading.gpus]
@@ -88,7 +88,7 @@ def test_no_reading_has_a_zero_for_unknown_or_more_available_than_total(name):
 
 
 @pytest.mark.behaviour("HW-2")
-def test_a_full_card_reads_as_zero_available_and_not_as_unknown():
+def test_full_card_reads_as_zero_available_and_not_as_unknown():
     first = detect_hardware(recorded("nvidia-8x-h100"), None).gpus[0]
 
     assert (first.vram_bytes_total, first.vram_bytes_available) == (85520809984, 0)
@@ -143,7 +143,7 @@ def test_graphics_inside_the_processor_do_not_count_beside_a_card():
         assert reading.vram_bytes_total == max(gpu.vram_bytes_total or 0 for gpu in reading.gpus if not gpu.unified)
 
 
-def test_a_card_of_a_later_vendor_wins_over_graphics_of_an_earlier_one():
+def test_card_of_a_later_vendor_wins_over_graphics_of_an_earlier_one():
     machine = recorded("intel-arc-a770-i915")
     halo = recorded("amd-strix-halo").recording
     machine.recording.files |= {
@@ -170,7 +170,7 @@ def test_two_vendors_cards_are_not_added_up():
     assert reading.vram_bytes_total == 25757220864
 
 
-def test_the_highest_compute_capability_counts_by_number_and_not_by_letter():
+def test_highest_compute_capability_counts_by_number_and_not_by_letter():
     machine = recorded("nvidia-8x-h100")
     assert machine.recording.nvml is not None
     machine.recording.nvml["devices"][3]["compute_capability"] = "10.0"
@@ -189,7 +189,7 @@ def test_names_come_from_the_card_or_the_pci_database_or_its_number():
     assert detect_hardware(machine, None).gpus[0].name == "Radeon 8060S"
 
 
-def test_a_jetson_without_nvml_tells_its_model_and_release():
+def test_jetson_without_nvml_tells_its_model_and_release():
     (gpu,) = detect_hardware(recorded("jetson-orin-nano-without-nvml"), None).gpus
 
     assert (gpu.name, gpu.driver) == ("NVIDIA Orin Nano Developer Kit", "L4T 35.4.1")
@@ -211,7 +211,7 @@ def test_discrete_gpu_without_readable_memory_is_unknown_and_not_system_memory()
     assert reading.capability == "nvidia-cuda-12"
 
 
-def test_a_window_into_shared_memory_is_not_taken_for_its_size():
+def test_window_into_shared_memory_is_not_taken_for_its_size():
     machine = recorded("gb10-dgx-spark")
     assert machine.recording.nvml is not None
     machine.recording.nvml["devices"][0] |= {"memory_bytes_total": 8128 << 20, "memory_bytes_free": 7929 << 20}
@@ -230,7 +230,7 @@ def test_a_window_into_shared_memory_is_not_taken_for_its_size():
         ("mac-mini-m2-pro", "Apple M2 Pro", 12, 12),
     ],
 )
-def test_the_processor_is_named_and_counted(name, model, cores, threads):
+def test_processor_is_named_and_counted(name, model, cores, threads):
     reading = detect_hardware(recorded(name), None)
 
     assert (reading.cpu_model, reading.cpu_cores, reading.cpu_threads) == (model, cores, threads)

@@ -11,7 +11,7 @@ from corral.worker.hardware.local_hardware import CallTimeLimiter
 from tests.unit.worker.hardware.helpers import GIB, recorded
 
 
-def test_a_directory_that_does_not_exist_yet_is_measured_at_its_nearest_parent(tmp_path: Path):
+def test_directory_that_does_not_exist_yet_is_measured_at_its_nearest_parent(tmp_path: Path):
     disk = read_disk(tmp_path / "not" / "yet" / "models")
 
     assert disk is not None
@@ -19,19 +19,19 @@ def test_a_directory_that_does_not_exist_yet_is_measured_at_its_nearest_parent(t
     assert 0 <= disk.available_bytes <= disk.total_bytes
 
 
-def test_a_link_to_a_disk_that_is_not_mounted_is_unknown(tmp_path: Path):
+def test_link_to_a_disk_that_is_not_mounted_is_unknown(tmp_path: Path):
     (tmp_path / "models").symlink_to(tmp_path / "unmounted")
 
     assert read_disk(tmp_path / "models") is None
     assert read_disk(tmp_path / "models" / "qwen") is None
 
 
-def test_a_path_that_no_system_can_hold_is_unknown():
+def test_path_that_no_system_can_hold_is_unknown():
     assert read_disk(Path("a\0b")) is None
     assert read_disk(Path("/" + "x" * 100_000)) is None
 
 
-def test_a_mount_that_hangs_is_unknown(tmp_path: Path):
+def test_mount_that_hangs_is_unknown(tmp_path: Path):
     """The first call under this name never ends; the second is refused at once instead of waiting behind it."""
     release = threading.Event()
     patience = CallTimeLimiter(10)
@@ -51,7 +51,7 @@ def test_a_mount_that_hangs_is_unknown(tmp_path: Path):
     blocked.join(10)
 
 
-def test_a_full_disk_reports_zero_and_an_unreadable_one_nothing():
+def test_full_disk_reports_zero_and_an_unreadable_one_nothing():
     reading = detect_hardware(recorded("no-gpu-server"), None)
 
     full = make_hardware_report(reading, DiskReading(total_bytes=10 * GIB, available_bytes=0))

@@ -35,7 +35,7 @@ def wedge() -> Iterator[threading.Event]:
 
 
 @pytest.mark.behaviour("HW-1")
-def test_this_machine_is_read_without_a_failure():
+def test_hardware_of_this_machine_is_read_without_a_failure():
     reading = detect_hardware(LocalHardware(), None)
 
     assert reading.system == sys.platform
@@ -45,7 +45,7 @@ def test_this_machine_is_read_without_a_failure():
     assert refresh_hardware(LocalHardware(), reading).ram_bytes_total == reading.ram_bytes_total
 
 
-def test_a_recording_of_this_machine_replays_to_the_same_reading():
+def test_recording_of_this_machine_replays_to_the_same_reading():
     machine = RecordingHardware(LocalHardware())
     reading = detect_hardware(machine, None)
     document = json.loads(json.dumps(asdict(machine.recording)))
@@ -71,7 +71,7 @@ def test_hanging_driver_is_abandoned_and_not_called_twice(wedge):
     assert first.ram_bytes_total > 0
 
 
-def test_a_card_whose_files_hang_costs_a_warning_and_not_the_rest(tmp_path: Path):
+def test_card_whose_files_hang_costs_a_warning_and_not_the_rest(tmp_path: Path):
     """A named pipe without a writer holds its reader, as a wedged driver does."""
     device = tmp_path / "sys/class/drm/card0/device"
     device.mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_files_are_read_below_the_root_and_absent_ones_are_none(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
-def test_a_tool_answers_or_its_failure_is_a_sentence():
+def test_tool_answers_or_its_failure_is_a_sentence():
     machine = LocalHardware()
 
     assert machine.run_tool(("sh", "-c", "echo 42")) == "42\n"

@@ -22,7 +22,7 @@ PHYSICAL = (64 * GIB - 1234567168, 50 * GIB)
         ("container-cgroup-v1", 4 * GIB, GIB // 2),
     ],
 )
-def test_a_containers_limit_is_the_memory_and_its_own_use_is_taken_off(name, total, available):
+def test_containers_limit_is_the_memory_and_its_own_use_is_taken_off(name, total, available):
     memory = read_memory(recorded(name))
 
     assert (memory.total_bytes, memory.available_bytes) == (total, available)
@@ -31,27 +31,27 @@ def test_a_containers_limit_is_the_memory_and_its_own_use_is_taken_off(name, tot
 @pytest.mark.parametrize(
     "name", ["container-cgroup-v2-unlimited", "container-cgroup-v1-unlimited", "nvidia-rtx-4090", "nvidia-wsl"]
 )
-def test_without_a_limit_the_machines_memory_counts(name):
+def test_memory_is_the_machines_without_a_limit(name):
     memory = read_memory(recorded(name))
 
     assert (memory.total_bytes, memory.available_bytes) == PHYSICAL
 
 
-def test_a_group_without_statistics_counts_all_of_its_use():
+def test_group_without_statistics_counts_all_of_its_use():
     machine = recorded("container-cgroup-v2")
     del machine.recording.files["/sys/fs/cgroup/memory.stat"]
 
     assert read_memory(machine).available_bytes == 5 * GIB
 
 
-def test_a_group_outside_our_view_falls_back_to_the_root_that_we_see():
+def test_group_outside_our_view_falls_back_to_the_root_that_we_see():
     machine = recorded("container-cgroup-v2")
     machine.recording.files["/proc/self/cgroup"] = "0::/../../other\n"
 
     assert read_memory(machine).total_bytes == 8 * GIB
 
 
-def test_a_machine_busier_than_its_container_leaves_only_what_it_has():
+def test_machine_busier_than_its_container_leaves_only_what_it_has():
     machine = recorded("container-cgroup-v2")
     machine.recording.memory["available_bytes"] = GIB
 

@@ -68,7 +68,7 @@ def test_every_fact_is_read_and_the_library_is_let_go():
     assert not library.is_open
 
 
-def test_a_gpu_that_is_lost_costs_a_warning_and_not_its_neighbours():
+def test_gpu_that_is_lost_costs_a_warning_and_not_its_neighbours():
     library = Library(devices=3, failures={"nvmlDeviceGetHandleByIndex:1": pynvml.NVML_ERROR_GPU_IS_LOST})
 
     reading = read_nvml(library)
@@ -112,7 +112,7 @@ def test_facts_that_are_nice_to_have_may_be_missing():
         (pynvml.NVML_ERROR_UNKNOWN, "does not respond: Unknown Error. Reboot"),
     ],
 )
-def test_a_driver_that_fails_says_why_in_a_sentence(code, words):
+def test_driver_that_fails_says_why_in_a_sentence(code, words):
     with pytest.raises(HardwareUnreadable) as caught:
         read_nvml(Library(failures={"nvmlInit": code}))
 
@@ -120,7 +120,7 @@ def test_a_driver_that_fails_says_why_in_a_sentence(code, words):
     assert not isinstance(caught.value, NvmlNotInstalled)
 
 
-def test_a_failure_after_the_start_lets_the_library_go():
+def test_failure_after_the_start_lets_the_library_go():
     library = Library(failures={"nvmlDeviceGetCount": pynvml.NVML_ERROR_UNKNOWN})
 
     with pytest.raises(HardwareUnreadable):
@@ -146,6 +146,6 @@ def test_process_memory_is_summed_over_all_gpus():
     assert read_process_vram(frozenset({7, 8}), library) is None
 
 
-def test_a_machine_without_the_library_has_nothing_to_say_about_processes():
+def test_machine_without_the_library_has_nothing_to_say_about_processes():
     with pytest.raises(NvmlNotInstalled):
         read_process_vram(frozenset({1}), Library(failures={"nvmlInit": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}))

@@ -19,14 +19,14 @@ shaped = st.lists(st.sampled_from(marks) | any_text, max_size=20).map("".join)
 
 
 @given(any_text | st.integers(-(1 << 70), 1 << 70).map(str))
-def test_a_number_is_none_or_not_negative(text):
+def test_number_is_none_or_not_negative(text):
     number = parsers.parse_whole_number(text)
 
     assert number is None or 0 <= number < 10**20
 
 
 @given(shaped)
-def test_no_parser_raises_on_any_text(text):
+def test_parsers_raise_on_no_text(text):
     parsers.parse_key_values(text, ":")
     parsers.parse_cpu_model(text)
     group = parsers.parse_memory_cgroup(text)
@@ -44,7 +44,7 @@ def test_no_parser_raises_on_any_text(text):
 
 
 @given(st.binary(max_size=64))
-def test_no_bytes_break_the_metrics_header(content):
+def test_metrics_header_parser_accepts_any_bytes(content):
     revision = parsers.parse_amd_metrics_revision(content)
 
     assert revision is None or 0 <= revision <= 255
@@ -59,19 +59,19 @@ def test_vram_is_known_and_ordered_or_unknown(total, free):
     assert seen_free is None or (seen_total is not None and 0 <= seen_free <= seen_total)
 
 
-def test_not_available_in_nvidia_smi_is_unknown():
+def test_nvidia_smi_value_not_available_is_unknown():
     (row,) = parsers.parse_nvidia_smi_rows("0, NVIDIA GB10, GPU-2dee1e25, [N/A], [N/A], 12.1, 580.95.05\n")
 
     assert (row.memory_bytes_total, row.memory_bytes_free, row.compute_capability) == (None, None, "12.1")
 
 
-def test_an_error_message_of_nvidia_smi_is_no_gpu():
+def test_error_message_of_nvidia_smi_is_no_gpu():
     assert (
         parsers.parse_nvidia_smi_rows("NVIDIA-SMI has failed because it couldn't communicate with the driver.\n") == ()
     )
 
 
-def test_a_software_renderer_is_no_gpu():
+def test_software_renderer_is_no_gpu():
     text = "GPU0:\n\tdeviceType = PHYSICAL_DEVICE_TYPE_CPU\n\tdeviceName = llvmpipe\n"
 
     assert parsers.parse_vulkan_devices(text) == ()
@@ -88,7 +88,7 @@ def test_levels_lead_from_the_group_to_the_root():
     assert parsers.list_cgroup_levels("/") == ("",)
 
 
-def test_only_directories_of_cuda_versions_count_as_toolkits():
+def test_toolkit_search_counts_only_directories_of_cuda_versions():
     assert parsers.parse_cuda_majors(("cuda", "cuda-12", "cuda-13.0", "cuda-samples", "cuda-12.4-old", "xcuda-11")) == {
         12,
         13,

@@ -9,7 +9,7 @@ from tests.unit.worker.hardware.helpers import GIB, recorded, recorded_names
 
 
 @pytest.mark.parametrize("name", recorded_names())
-def test_a_refresh_of_an_unchanged_machine_changes_nothing_but_repeated_warnings(name):
+def test_refresh_of_an_unchanged_machine_changes_nothing_but_repeated_warnings(name):
     machine = recorded(name)
     reading = detect_hardware(machine, None)
 
@@ -64,7 +64,7 @@ def test_shared_memory_follows_free_ram_without_asking_the_driver(name):
     assert again.warnings == ()
 
 
-def test_a_driver_that_stops_answering_makes_free_memory_unknown_until_it_answers_again():
+def test_driver_that_stops_answering_makes_free_memory_unknown_until_it_answers_again():
     machine = recorded("nvidia-rtx-4090")
     reading = detect_hardware(machine, None)
     working = machine.recording.nvml
@@ -80,7 +80,7 @@ def test_a_driver_that_stops_answering_makes_free_memory_unknown_until_it_answer
     assert back == reading
 
 
-def test_a_gpu_that_fell_off_is_not_counted_and_is_named():
+def test_gpu_that_fell_off_is_not_counted_and_is_named():
     machine = recorded("nvidia-8x-h100")
     reading = detect_hardware(machine, None)
     assert machine.recording.nvml is not None

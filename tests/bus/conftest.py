@@ -42,7 +42,7 @@ async def open_bus(server: NatsServer) -> AsyncIterator[OpenBus]:
 
 @pytest.fixture
 async def open_connection(server: NatsServer) -> AsyncIterator[OpenConnection]:
-    """One raw connection with one credential, for what the client would not let a test do."""
+    """Open a raw connection with one credential, for calls that the client does not allow."""
     opened: list[NatsConnection] = []
 
     async def open_one(credential: NatsCredential) -> NatsConnection:

@@ -1,4 +1,4 @@
-"""A built page, a fleet and a browser. Each is made once and shared; what a test changes is its own to name and forget.
+"""Fixtures: a built page, a fleet and a browser. Each is made once and shared; a test cleans up what it changes.
 
 Playwright's plain interface keeps an event loop open in this thread for as long as it lives, and other tests of the
 same process have loops of their own. So its loop is put aside except while a test of the page runs.
@@ -42,7 +42,7 @@ def _shares_the_fleet(item: pytest.Item) -> bool:
 
 
 class LentBrowser:
-    """Playwright's browser, and its loop while nobody uses it."""
+    """Lends Playwright's browser to one test at a time, and stores its event loop in between."""
 
     def __init__(self, browser: Browser, loop: asyncio.AbstractEventLoop) -> None:
         self.browser = browser
@@ -78,7 +78,7 @@ def lent_browser() -> Iterator[LentBrowser]:
 
 @pytest.fixture(scope="session")
 def built_page() -> None:
-    """The real page. Whoever comes first builds it; the others wait for that."""
+    """Build the real page. The first test process builds it, and the others wait."""
     try:
         build_page(PageFolders())
     except PageProblem as problem:
@@ -96,14 +96,14 @@ def aside() -> Iterator[BackgroundLoop]:
 
 @pytest.fixture(scope="package")
 def fleet(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """One frontend and two workers, for all tests of modules that have none of their own."""
+    """Yield one frontend and two workers, shared by all modules that have no fleet of their own."""
     with fleet_of(aside, tmp_path_factory.mktemp("fleet"), "worker-1", "worker-2") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def pair(built_page: None, aside: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Two frontends and one worker, for all tests of a module."""
+    """Yield two frontends and one worker, shared by all tests of a module."""
     with fleet_of(aside, tmp_path_factory.mktemp("pair"), "worker-1", frontends=2) as made:
         yield made
 
@@ -116,7 +116,7 @@ def browser(lent_browser: LentBrowser) -> Iterator[Browser]:
 
 @pytest.fixture
 def watched(browser: Browser) -> Iterator[BrowserErrors]:
-    """Whatever a browser complains about fails the test, unless the test has allowed it."""
+    """Fail the test on any error of the browser that the test has not allowed."""
     watched = BrowserErrors()
     yield watched
     assert watched.bad() == []
@@ -124,7 +124,7 @@ def watched(browser: Browser) -> Iterator[BrowserErrors]:
 
 @pytest.fixture
 def context(browser: Browser, watched: BrowserErrors) -> Iterator[BrowserContext]:
-    """Of nobody yet. Its pages are watched."""
+    """Yield a browser context without a session, whose pages are watched for errors."""
     context = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")  # type: ignore[arg-type]
     context.set_default_timeout(EXPECT_MS)
     context.on("page", watched.watch)
@@ -134,7 +134,7 @@ def context(browser: Browser, watched: BrowserErrors) -> Iterator[BrowserContext
 
 @pytest.fixture
 def page(context: BrowserContext, fleet: Fleet) -> Page:
-    """Of an admin, at the beginning of the page of `fleet`."""
+    """Return a page of `fleet` at its start, signed in as an admin."""
     come_in(context, fleet.url())
     page = context.new_page()
     page.goto(f"{fleet.url()}/app/")
@@ -143,7 +143,7 @@ def page(context: BrowserContext, fleet: Fleet) -> Page:
 
 @pytest.fixture
 def visitor(context: BrowserContext, fleet: Fleet, watched: BrowserErrors) -> Page:
-    """Of somebody who has not come in. The page has been opened nowhere yet."""
+    """Return a blank page without a session."""
     # The page asks who it is; browsers note every such answer as an error.
     watched.allow(r"status of 401 .*/api/(session|me)\)")
     del fleet

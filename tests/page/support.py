@@ -1,4 +1,4 @@
-"""What the tests of the page share: a fleet that plain tests can speak to, what a page shows, and what is wrong.
+"""Helpers of the page's tests: a fleet for tests without `async`, the visible text of a page, and the browser's errors.
 
 The tests are plain functions, not coroutines: Playwright's plain interface is the easier one to read. The fleet's own
 loop runs in a thread beside.
@@ -36,7 +36,7 @@ _SERIOUS = ("serious", "critical")
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, for what is written with `await`."""
+    """Runs an event loop in a thread of its own, for coroutines that plain tests call."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -48,7 +48,7 @@ class BackgroundLoop:
 
     @contextmanager
     def inside(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
-        """Enter it there and leave it there, in one task: some of what it holds minds who leaves."""
+        """Enter and leave `manager` in one task of the loop: some may be left only by the task that entered."""
         entered: asyncio.Future[T] = asyncio.Future(loop=self._loop)
         leave = asyncio.Event()
 
@@ -92,14 +92,14 @@ class Fleet:
     models: Models
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """`fleet.run(fleet.models.put("chat"))`"""
+        """Run a coroutine on the fleet's loop: `fleet.run(fleet.models.put("chat"))`."""
         return self.aside.run(work)
 
     def url(self, via: int = 0) -> str:
         return self.models.cluster.frontends[via].url
 
     def call(self, method: str, path: str, body: Any = None, *, via: int = 0) -> tuple[int, Any]:
-        """As an admin, over HTTP."""
+        """Call the API over HTTP with the admin key; return the status and the JSON body."""
         return self.run(self.models.call(method, path, body, via=via))
 
     def get(self, path: str, *, via: int = 0) -> Any:
@@ -116,14 +116,14 @@ class Fleet:
 
 @contextmanager
 def fleet_of(aside: BackgroundLoop, folder: Path, *names: str, frontends: int = 1) -> Iterator[Fleet]:
-    """Frontends, and healthy workers with the engine that pretends (`backend: fake`)."""
+    """Yield a fleet of frontends and healthy workers with the fake engine (`backend: fake`)."""
     with aside.inside(models_of(folder, *names, frontends=frontends)) as models:
         yield Fleet(aside, models)
 
 
 @contextmanager
 def answering(fleet: Fleet, model: str) -> Iterator[None]:
-    """Somebody is being answered for as long as this lasts, and no longer: nobody waits for the end of the answer."""
+    """Keep one streamed request to `model` open inside the block; leaving the block hangs up."""
     is_enough = asyncio.Event()
 
     async def listen() -> None:
@@ -147,7 +147,7 @@ def answering(fleet: Fleet, model: str) -> Iterator[None]:
 
 
 async def in_registry(cluster: Cluster, *statements: str, **values: Any) -> None:
-    """Written past everybody: for what takes long or is much, and is not what a test is about."""
+    """Write to PostgreSQL directly, past the API: for set-up that would take long and is not what a test is about."""
     engine = create_async_engine(cluster.postgres.url.replace("postgresql:", "postgresql+asyncpg:"))
     try:
         async with engine.begin() as connection:
@@ -195,7 +195,7 @@ def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterat
 
     async def go() -> None:
         await in_registry(cluster, "DELETE FROM nodes WHERE name LIKE :name || '%' AND name <> :name || '0'", name=name)
-        # Of this one everybody hears.
+        # Deleted through the API, so that all frontends get an event.
         await fleet.models.call("DELETE", f"/api/nodes/{name}0")
 
     fleet.run(come())
@@ -207,13 +207,13 @@ def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterat
 
 @dataclass
 class BrowserErrors:
-    """What the browser complains about: errors of scripts, of the console, and of the policy."""
+    """Collects the errors of a browser: of scripts, of the console, and of the content security policy."""
 
     faults: list[str] = field(default_factory=list)
     _allowed: list[re.Pattern[str]] = field(default_factory=list)
 
     def allow(self, pattern: str) -> None:
-        """This is meant to happen here: `allow("status of 409")`."""
+        """Accept errors that match the pattern in this test: `allow("status of 409")`."""
         self._allowed.append(re.compile(pattern))
 
     def bad(self) -> list[str]:
@@ -235,12 +235,12 @@ def come_in(context: BrowserContext, url: str, key: str = ADMIN_KEY) -> None:
 
 
 def texts(page: Page) -> list[str]:
-    """The lines that a person sees, in their order."""
+    """Return the visible lines of the page, in order."""
     return [line.strip() for line in page.inner_text("body").splitlines() if line.strip()]
 
 
 def axe(page: Page, *, within: str | None = None) -> list[str]:
-    """What axe-core finds hard or impossible to use; empty is good. Given to the page by the browser's own debugger:
+    """Return the accessibility violations that axe-core finds. It is injected by the browser's own debugger:
     the page's policy is not bent for it."""
     page.evaluate(AXE.read_text(encoding="utf-8") + "\n;0")
     script = "async within => (await axe.run(within || document, {preload: false})).violations"

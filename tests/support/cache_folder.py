@@ -15,7 +15,7 @@ CACHE = Path(__file__).parents[2] / ".cache"
 
 
 def ensure_cached_folder(kind: str, name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """`make` fills a new folder; it is there whole or not at all. Another key makes another folder."""
+    """Return the folder of `key`, filled by `make` if it is new. It exists whole or not at all."""
     shelf = CACHE / kind
     shelf.mkdir(parents=True, exist_ok=True)
     folder = shelf / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -34,7 +34,7 @@ def ensure_cached_folder(kind: str, name: str, key: str, make: Callable[[Path], 
 
 
 def run_uv(*arguments: str | Path) -> None:
-    """Without uv's own cache: the folder that comes out is the cache."""
+    """Run uv without its own cache: the resulting folder is the cache."""
     done = subprocess.run(
         [find_uv_bin(), *arguments, "--no-cache", "--quiet"], capture_output=True, text=True, check=False
     )

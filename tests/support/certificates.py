@@ -1,4 +1,4 @@
-"""Certificates for TLS on loopback, made anew for each test run."""
+"""Certificates for TLS on loopback, created for each test run."""
 
 from __future__ import annotations
 

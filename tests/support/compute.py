@@ -1,4 +1,4 @@
-"""Functions that a test has done in another process."""
+"""Functions that tests run in another process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from corral.domain.errors import InvalidRequest
 
 
 def reverse(payload: bytes) -> tuple[int, bytes]:
-    """Which process did it, and the bytes the other way round."""
+    """Return the pid of this process and the payload in reverse."""
     return os.getpid(), payload[::-1]
 
 
@@ -22,12 +22,12 @@ def die(payload: bytes) -> tuple[None, bytes]:
 
 
 def wait_for_signal(_: bytes) -> tuple[None, bytes]:
-    """Never ends by itself."""
+    """Block until the process gets a signal."""
     signal.pause()
     return None, b""
 
 
 def read_fifo(path: bytes) -> tuple[None, bytes]:
-    """What somebody else writes into it; until then this waits."""
+    """Block until another process writes to the FIFO, and return its bytes."""
     with open(path, "rb") as fifo:  # noqa: PTH123 - a path in bytes
         return None, fifo.read()

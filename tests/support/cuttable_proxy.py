@@ -1,4 +1,4 @@
-"""A wire to a server that a test can cut and mend: what is at its end goes on running and knows of nothing."""
+"""A TCP proxy that a test can cut and restore, while the server behind it goes on running."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class CuttableProxy:
         return f"127.0.0.1:{self.port}"
 
     async def restore(self) -> None:
-        """On the same port as before."""
+        """Listen again, on the same port as before."""
         self._server = await asyncio.start_server(self._bridge, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
-        """Whoever is connected is cut off, and nobody gets through any more."""
+        """Abort all connections and refuse new ones."""
         server, self._server = self._server, None
         if server is not None:
             server.close()

@@ -35,11 +35,11 @@ async def make_template(address: str) -> None:
 
 @asynccontextmanager
 async def fresh_database(address: str, template: str = TEMPLATE) -> AsyncIterator[str]:
-    """The URL of a database that nobody has used, gone afterwards."""
+    """Yield the URL of a new database, which is dropped afterwards."""
     name = f"test_{next(_numbers)}"
     connection = await asyncpg.connect(make_url(address, "postgres"))
     try:
-        # Copied as files: a third of the time that it takes through the log, and nobody has to recover it.
+        # Copied as files: a third of the time that it takes through the log, and no recovery is needed.
         await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY')
         try:
             yield make_url(address, name)

@@ -20,7 +20,7 @@ HEAD_BYTES_MAX = 64 * 1024
 
 
 class AfterResponse(Enum):
-    """What a scripted engine does after the last piece of a response."""
+    """Names what a scripted engine does after the last piece of a response."""
 
     KEEP = "the next request of the same connection is awaited"
     CLOSE = "the connection is closed"
@@ -67,7 +67,7 @@ def encode_chunk(data: bytes) -> bytes:
 
 
 def encode_event(text: str) -> bytes:
-    """One piece of a chat's stream."""
+    """Encode one event of a chat's stream."""
     choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
     event_body = {
         "id": "chatcmpl-1",
@@ -118,7 +118,7 @@ def _make_refusal(status: str) -> ResponseScript:
 
 
 def _make_early_refusal(status: str) -> ResponseScript:
-    """The rest of the request is read and thrown away: closing at once would cut off the answer, too."""
+    """Read and discard the rest of the request: closing at once would cut off the response, too."""
     body = _make_error_body(status)
     return ResponseScript(
         (make_json_head(len(body), status, b"Connection: close\r\n") + body,), AfterResponse.SILENCE, reads_body=False
@@ -200,7 +200,7 @@ class MisbehavingEngine:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def stop(self) -> None:
-        """Nobody listens afterwards, and what was open is cut."""
+        """Stop listening and cut open connections."""
         if self._server is not None:
             self._server.close()
             self.cut()
@@ -237,7 +237,7 @@ class MisbehavingEngine:
             self.open -= 1
 
     async def _answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
-        """One request and its answer; whether there may be another one."""
+        """Read and answer one request; return whether the connection stays open for another."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         line, *rest = head.removesuffix("\r\n\r\n").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
@@ -258,13 +258,13 @@ class MisbehavingEngine:
         return script.after is AfterResponse.KEEP
 
     def _pick_script(self) -> ResponseScript | None:
-        """None: it hangs on the request."""
+        """Return the next script; None if the response depends on the request."""
         answer = self.queued.pop(0) if self.queued else self.answer
         return answer if isinstance(answer, ResponseScript) else SCRIPTS.get(answer)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """A plain close would let the other side read what is on its way, and an orderly end after it."""
+    """Reset the connection: after a plain close the peer would read the rest and an orderly end."""
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -34,7 +34,7 @@ from corral.runtime.services import ServiceGroup
 from corral.store.database import Database
 
 ADMIN_KEY = "ck_the-admin-key-of-the-tests-0123456789abcdef"
-# Nobody listens on port 1 of the loopback: a bus that is always away.
+# No process listens on port 1 of the loopback: a bus that is always away.
 NO_BUS = "nats://127.0.0.1:1"
 _ids = SystemIdGenerator()
 
@@ -53,7 +53,7 @@ class RunningFrontend:
     async def call(
         self, method: str, path: str, body: Any = None, *, key: str | None = ADMIN_KEY, **headers: str
     ) -> tuple[int, Any]:
-        """Status and JSON of one call. `headers` use `_` for `-`."""
+        """Make one call and return its status and JSON. `headers` use `_` for `-`."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if key is not None:
             sent["Authorization"] = f"Bearer {key}"
@@ -67,7 +67,7 @@ class RunningFrontend:
 
 
 def options(**changes: Any) -> CoreOptions:
-    """Those of a test: the real defaults, with an id of its own."""
+    """Return options for a test: the real defaults, with a new frontend id."""
     base = CoreOptions(frontend_id=_ids.new_id(), host="127.0.0.1", port=0, nats_public_url=NO_BUS, admin_key=ADMIN_KEY)
     return replace(base, **changes)
 
@@ -85,7 +85,7 @@ async def running_frontend(
     fetcher: Fetcher | None = None,
     **changes: Any,
 ) -> AsyncIterator[RunningFrontend]:
-    """`changes` are fields of CoreOptions. `waits`: it has started when it is handed over."""
+    """Run a frontend. `changes` are fields of CoreOptions. `waits`: yield only after it has started."""
     clock, authority = SystemClock(), authority or NatsAuthority.create()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]

@@ -38,7 +38,7 @@ class PretendNode:
         return await self.frontend.call(method, f"/api/node/{self.id}{path}", body, key=self.credential)
 
     async def heartbeat(self, **body: Any) -> tuple[int, Any]:
-        """One heartbeat, written to the registry before this returns."""
+        """Send one heartbeat; it is written to the registry when this returns."""
         answer = await self.call("POST", "/heartbeat", {"boot_id": self.boot_id} | body)
         await self.frontend.core.heartbeats.flush()
         return answer
@@ -47,7 +47,7 @@ class PretendNode:
         self.boot_id = _ids.new_id()
 
     async def read_as_admin(self) -> Any:
-        """The node as an admin sees it."""
+        """Return the node as an admin sees it."""
         status, node = await self.frontend.call("GET", f"/api/nodes/{self.id}")
         assert status == 200, node
         return node
@@ -65,7 +65,7 @@ async def create_join_token(frontend: RunningFrontend, **body: Any) -> str:
 async def join_node(
     frontend: RunningFrontend, name: str = "node-1", *, approved: bool = True, **body: Any
 ) -> PretendNode:
-    """A node that has registered, and been approved unless said otherwise."""
+    """Register a node, and approve it by default."""
     node = PretendNode(frontend, name)
     status, answer = await node.register(await create_join_token(frontend), **body)
     assert status == 201, answer

@@ -1,4 +1,4 @@
-"""Waiting for a state of the world instead of sleeping for a guess."""
+"""Waits for a state instead of sleeping for a guess."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POLL_GROWTH = 1.3
 
 
 async def eventually(look: Callable[[], Awaitable[T]], *, within_s: float = 30.0) -> T:
-    """The first true value of `look`; fails when there is none in time."""
+    """Return the first true value of `look`; fail if there is none in time."""
     last: T | None = None
     pause_s = POLL_S
     try:

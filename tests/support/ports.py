@@ -6,7 +6,7 @@ import random
 import socket
 
 # Below the ports that the system gives to outgoing connections (on Linux from 32768 on): one of those may be the
-# source of somebody's connection while the server that had it is started again. And below those of engines in
+# source of another connection while the server that had it is started again. And below those of engines in
 # `tests/e2e/cluster.py`.
 PORT_MIN, PORT_MAX = 10_000, 19_999
 TRIES_MAX = 100

@@ -1,4 +1,4 @@
-"""A proxy on the loopback that refuses everything, and ports that nobody listens on."""
+"""A proxy on the loopback that refuses everything, and ports on which no process listens."""
 
 from __future__ import annotations
 

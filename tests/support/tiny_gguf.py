@@ -79,14 +79,14 @@ def write_tiny_gguf(path: Path, *, seed: int = 1, name: str = "tiny", shape: Mod
 
 
 def _letters() -> list[str]:
-    """One printable character for each byte, as GPT-2's tokenizer writes them."""
+    """Return one printable character for each byte, as GPT-2's tokenizer writes them."""
     as_they_are = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in as_they_are else chr(next(others)) for byte in range(256)]
 
 
 def _vocabulary() -> tuple[list[str], list[int], list[str]]:
-    """All bytes, the common words with every beginning of theirs, and the control tokens."""
+    """Return all bytes, the common words with all their prefixes, and the control tokens."""
     letters = _letters()
     tokens, merges = list(letters), []
     for word in _WORDS:

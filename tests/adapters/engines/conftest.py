@@ -19,7 +19,7 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.fixture
 async def engines() -> AsyncIterator[HttpEngineClient]:
-    """What goes wrong inside callbacks ends up at the loop: there must be nothing."""
+    """Fail the test on an error inside a callback, which asyncio reports to the loop only."""
     wrong: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
     service = HttpEngineClient()

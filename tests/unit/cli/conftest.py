@@ -38,7 +38,7 @@ Corral = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """No settings, logins or clusters of whoever runs the tests."""
+    """Hide the settings, logins and clusters of the user who runs the tests."""
     for name in list_known_variables():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -68,7 +68,7 @@ order and without gaps, on any frontend. An event names what changed by its key;
 
 Each event has an `id` (where to resume), a `kind`, a `key`, the time `at`, and `data`. The prefix before the dot is the
 topic: `GET /api/events?topics=node,key`. Two more come from the stream itself: `hello` at its beginning, and `reset`
-when the place to resume from has been pruned or is unknown: read the state anew."""
+when the place to resume from has been pruned or is unknown: read the state again."""
 
 
 def render() -> str:

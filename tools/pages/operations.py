@@ -31,7 +31,7 @@ is carried out.
 failed one until it is dismissed. *Settled*: state, error and end never change again.
 """
 _FAILED = """
-`failed` becomes `completed` only where nobody saw the failure and the reaper wrote it, because its owners had died
+`failed` becomes `completed` only where no frontend saw the failure and the reaper wrote it, because its owners had died
 again and again: the true outcome replaces it.
 """
 

@@ -225,7 +225,7 @@ async def _forward_for_ever(deps: ApiDeps, watch: Callable[[], AsyncGenerator[by
 
 
 class FrameCache:
-    """Renders frames of changes and of progress once for everybody who reads the same, and caches the last few."""
+    """Renders frames of changes and of progress once for all watchers of the same topics, and caches the last few."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

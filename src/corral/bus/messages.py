@@ -273,7 +273,7 @@ class ListBackendsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBackends:
-    """Command: deletes files that are of no use, or only lists them."""
+    """Command: deletes files that no backend uses, or only lists them."""
 
     dry_run: bool = False
 

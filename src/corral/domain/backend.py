@@ -28,7 +28,7 @@ PROCESSOR = "processor"
 
 
 class SourceKind(StrEnum):
-    """Names where a backend's package comes from."""
+    """Names the kind of source that a backend's package is fetched from."""
 
     PYPI = "pypi"  # packages of the Python index, in a virtual environment of their own
     URL = "url"  # a wheel or an archive, by address and sha256
@@ -177,7 +177,7 @@ class Build:
 
 
 class DesiredState(StrEnum):
-    """Names what an assignment asks of a backend on a node."""
+    """Names the state that an assignment requests for a backend on a node."""
 
     PRESENT = "present"  # have the backend; an installed one is enough
     REPLACED = "replaced"  # fetch this build and replace the installed one: upgrade and reinstall

@@ -201,7 +201,7 @@ class PrefetchKind(StrEnum):
 
 
 class PrefetchState(StrEnum):
-    """Names what became of one entry of a prefetch list."""
+    """Names the state of one entry of a prefetch list."""
 
     PRESENT = "present"  # the node has it
     REQUESTED = "requested"  # an operation brings it, or has tried to a moment ago

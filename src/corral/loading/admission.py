@@ -132,7 +132,7 @@ class ModelAdmissionRequest(AdmissionRequest[ModelOperationSpec]):
 
 
 class ModelAdmissionController(AdmissionController[ModelOperationSpec, ModelAdmissionRequest]):
-    """Admits operations about models: one at a time for each model, joined by everybody who wants the same."""
+    """Admits operations about models: one at a time for each model, joined by equal requests."""
 
     scope_words = "the same model"
 

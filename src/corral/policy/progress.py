@@ -19,7 +19,7 @@ from corral.policy import faults
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """Holds what a worker says of a job, in an event or in a reply."""
+    """Holds a worker's report about one job, from an event or a reply."""
 
     seq: int
     state: JobState
@@ -61,7 +61,7 @@ Observation = JobReport | CommandRefused | NoResponders | NoAnswer | UnknownJob 
 
 
 class AssignmentOutcome(StrEnum):
-    """Names what becomes of the assignment of a target."""
+    """Names what a report does to the target's assignment: keep it, retry it later, give it up, or delete it."""
 
     STAYS = "stays"
     LATER = "later"  # stays, with one more failure and a time to try again

@@ -242,7 +242,7 @@ _RATIO_BITS = 56
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
-    """Holds a W3C trace context: which trace, which span, and whether anybody keeps it."""
+    """Holds a W3C trace context: which trace, which span, and whether it is recorded."""
 
     trace_id: str
     span_id: str

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ValueSignal(Generic[T]):
-    """Hands a value to everybody who waits for it at the moment when it is fired. Lets tests wait for an event instead
+    """Hands a value to all tasks that wait for it at the moment when it is fired. Lets tests wait for an event instead
     of sleeping."""
 
     def __init__(self) -> None:

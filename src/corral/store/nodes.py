@@ -166,7 +166,7 @@ async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading:
-    """Holds the values of a node that change while it works. Equal readings look the same to everybody."""
+    """Holds the values of a node that change while it works. Two equal readings show no change."""
 
     id: NodeId
     # The node may take part, and sends heartbeats.

@@ -1,4 +1,4 @@
-"""Downloads files over HTTP, resumes partial ones, and verifies them before anybody uses them.
+"""Downloads files over HTTP, resumes partial ones, and verifies them before they are used.
 
 Guarantee: `fetch` returns a file with the promised sha256, or raises. The bytes of an interrupted download stay in
 `<key>.partial`; they are used again only if the server says that it still is the same file, or if a promised sha256

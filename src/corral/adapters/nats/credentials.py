@@ -1,6 +1,6 @@
 """User credentials for the bus: a signed token that says what its holder may do, and the holder's own key.
 
-The holder makes the key and shows only its public half, so an intercepted token is useless to anybody else. Tokens
+The holder makes the key and shows only its public half, so an intercepted token is useless to others. Tokens
 expire; what they allow comes from the registry of subjects and from nowhere else.
 """
 

@@ -90,7 +90,7 @@ class ModelOperationHandler(Protocol):
 
 
 class ModelPoolHandler(PoolHandler[ModelOperationView]):
-    """Decides about operations on models: each kind has its handler; stop commands are the same for all."""
+    """Handles the pool of model operations: passes each to the handler of its kind, and sends stop commands for all."""
 
     looks_on_time = True
     records_answers = False

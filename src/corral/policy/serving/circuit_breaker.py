@@ -33,7 +33,7 @@ class BreakerState(StrEnum):
 
 
 class EngineVerdict(StrEnum):
-    """Says what a response tells about the engine that gave it."""
+    """Names what a response says about its engine, for the circuit breaker."""
 
     WELL = "well"  # also when it refuses the client's request
     BUSY = "busy"  # overloaded: another replica may answer

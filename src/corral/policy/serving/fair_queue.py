@@ -88,10 +88,10 @@ class FairQueue(Generic[T]):
 
     def clear(self) -> list[T]:
         """Remove and return all items, in no order."""
-        everybody = [item for lane in self._queues.values() for _, item in lane.entries.values()]
+        items = [item for lane in self._queues.values() for _, item in lane.entries.values()]
         self._queues.clear()
         self._tickets.clear()
-        return everybody
+        return items
 
     def _pop_first(self, key_id: str, lane: _KeyQueue[T]) -> T:
         ticket, (cost, item) = lane.entries.popitem(last=False)

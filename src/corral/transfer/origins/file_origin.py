@@ -29,7 +29,7 @@ from corral.transfer.http_client import TransferHttpClient, TransferOptions
 FILE_BYTES_MAX = 2 * 1024**4
 # Limit of files of one address. A repository with more is not a model.
 FILES_MAX = 10_000
-# Partial files belong to the caller's folder: everybody who fetches into it shares them.
+# Partial files belong to the caller's folder: all fetches into that folder share them.
 _OWNER = "origins"
 _NAMELESS = "file"
 

@@ -54,7 +54,7 @@ class PortAllotment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReleasedPort:
-    """Holds who released a port and when."""
+    """Records which engine released a port and when."""
 
     owner: str
     at_s: float

@@ -107,7 +107,7 @@ class ProcessBeingStopped(Conflict):
 
 
 class AddressMismatch(Conflict):
-    """The process has another address."""
+    """The process listens at another address than expected."""
 
     code = "address_mismatch"
 

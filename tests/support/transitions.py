@@ -6,7 +6,7 @@ from corral.domain.operation import TRANSITIONS, OperationState
 
 
 def can_become(old: OperationState, new: OperationState, *, was_reaped: bool = False) -> bool:
-    """Whether this step is allowed. A failure is final unless only the reaper wrote it."""
+    """Return whether this step is allowed. A failure is final unless only the reaper wrote it."""
     if old is OperationState.FAILED and not was_reaped:
         return False
     return new in TRANSITIONS[old]

@@ -89,7 +89,7 @@ class BlobFolder:
         self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
 
     def verify(self, sha256: str, stop: StopFlag) -> bool:
-        """Whether a content has the hash of its name. It is hashed only where its note does not vouch for it."""
+        """Return whether a content has the hash of its name. It is hashed only where its note does not vouch for it."""
         path = self.get_path(sha256)
         try:
             found = path.stat()

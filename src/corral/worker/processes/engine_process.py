@@ -274,7 +274,7 @@ class EngineProcess:
             await machine.kill(birth, self.marker)
 
     async def _is_listening(self) -> bool:
-        """Whether this process listens on the port: another worker of this machine may have given it to its own
+        """Return whether this process listens on the port: another worker of this machine may have given it to its own
         engine."""
         port = self._resources.port
         assert port is not None, "a process that starts has a port"
@@ -325,7 +325,7 @@ class EngineLauncher:
         return EngineProcess(resources, deps, running, oom_kills)
 
     def is_installed(self) -> bool:
-        """Whether the backend is still installed in the folder that the engine was started from."""
+        """Return whether the backend is still installed in the folder that the engine was started from."""
         found = self._deps.find_runnable(self._spec.runnable.name)
         return found is not None and read_folder_identity(found.directory) == self._spec.identity
 

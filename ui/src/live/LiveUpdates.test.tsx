@@ -56,9 +56,18 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
+test("queries that were fetched before the stream was open are refetched when it opens", () => {
+  const invalidate = rendered();
+  expect(invalidate).not.toHaveBeenCalled();
+  opened[0]?.hello();
+  opened[0]?.hello();
+  expect(invalidate).toHaveBeenCalledOnce();
+});
+
 test("a tab that is hidden for a while holds no connection, and refetches everything when it is shown", () => {
   const invalidate = rendered();
   opened[0]?.hello();
+  invalidate.mockClear();
   show(false);
   vi.advanceTimersByTime(2 * LINGER_MS);
   expect(opened.map((source) => source.readyState)).toEqual([2]);
@@ -72,6 +81,7 @@ test("a tab that is hidden for a while holds no connection, and refetches everyt
 test("a tab that is hidden for a moment keeps its connection and refetches nothing", () => {
   const invalidate = rendered();
   opened[0]?.hello();
+  invalidate.mockClear();
   show(false);
   vi.advanceTimersByTime(LINGER_MS / 2);
   show(true);

@@ -3,6 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { CacheUpdater } from "@/live/cacheUpdater";
 import { setConnection } from "@/live/connection";
+import { refetchQueries } from "@/live/refetch";
 import { followStream } from "@/live/tabStream";
 import { useMe } from "@/shell/me";
 
@@ -11,18 +12,16 @@ export function LiveUpdates() {
   const { name, scope } = useMe();
   useEffect(() => {
     const updater = new CacheUpdater(cache);
-    let wasOpen = false;
-    // A tab that is opened in the background reads its data long before it follows the stream.
-    let hasMissed = document.hidden;
+    // A page reads its data before the stream is open: a change in between is in neither.
+    let hasMissed = true;
     return followStream(`${scope} ${name}`, {
       onFrame: (frame) => updater.applyFrame(frame),
       onConnection: (connection, since) => {
         if (connection === "open") {
           // Frames without an id are not sent again: the queries that they update are refetched once after a pause.
-          if (hasMissed) void cache.invalidateQueries();
+          if (hasMissed) refetchQueries(cache);
           hasMissed = false;
-          wasOpen = true;
-        } else if (wasOpen && connection !== "silent") {
+        } else if (connection !== "silent") {
           hasMissed = true;
         }
         setConnection(connection, since);

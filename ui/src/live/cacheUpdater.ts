@@ -5,7 +5,8 @@ import type { QueryClient } from "@tanstack/react-query";
 import type { Topic } from "@/api/queries";
 import type { LiveOut, NodeOut, OperationDetailOut, OperationOut } from "@/api/schema";
 import { applyProgress, hasUnknownTargets, isFinalDelta } from "@/live/progress";
-import { forgetNode, isQueryAllowed } from "@/live/removedNodes";
+import { refetchQueries } from "@/live/refetch";
+import { forgetNode } from "@/live/removedNodes";
 import { listStaleTopics, listStaleTopicsAfterEnd } from "@/live/staleTopics";
 import type { StreamFrame } from "@/live/stream";
 
@@ -29,7 +30,7 @@ export class CacheUpdater {
       case "hello":
         return;
       case "reset":
-        void this.cache.invalidateQueries();
+        refetchQueries(this.cache);
         return;
       case "live":
         this.cache.setQueryData<LiveOut>(["live"], frame.data as LiveOut);
@@ -64,12 +65,7 @@ export class CacheUpdater {
     this.refetchTimer = undefined;
     const topics = this.staleTopics;
     this.staleTopics = new Set();
-    // A fetch that is in flight may have begun before the change, so it is cancelled and started again.
-    for (const topic of topics)
-      void this.cache.invalidateQueries(
-        { queryKey: [topic], predicate: isQueryAllowed },
-        { cancelRefetch: true },
-      );
+    for (const topic of topics) refetchQueries(this.cache, [topic]);
   }
 
   private flushProgress(): void {

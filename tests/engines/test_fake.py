@@ -168,6 +168,21 @@ async def test_fake_engine_dies_in_the_middle_of_a_response(tmp_path: Path):
         assert await engine.ended() == 70
 
 
+async def test_fake_engine_stops_after_some_tokens_and_continues_when_ordered(tmp_path: Path):
+    with running("fake", tmp_path, stall_after=3, control=True) as engine:
+        await engine.ready()
+        asking = asyncio.create_task(engine.chat("Hello"))
+
+        async def has_stalled() -> bool:
+            return bool((await engine.get("/_control")).json()["counts"]["predicted_tokens"] == 3)
+
+        await eventually(has_stalled)
+        assert len(text_of(await engine.chat("Hello", max_tokens=3)).split()) == 3
+        assert not asking.done()
+        await order(engine, stall_after=0)
+        assert len(text_of(await asking).split()) > 3
+
+
 async def test_every_third_call_fails_and_a_wrong_order_changes_nothing(tmp_path: Path):
     with running("fake", tmp_path, fail_every=3, control=True) as engine:
         await engine.ready()

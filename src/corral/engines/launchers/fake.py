@@ -65,6 +65,7 @@ class FakeBehaviour:
     fail_every: int = field(default=0, metadata={"help": "every n-th call gets 500"})
     crash_after: int = field(default=0, metadata={"help": "dies in the middle of its n-th answer"})
     hang: int = field(default=0, metadata={"help": "1: calls get no answer until it is 0 again"})
+    stall_after: int = field(default=0, metadata={"help": "answers stop after n tokens until it is 0 again"})
 
     def change(self, changes: dict[str, Any]) -> None:
         known = {item.name: NUMBER_TYPES[str(item.type)] for item in fields(self)}
@@ -195,6 +196,7 @@ class FakeEngine:
         self.counts = dict.fromkeys(("requests", "failed", "prompt_tokens", "cached_tokens", "predicted_tokens"), 0)
         self._memory = b""
         self._may_answer = asyncio.Event()
+        self._may_continue = asyncio.Event()
         self.apply_behaviour()
 
     def apply_behaviour(self) -> None:
@@ -202,6 +204,7 @@ class FakeEngine:
         # The memory is written to, so that it is really allocated.
         self._memory = b"\x01" * (self.behaviour.memory_mib << 20)
         (self._may_answer.clear if self.behaviour.hang else self._may_answer.set)()
+        (self._may_continue.clear if self.behaviour.stall_after else self._may_continue.set)()
         self.slots.start_next()
 
     async def load(self, seconds: float) -> None:
@@ -265,6 +268,8 @@ class FakeEngine:
             if number == self.behaviour.crash_after and index == len(answer.words) // 2:
                 print("error: the engine crashes as configured", file=sys.stderr, flush=True)
                 os._exit(70)
+            if index and index == self.behaviour.stall_after:
+                await self._may_continue.wait()
             if self.behaviour.tokens_per_s:
                 due = first + index / self.behaviour.tokens_per_s
                 await asyncio.sleep(max(0.0, due - clock()))

@@ -17,17 +17,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiohttp
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.models.scene import Models, models_of
 from tests.support.frontends import ADMIN_KEY
+from tests.support.polling import eventually
 from tools.source import ROOT
 
 T = TypeVar("T")
 RUN_LIMIT_S = 180.0
+# For what the cluster has to do first: download, install, load, notice that a node is away.
+LONG_MS = 120_000
+# Options of a model whose load does not end before `let_load`.
+HELD_LOAD = {"control": "true", "health_s": "3600"}
 COOKIE = "corral_session"
 AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 # Two keys that work have no name in common.
@@ -127,7 +134,7 @@ def answering(fleet: Fleet, model: str) -> Iterator[None]:
     is_enough = asyncio.Event()
 
     async def listen() -> None:
-        async with fleet.models.stream(model, max_tokens=2000, ignore_eos=True) as stream:
+        async with fleet.models.stream(model, max_tokens=8000, ignore_eos=True) as stream:
             while not is_enough.is_set() and await stream.next() is not None:
                 pass
         assert is_enough.is_set(), "the answer was long enough"
@@ -144,6 +151,33 @@ def answering(fleet: Fleet, model: str) -> Iterator[None]:
         yield
     finally:
         fleet.run(end())
+
+
+def let_load(fleet: Fleet, model: str) -> None:
+    """End the load of a model that has the options `HELD_LOAD`."""
+    models = fleet.models
+
+    async def starting() -> Any:
+        found = await models.all_processes()
+        return next((one for one in found if (one["model"], one["state"]) == (model, "starting")), None)
+
+    async def is_released() -> bool:
+        process = Path("/proc") / str((await models.look(starting))["pid"])
+        words = process.joinpath("cmdline").read_bytes().decode().split("\0")
+        (port,) = (word.removeprefix("--port=") for word in words if word.startswith("--port="))
+        variables = dict(
+            line.split("=", 1) for line in process.joinpath("environ").read_bytes().decode().split("\0") if line
+        )
+        headers = {"Authorization": f"Bearer {variables['CORRAL_ENGINE_KEY']}"}
+        url = f"http://127.0.0.1:{port}/_control"
+        try:
+            async with models.cluster.http.post(url, json={"health_s": 0}, headers=headers) as answer:
+                return answer.status == 200
+        except aiohttp.ClientConnectionError:
+            # It does not listen yet.
+            return False
+
+    fleet.run(eventually(is_released, within_s=60))
 
 
 async def in_registry(cluster: Cluster, *statements: str, **values: Any) -> None:
@@ -192,17 +226,24 @@ def many_nodes(fleet: Fleet, name: str, count: int, *, approves: bool) -> Iterat
         status, answer = await cluster.frontends[0].call("POST", "/api/node/register", body, key=None)
         assert status in (200, 201), answer
         await in_registry(cluster, _LIKE_THE_FIRST, _RACKS, _APPROVED, name=name, last=count - 1)
+        await eventually(lambda: _lists_nodes(cluster, name, count))
 
     async def go() -> None:
         await in_registry(cluster, "DELETE FROM nodes WHERE name LIKE :name || '%' AND name <> :name || '0'", name=name)
         # Deleted through the API, so that all frontends get an event.
         await fleet.models.call("DELETE", f"/api/nodes/{name}0")
+        await eventually(lambda: _lists_nodes(cluster, name, 0))
 
     fleet.run(come())
     try:
         yield
     finally:
         fleet.run(go())
+
+
+async def _lists_nodes(cluster: Cluster, name: str, count: int) -> bool:
+    listed = [await frontend.get("/api/nodes") for frontend in cluster.running()]
+    return all(sum(node["name"].startswith(name) for node in nodes) == count for nodes in listed)
 
 
 @dataclass
@@ -234,18 +275,83 @@ def come_in(context: BrowserContext, url: str, key: str = ADMIN_KEY) -> None:
     assert answer.status == 201, answer.text()
 
 
-def texts(page: Page) -> list[str]:
-    """Return the visible lines of the page, in order."""
-    return [line.strip() for line in page.inner_text("body").splitlines() if line.strip()]
+def leave(page: Page) -> None:
+    """Show nothing any more. A page that still asks about what a test takes away notes each refusal as an error."""
+    page.goto("about:blank")
 
 
-def axe(page: Page, *, within: str | None = None) -> list[str]:
-    """Return the accessibility violations that axe-core finds. It is injected by the browser's own debugger:
-    the page's policy is not bent for it."""
+def expect_fits(page: Page) -> None:
+    """Expect that nothing is wider than the screen. Charts take the width of a new screen one frame later."""
+    try:
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth")
+    except PlaywrightTimeout:
+        beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        raise AssertionError(f"{page.url} is {beyond} pixels too wide") from None
+
+
+def keep_toasts(page: Page) -> None:
+    """Keep short messages visible until a click hides them or the page is left."""
+    page.evaluate(_KEEP_TOASTS)
+
+
+# As in ui/src/kit/toasts.tsx.
+_KEEP_TOASTS = """() => {
+  const set = window.setTimeout;
+  window.setTimeout = (run, ms, ...rest) => (ms === 6000 || ms === 15000 ? 0 : set(run, ms, ...rest));
+}"""
+
+
+@dataclass(frozen=True)
+class ShownTexts:
+    """The texts that elements had since `record_texts`, also those that were there for a moment only."""
+
+    page: Page
+    selector: str
+
+    def read(self) -> list[str]:
+        return list(self.page.evaluate("selector => window.shown[selector]", self.selector))
+
+    def expect(self, pattern: str, *, timeout: float | None = None) -> None:
+        """Wait until a text has matched."""
+        has_matched = "([selector, pattern]) => window.shown[selector].some(text => new RegExp(pattern).test(text))"
+        self.page.wait_for_function(has_matched, arg=[self.selector, pattern], timeout=timeout)
+
+
+def record_texts(page: Page, selector: str) -> ShownTexts:
+    """Note every text of the elements that match, until the page is reloaded. An element without text is noted by
+    its label."""
+    page.evaluate(_RECORD_TEXTS, selector)
+    return ShownTexts(page, selector)
+
+
+_RECORD_TEXTS = """selector => {
+  const texts = ((window.shown ??= {})[selector] = []);
+  const note = () => {
+    for (const element of document.querySelectorAll(selector)) {
+      const text = element.textContent.trim() || element.getAttribute('aria-label');
+      if (text && !texts.includes(text)) texts.push(text);
+    }
+  };
+  note();
+  new MutationObserver(note).observe(document.body, {childList: true, subtree: true, characterData: true});
+}"""
+
+
+def axe(page: Page, *, rules: tuple[str, ...] = ()) -> list[str]:
+    """Return the violations that axe-core finds, by all rules or by some. The browser's own debugger gives it to the
+    page: the page's policy is not bent for it."""
     page.evaluate(AXE.read_text(encoding="utf-8") + "\n;0")
-    script = "async within => (await axe.run(within || document, {preload: false})).violations"
+    script = "async options => (await axe.run(document, {preload: false, ...options})).violations"
     return [
         f"{found['id']}: {found['help']}: {json.dumps([node['target'] for node in found['nodes']][:5])}"
-        for found in page.evaluate(script, within)
+        for found in page.evaluate(script, {"runOnly": list(rules)} if rules else {})
         if found["impact"] in _SERIOUS
     ]
+
+
+def axe_by_day_and_night(page: Page) -> list[str]:
+    """What axe-core finds in light and in dark colours. Nothing but contrast differs between them."""
+    page.emulate_media(color_scheme="dark")
+    by_night = axe(page, rules=("color-contrast",))
+    page.emulate_media(color_scheme="light")
+    return [*axe(page), *(f"dark: {fault}" for fault in by_night)]

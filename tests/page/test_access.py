@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, axe, come_in
+from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, axe, come_in, keep_toasts, leave
 from tests.support.databases import fresh_database
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.polling import eventually
@@ -61,6 +61,7 @@ async def lone_frontend(postgres: str) -> AsyncIterator[RunningFrontend]:
 @pytest.mark.behaviour("PAGE-125")
 def test_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("herd"))
+    page.goto(f"{fleet.url()}/app/")
     page.get_by_role("link", name="Keys and users").click()
     page.get_by_role("button", name="New key").click()
     expect(page.get_by_label("Name")).to_be_focused()
@@ -75,6 +76,7 @@ def test_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet) 
     secret, command = shown.locator("pre").all_inner_texts()
     assert run_command(fleet, command)["model"] == "herd"
     page.get_by_role("button", name="Done, I saved it").click()
+    expect(shown).to_have_count(0)
     assert secret not in page.content()
     line = row(page, "shop")
     expect(line).to_contain_text("herd*")
@@ -115,6 +117,7 @@ def test_key_is_made_used_changed_rotated_and_revoked(page: Page, fleet: Fleet) 
     used = line.locator("dl > div", has_text="Last used")
     expect(used.locator("time")).to_be_visible()
     expect(used).not_to_contain_text("never")
+    leave(page)
     fleet.run(fleet.models.forget("herd"))
 
 
@@ -180,6 +183,7 @@ def test_user_is_created_signs_in_and_is_deleted(page: Page, fleet: Fleet) -> No
         return fleet.run(login())
 
     page.goto(f"{fleet.url()}/app/access?tab=users")
+    keep_toasts(page)
     page.get_by_role("button", name="New user").click()
     page.get_by_label("Name").fill("ada")
     page.get_by_label("Password").fill("correct horse")

@@ -18,8 +18,8 @@ from aiohttp import web
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.cluster import FrontendProcess, empty_cluster
-from tests.e2e.faults.scene import MIB, SETTINGS, UNDER_WAY, Scene, processes_of
-from tests.page.support import BackgroundLoop, BrowserErrors, axe, come_in, in_registry
+from tests.e2e.faults.scene import LONG_S, MIB, SETTINGS, UNDER_WAY, Scene, processes_of
+from tests.page.support import LONG_MS, BackgroundLoop, BrowserErrors, axe, come_in, expect_fits, in_registry
 from tests.support.polling import eventually
 from tests.worker.backends.scene import engine_files, sha256, tar_of
 from tests.worker.backends.server import File, FileServer, held_after
@@ -28,8 +28,6 @@ NODES = ("worker-1", "worker-2", "worker-3")
 VERSIONS = ("2.0", "1.0")
 # One for each test: what one leaves on the nodes is of no concern to the others.
 NAMES = ("herd", "flock", "swarm", "shoal", "pack", "drove", "covey", "brood")
-# The machine may have other work.
-LONG_MS = 120_000
 
 
 @dataclass
@@ -65,6 +63,14 @@ class BackendsScene:
 
     def ended(self, key: str) -> Any:
         return self.aside.run(self.scene.becomes(key, "completed"))
+
+    def settle(self) -> None:
+        """Wait until nothing is under way: a node takes one operation about a backend at a time."""
+        self.aside.run(eventually(self._is_settled, within_s=LONG_S))
+
+    async def _is_settled(self) -> bool:
+        listed = (await self.frontends()[0].get("/api/operations"))["operations"]
+        return not any(one["state"] in UNDER_WAY for one in listed)
 
     def version(self, name: str, node: str) -> str | None:
         found = self.aside.run(self.scene.installed(node)).get(name)
@@ -146,12 +152,14 @@ def _opened(context: BrowserContext, frontend: FrontendProcess) -> Page:
 @pytest.fixture
 def tabs(context: BrowserContext, yard: BackendsScene) -> tuple[Page, Page]:
     """One on each frontend. The first is in front: behind another a tab draws once a second, and a click takes two."""
+    yard.settle()
     second, first = (_opened(context, frontend) for frontend in reversed(yard.frontends()[:2]))
     return first, second
 
 
 @pytest.fixture
 def tab(context: BrowserContext, yard: BackendsScene) -> Page:
+    yard.settle()
     return _opened(context, yard.frontends()[0])
 
 
@@ -330,7 +338,8 @@ def test_upgrade_all_upgrades_every_backend_at_once_and_follows_them_together(ta
     dialog = tab.get_by_role("dialog", name="Upgrade all")
     for name, nodes in {"drove": "worker-1 and worker-2", "covey": "worker-1"}.items():
         row = dialog.get_by_role("row", name=re.compile(name))
-        assert row.get_by_role("cell").all_inner_texts()[:3] == [name, f"1.0 → 2.0 on {nodes}", "2.0"]
+        for place, text in enumerate((name, f"1.0 → 2.0 on {nodes}", "2.0")):
+            expect(row.get_by_role("cell").nth(place)).to_have_text(text)
     dialog.get_by_role("button", name=re.compile(r"^Upgrade \d backends$")).click()
     covey, drove = (
         dialog.locator(".backends-follow").filter(has=tab.get_by_role("heading", name=name))
@@ -349,7 +358,7 @@ def test_upgrade_all_upgrades_every_backend_at_once_and_follows_them_together(ta
     for node in NODES[:2]:
         expect(cell(tab, "drove", node)).to_have_accessible_name(f"drove on {node}, version 2.0")
     expect(cell(tab, "drove", "worker-3")).to_have_attribute("data-state", "missing")
-    expect(tab.get_by_role("button", name=re.compile("^Upgrade all"))).to_have_count(0)
+    expect(tab.get_by_role("button", name=re.compile("^Upgrade all"))).to_have_count(0, timeout=LONG_MS)
 
 
 @pytest.mark.behaviour("PAGE-100")
@@ -376,9 +385,10 @@ def test_backend_of_one_node_is_upgraded_in_its_cell_and_rolled_back_on_its_page
     dialog = tab.get_by_role("dialog")
     expect(dialog).to_contain_text("1.0 is still on the node; nothing is downloaded.")
     dialog.get_by_role("button", name="Roll brood back to 1.0").click()
-    expect(brood).to_contain_text("previously 2.0")
+    expect(brood).to_contain_text("previously 2.0", timeout=LONG_MS)
     expect(brood).to_contain_text("2.0 available")
     # The node reports the older version before the operation has ended, and only one operation at a time is admitted.
+    yard.settle()
     expect(brood.get_by_text("Rolling back brood")).to_have_count(0)
     assert yard.scene.files.gets("/brood-1.0.tar.gz") == fetched
 
@@ -386,7 +396,7 @@ def test_backend_of_one_node_is_upgraded_in_its_cell_and_rolled_back_on_its_page
     brood.get_by_role("button", name="Change brood").click()
     tab.get_by_role("menuitem", name="Upgrade brood to 2.0").click()
     dialog.get_by_role("button", name="Upgrade brood to 2.0").click()
-    expect(brood).to_contain_text("previously 1.0")
+    expect(brood).to_contain_text("previously 1.0", timeout=LONG_MS)
     assert {node: yard.version("brood", node) for node in NODES} == {
         "worker-1": "2.0",
         "worker-2": "1.0",
@@ -445,6 +455,7 @@ def test_version_is_fresh_when_an_operation_has_ended_though_another_begins_in_t
 def test_matrix_is_navigated_by_keys_kept_in_the_url_and_accessible(tab: Page, yard: BackendsScene) -> None:
     yard.have("shoal", "1.0", "worker-1", "worker-2")
     go(tab, "?q=shoal")
+    expect(cell(tab, "shoal", "worker-2")).to_have_attribute("data-state", "installed")
     cell(tab, "shoal", "worker-1").focus()
     tab.keyboard.press("ArrowRight")
     expect(cell(tab, "shoal", "worker-2")).to_be_focused()
@@ -470,6 +481,6 @@ def test_matrix_is_navigated_by_keys_kept_in_the_url_and_accessible(tab: Page, y
         go(tab, search)
         expect(tab.get_by_text("shoal").locator("visible=true").first).to_be_visible()
         assert axe(tab) == [], search
-        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
+        expect_fits(tab)
     tab.go_back()
     expect(tab.get_by_role("button", name="test", pressed=True)).to_be_visible()

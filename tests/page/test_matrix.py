@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import Fleet, axe, many_nodes
+from tests.page.support import Fleet, axe, leave, many_nodes
 
 MANY = 200
 # Two workers that run stand beside them, and the first column has the names of backends.
@@ -54,4 +54,5 @@ def test_matrix_of_200_nodes_draws_the_visible_ones_and_keys_reach_the_others(pa
         page.keyboard.press("Home")
         expect(grid.get_by_role("link", name="fake", exact=True)).to_be_focused()
         assert axe(page) == []
+        leave(page)
     fleet.run(fleet.models.forget("wide"))

@@ -18,7 +18,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, answering, axe, fleet_of
+from tests.page.support import (
+    HELD_LOAD,
+    LONG_MS,
+    BackgroundLoop,
+    BrowserErrors,
+    Fleet,
+    answering,
+    axe,
+    expect_fits,
+    fleet_of,
+    keep_toasts,
+    leave,
+    let_load,
+)
 from tests.support.tiny_gguf import write_tiny_gguf
 
 PHONE = {"width": 390, "height": 844}
@@ -103,7 +116,7 @@ def model(fleet: Fleet, name: str) -> Any:
 
 def forget(page: Page, fleet: Fleet, *names: str) -> None:
     """What the page shows must not vanish under it: it would ask, and note the answer as an error."""
-    page.goto("about:blank")
+    leave(page)
     fleet.run(fleet.models.forget(*names))
 
 
@@ -143,8 +156,8 @@ def test_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Page,
     dialog(page).get_by_label("worker-2", exact=True).check()
     dialog(page).get_by_label("worker-1", exact=True).uncheck()
     button(dialog(page), "Install tiny").click()
-    expect(dialog(page).get_by_text("Downloaded: tiny")).to_be_visible()
-    expect(dialog(page).get_by_text("Loaded: tiny")).to_be_visible()
+    expect(dialog(page).get_by_text("Downloaded: tiny")).to_be_visible(timeout=LONG_MS)
+    expect(dialog(page).get_by_text("Loaded: tiny")).to_be_visible(timeout=LONG_MS)
     button(page, "Done").click()
 
     page.get_by_text("Installed", exact=False).first.click()
@@ -159,7 +172,7 @@ def test_model_goes_from_the_catalog_to_a_chosen_node_and_away_again(page: Page,
 
     button(page, "Unload tiny").click()
     button(dialog(page), "Unload tiny").click()
-    expect(page.get_by_text("idle", exact=True)).to_be_visible()
+    expect(page.get_by_text("idle", exact=True)).to_be_visible(timeout=LONG_MS)
 
     choose(page, "tiny", "Delete")
     expect(dialog(page).get_by_text("No replica is running.")).to_be_visible()
@@ -281,11 +294,12 @@ def test_two_editors_do_not_overwrite_each_other(page: Page, fleet: Fleet, watch
 
 @pytest.mark.behaviour("PAGE-85")
 def test_model_page_shows_running_operations_and_confirms_unloading_a_busy_model(page: Page, fleet: Fleet) -> None:
-    put(fleet, "busy", options={"tokens_per_s": "4", "load_s": "2"})
+    put(fleet, "busy", options={"tokens_per_s": "4", **HELD_LOAD})
     open_page(page, fleet, "/models")
     button(page, "Load busy").click()
     expect(row(page, "busy").get_by_role("list", name="Load steps")).to_be_visible()
-    expect(row(page, "busy").get_by_text("loaded on 1 node")).to_be_visible()
+    let_load(fleet, "busy")
+    expect(row(page, "busy").get_by_text("loaded on 1 node")).to_be_visible(timeout=LONG_MS)
 
     with answering(fleet, "busy"):
         expect(row(page, "busy").get_by_text("1 in flight").first).to_be_visible()
@@ -298,7 +312,7 @@ def test_model_page_shows_running_operations_and_confirms_unloading_a_busy_model
     expect(row(page, "busy").get_by_text("disabled", exact=True)).to_be_visible()
     expect(button(page, "Load busy")).to_have_count(0)
     choose(page, "busy", "Enable")
-    expect(row(page, "busy").get_by_text("idle", exact=True)).to_be_visible()
+    expect(row(page, "busy").get_by_text("idle", exact=True)).to_be_visible(timeout=LONG_MS)
     forget(page, fleet, "busy")
 
 
@@ -317,7 +331,7 @@ def test_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: Bro
     button(page, "Save rule").click()
     expect(page.get_by_text("1 to 2 replicas.")).to_be_visible()
     expect(page.get_by_text(re.compile("At 0 8 .* for 10 h: at least 2"))).to_be_visible()
-    expect(page.get_by_text("loaded on", exact=False).first).to_be_visible()
+    expect(page.get_by_text("loaded on", exact=False).first).to_be_visible(timeout=LONG_MS)
     button(page, "Remove the rule of ruled").click()
     button(dialog(page), "Remove rule").click()
     expect(page.get_by_text("No rule: one replica on any node")).to_be_visible()
@@ -345,7 +359,7 @@ def test_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Flee
     expect(dialog(page).get_by_text(re.compile(r"^Found: about [\d.]+ [KM]iB to download\.$"))).to_be_visible()
     expect(dialog(page).get_by_role("region", name="Compatible nodes")).to_contain_text("Fits on both nodes.")
     button(page, "Install addressed").click()
-    expect(dialog(page).get_by_text("Loaded: addressed")).to_be_visible()
+    expect(dialog(page).get_by_text("Loaded: addressed")).to_be_visible(timeout=LONG_MS)
     button(page, "Done").click()
     expect(row(page, "addressed").get_by_text("loaded on 1 node")).to_be_visible()
     forget(page, fleet, "addressed")
@@ -357,6 +371,7 @@ def test_dismissing_failures_on_the_page_of_a_model_can_be_undone(page: Page, fl
     for _ in range(2):
         fleet.run(fleet.models.becomes(fleet.run(fleet.models.load("absent")), "failed"))
     open_page(page, fleet, "/models/absent")
+    keep_toasts(page)
     main = page.get_by_role("main")
     expect(main.get_by_text("Failed 2 times.")).to_be_visible()
     main.get_by_role("alert").get_by_role("button", name=re.compile("^Dismiss: ")).click()
@@ -376,8 +391,7 @@ def test_urls_restore_the_shown_view_and_pages_are_accessible(page: Page, fleet:
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         assert axe(page) == [], path
         page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= PHONE["width"], f"{path} is {wide} wide"
+        expect_fits(page)
         page.set_viewport_size({"width": 1280, "height": 800})
     open_page(page, fleet, "/models?view=catalog&tag=ours")
     expect(page.get_by_role("list", name="Catalog entries").get_by_role("listitem")).to_have_count(2)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.support import BrowserErrors, Fleet, axe
+from tests.page.support import BrowserErrors, Fleet, axe, leave
 
 GIB = 2**30
 
@@ -63,6 +63,7 @@ def test_offline_node_looks_offline_and_shows_when_it_was_last_seen_and_what_to_
         expect(conditions.locator("li", has_text="NATS connection unknown").locator(".good")).to_have_count(0)
         expect(page.get_by_text(re.compile("^Data ends at the last heartbeat"))).to_be_visible()
         assert axe(page) == []
+        leave(page)
 
 
 def test_overview_and_nodes_count_the_same_nodes_and_the_same_memory(page: Page, fleet: Fleet) -> None:
@@ -99,6 +100,7 @@ def test_agent_node_is_a_kind_of_its_own_without_engines(page: Page, fleet: Flee
         expect(page.get_by_role("tab")).to_have_count(0)
         expect(page.get_by_text("Load one")).to_have_count(0)
         assert axe(page) == []
+        leave(page)
 
 
 @pytest.mark.parametrize("tab", ["backends", "logs"])
@@ -107,6 +109,7 @@ def test_address_of_a_tab_that_agent_nodes_lack_shows_their_page(page: Page, fle
         page.goto(f"{fleet.url()}/app/nodes/helper?tab={tab}")
         expect(page.get_by_role("region", name="Conditions")).to_be_visible()
         expect(page.get_by_text("is an agent node and runs no backend")).to_have_count(0)
+        leave(page)
 
 
 @pytest.mark.parametrize("tab", ["overview", "backends"])
@@ -119,7 +122,7 @@ def test_page_of_a_removed_node_says_so_and_requests_nothing_about_it_any_more(
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         key = fleet.get("/api/nodes/brief")["id"]
         # A request that is on its way while the node is removed finds it gone.
-        watched.allow(rf"status of 404 .*/api/nodes/{key}")
+        watched.allow(rf"status of 404 .*/api/nodes/({key}|brief)")
         fleet.call("DELETE", "/api/nodes/brief")
         expect(page.get_by_text("brief was removed.")).to_be_visible()
         requested: list[str] = []

@@ -10,13 +10,25 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.processes import corral
-from tests.page.support import BrowserErrors, Fleet, answering, axe, come_in, many_nodes
+from tests.page.support import (
+    HELD_LOAD,
+    LONG_MS,
+    BrowserErrors,
+    Fleet,
+    answering,
+    axe,
+    axe_by_day_and_night,
+    come_in,
+    expect_fits,
+    leave,
+    let_load,
+    many_nodes,
+)
 from tests.worker.relay import Relay
 
 PHONE = {"width": 390, "height": 844}
@@ -100,13 +112,15 @@ def test_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_remove
     expect(dialog(page).get_by_text("Waiting for the machine.")).to_be_visible()
     assert axe(page) == []
 
-    command = shlex.split(dialog(page).locator("code").last.inner_text())
+    shown = dialog(page).locator("code").last
+    expect(shown).to_contain_text("corral worker --join")
+    command = shlex.split(shown.inner_text())
     assert command[:4] == ["corral", "worker", "--join", fleet.url()]
     with machine(fleet, "newcomer", corral(*command[1:])):
         come = dialog(page).get_by_role("region", name="Joined machines")
-        expect(come.get_by_role("link", name="newcomer")).to_be_visible()
+        expect(come.get_by_role("link", name="newcomer")).to_be_visible(timeout=LONG_MS)
         button(come, "Approve newcomer").click()
-        expect(come.get_by_text("healthy", exact=True)).to_be_visible()
+        expect(come.get_by_text("healthy", exact=True)).to_be_visible(timeout=LONG_MS)
         button(come, "Done").click()
         expect(dialog(page)).to_have_count(0)
         expect(row(page, "newcomer").get_by_text("healthy", exact=True)).to_be_visible()
@@ -117,24 +131,22 @@ def test_machine_joins_with_the_command_of_the_dialog_and_is_approved_and_remove
         button(dialog(page), "Cancel").click()
         choose(page, "newcomer", "Stop the worker of newcomer")
         button(dialog(page), "Stop the worker of newcomer").click()
-        expect(row(page, "newcomer").get_by_text("offline", exact=True)).to_be_visible()
+        expect(row(page, "newcomer").get_by_text("offline", exact=True)).to_be_visible(timeout=LONG_MS)
         choose(page, "newcomer", "Remove newcomer")
         button(dialog(page), "Remove newcomer").click()
         expect(row(page, "newcomer")).to_have_count(0)
         assert fleet.call("GET", "/api/nodes/newcomer")[0] == 404
 
 
-def test_keyboard_alone_approves_drains_and_resumes_a_node(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
-    # It leaves while the page still asks it.
-    watched.allow(r"status of 503 .*/processes")
+def test_keyboard_alone_approves_drains_and_resumes_a_node(page: Page, fleet: Fleet) -> None:
     with machine(fleet, "by-keys"):
         open_page(page, fleet, "/nodes")
-        expect(row(page, "by-keys")).to_be_visible()
+        expect(row(page, "by-keys")).to_be_visible(timeout=LONG_MS)
         # Whoever waits for somebody is on top.
         expect(page.get_by_role("list", name="Nodes").get_by_role("listitem").first).to_have_accessible_name("by-keys")
         tab_to(page, button(page, "Approve by-keys"))
         page.keyboard.press("Enter")
-        expect(row(page, "by-keys").get_by_text("healthy", exact=True)).to_be_visible()
+        expect(row(page, "by-keys").get_by_text("healthy", exact=True)).to_be_visible(timeout=LONG_MS)
         # The button is gone; the focus is not.
         expect(row(page, "by-keys").get_by_role("link", name="by-keys")).to_be_focused()
 
@@ -154,6 +166,7 @@ def test_keyboard_alone_approves_drains_and_resumes_a_node(page: Page, fleet: Fl
         page.keyboard.press("Enter")
         expect(panel(page, "Conditions").get_by_text("Not draining")).to_be_visible()
         expect(button(page, "Drain by-keys")).to_be_visible()
+        leave(page)
 
 
 def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
@@ -209,17 +222,19 @@ def test_labels_budget_and_slots_are_changed_and_still_there_after_a_reload(
     assert not node["vram_budget_manually_set"]
     assert not node["max_replicas_per_model_manually_set"]
     assert "zone" not in node["labels"]
+    leave(page)
     fleet.run(fleet.models.forget("twice"))
 
 
 @pytest.mark.behaviour("OPS-105")
 def test_node_row_shows_its_running_operation_and_other_rows_do_not(page: Page, fleet: Fleet) -> None:
-    fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", "load_s": "2"}))
+    fleet.run(fleet.models.put("seen", options={"tokens_per_s": "10", **HELD_LOAD}))
     open_page(page, fleet, "/nodes")
     expect(row(page, "worker-1")).to_be_visible()
     loading = fleet.run(fleet.models.load("seen", nodes=["worker-1"]))
     expect(row(page, "worker-1").get_by_role("link", name=re.compile("Loading seen"))).to_be_visible()
-    assert row(page, "worker-2").get_by_role("link", name=re.compile("seen")).count() == 0
+    expect(row(page, "worker-2").get_by_role("link", name=re.compile("seen"))).to_have_count(0)
+    let_load(fleet, "seen")
     fleet.run(fleet.models.becomes(loading, "completed"))
     expect(row(page, "worker-1").get_by_text("seen loaded")).to_be_visible()
     expect(row(page, "worker-1").get_by_role("link", name=re.compile("Loading"))).to_have_count(0)
@@ -240,11 +255,12 @@ def test_node_row_shows_its_running_operation_and_other_rows_do_not(page: Page, 
     button(page, "Unload seen#0").click()
     expect(dialog(page).get_by_text("No requests in flight.")).to_be_visible()
     button(dialog(page), "Unload seen").click()
-    expect(replicas.get_by_text("No models are loaded here.")).to_be_visible()
+    expect(replicas.get_by_text("No models are loaded here.")).to_be_visible(timeout=LONG_MS)
     expect(processes.get_by_text("No engines running.")).to_be_visible()
 
     page.get_by_role("tab", name="Operations", exact=True).click()
     expect(panel(page, "History").get_by_role("link", name="seen").first).to_be_visible()
+    leave(page)
     fleet.run(fleet.models.forget("seen"))
 
 
@@ -260,14 +276,14 @@ def test_backend_is_reinstalled_and_removed_on_one_node(page: Page, fleet: Fleet
     button(dialog(page), "Reinstall fake").click()
     expect(dialog(page)).to_have_count(0)
     page.get_by_role("tab", name="Operations", exact=True).click()
-    expect(panel(page, "History").get_by_text(re.compile("^reinstalled"))).to_be_visible()
+    expect(panel(page, "History").get_by_text(re.compile("^reinstalled"))).to_be_visible(timeout=LONG_MS)
 
     page.get_by_role("tab", name="Backends", exact=True).click()
     button(page, "Change fake").click()
     page.get_by_role("menuitem", name="Remove fake").click()
     expect(dialog(page).get_by_text("Its processes on this node are stopped.")).to_be_visible()
     button(dialog(page), "Remove fake").click()
-    expect(page.get_by_text("No backends installed.")).to_be_visible()
+    expect(page.get_by_text("No backends installed.")).to_be_visible(timeout=LONG_MS)
     assert [one["name"] for one in fleet.get("/api/nodes/worker-2/backends")] == ["fake"]
     page.get_by_role("link", name="Add a backend").click()
     expect(page.get_by_text("For node worker-1")).to_be_visible()
@@ -303,6 +319,7 @@ def test_lines_of_an_engine_come_as_they_are_printed(page: Page, fleet: Fleet, t
     kept = tmp_path / "log"
     started.value.save_as(kept)
     assert kept.read_text().count("ready: prints") == 2
+    leave(page)
     fleet.run(fleet.models.forget("prints"))
 
 
@@ -323,6 +340,7 @@ def test_downloaded_log_has_every_line_and_its_address_outlives_the_click(
     assert kept.read_text() == "".join(f"{line['at']} {line['stream']} {line['text']}\n" for line in lines)
     # A busy browser fetches the file long after the click: whoever revokes its address at once takes it away.
     assert page.evaluate("window.revoked") == []
+    leave(page)
     fleet.run(fleet.models.forget("whole"))
 
 
@@ -360,6 +378,7 @@ def test_reader_of_lines_who_was_cut_off_goes_on_after_the_last_one(
         expect(lines.get_by_text(re.compile(r"^word \d+\.$"))).to_have_count(MISSED)
         expect(lines.get_by_text("ready: wordy")).to_have_count(1)
         expect(page.get_by_text("following", exact=True)).to_be_visible()
+        leave(page)
     fleet.run(fleet.models.forget("wordy"))
 
 
@@ -395,19 +414,17 @@ VIEWS = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_node_pages_are_accessible(page: Page, fleet: Fleet, scheme: Any) -> None:
+def test_node_pages_are_accessible(page: Page, fleet: Fleet) -> None:
     fleet.run(fleet.models.put("long-name-of-a-model-that-needs-room"))
     fleet.run(fleet.models.loaded("long-name-of-a-model-that-needs-room", "worker-1"))
-    page.emulate_media(color_scheme=scheme)
     for path in VIEWS:
         open_page(page, fleet, path)
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-        assert axe(page) == [], path
+        assert axe_by_day_and_night(page) == [], path
         page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= PHONE["width"], f"{path} is {wide} wide"
+        expect_fits(page)
         page.set_viewport_size(DESK)  # type: ignore[arg-type]
+    leave(page)
     fleet.run(fleet.models.forget("long-name-of-a-model-that-needs-room"))
 
 

@@ -17,6 +17,7 @@ def choose(page: Page, name: str) -> None:
 
 @pytest.mark.behaviour("PAGE-129")
 def test_cluster_its_configuration_and_its_galleries(page: Page, fleet: Fleet) -> None:
+    page.goto(f"{fleet.url()}/app/")
     page.get_by_role("link", name="Settings").click()
     line = page.get_by_role("listitem").filter(has_text="frontend-1")
     expect(line).to_contain_text("alive")

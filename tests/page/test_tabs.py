@@ -23,9 +23,11 @@ def test_eight_tabs_of_one_browser_load_navigate_and_follow_changes(context: Bro
         expect(tab.get_by_role("list", name="Nodes").get_by_role("listitem", name="worker-1")).to_be_visible()
         live(tab)
     for tab in tabs:
+        tab.bring_to_front()
         tab.get_by_role("link", name="worker-1", exact=True).first.click()
         expect(tab.get_by_role("heading", name="worker-1", level=1)).to_be_visible()
     for tab in tabs:
+        tab.bring_to_front()
         tab.get_by_role("link", name="Keys and users", exact=True).click()
         expect(tab.get_by_role("list", name="Keys")).to_be_visible()
     fleet.new_key("infer", name="seen by eight tabs")

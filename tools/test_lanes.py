@@ -1,9 +1,9 @@
 """Runs the tests in lanes: `python -m tools.test_lanes [--fast | --since REVISION] [PYTEST ARGUMENTS]`.
 
-A lane runs one pytest after the other. The tests of the page have a process of their own, because the browser's plain
-interface keeps an event loop open in it; the simulator has one because it replaces the loop. Everything else is shared
-out over several processes. Each line of output carries the name of its suite. The last lines name every test that
-failed and sum up all suites, so that the end of a log is enough to know what broke.
+The tests of the page have a process of their own, because the browser's plain interface keeps an event loop open in it;
+the simulator has one because it replaces the loop. Everything else is shared out over several processes. Each line of
+output carries the name of its suite. The last lines name every test that failed and sum up all suites, so that the end
+of a log is enough to know what broke.
 `--fast` takes the tests that start no server, `--since` those that a change touches (`tools/touched_tests.py`).
 
 Guarantee: it ends. A suite that takes longer than `SUITE_LIMIT_S` is ended and counts as failed. It runs nothing twice.
@@ -55,10 +55,11 @@ class SuiteResult:
         return self.code in (0, NO_TESTS)
 
 
-# With the other lane three processes, also on two cores: much of a test is waiting for programs that it has started.
-_SPREAD = ("-n", "2", "--dist", "worksteal")
+# With the other lanes five processes, also on two cores: most of a test is waiting for programs that it has started.
+_SPREAD = ("-n", "3", "--dist", "worksteal")
 LANES: tuple[tuple[Suite, ...], ...] = (
-    (Suite("page", ("tests/page",)), Suite("simulation", ("tests/simulation",))),
+    (Suite("page", ("tests/page",)),),
+    (Suite("simulation", ("tests/simulation",)),),
     (
         Suite(
             "rest",

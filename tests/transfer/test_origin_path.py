@@ -23,6 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.behaviour("NODE-133")
 async def test_folder_is_all_its_files_without_notes_about_their_digests(tmp_path: Path, folder: Path) -> None:
     async with scene_of(tmp_path, paths=(folder,)) as scene:
         found = await scene.resolve(str(folder / "tiny"))

@@ -116,6 +116,21 @@ async def test_large_bodies_of_a_key_are_429_when_too_many_bytes_are_under_way(
 
 
 @pytest.mark.behaviour("GW-218")
+async def test_bytes_of_a_large_body_are_given_back_when_its_stream_begins(
+    frontend: RunningFrontend, engine: MisbehavingEngine
+) -> None:
+    engine.queued = [EngineBehaviour.STALLS]
+    budget = frontend.core.gateway.body_budget
+    body = json.dumps({"model": "chat", "prompt": "x" * MIB, "stream": True}).encode()
+    async with wire(frontend) as opened:
+        opened.write(request(body))
+        assert b"data: " in await opened.read()
+        # The stream is open: its body is not kept for that long.
+        assert frontend.core.gateway.open_exchanges
+        assert budget.taken_bytes == 0
+
+
+@pytest.mark.behaviour("GW-218")
 async def test_bytes_of_a_client_that_leaves_are_given_back(frontend: RunningFrontend) -> None:
     budget = frontend.core.gateway.body_budget
     whole = request(b'{"model": "chat", "prompt": "' + b"x" * MIB)

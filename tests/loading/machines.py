@@ -13,7 +13,7 @@ from corral.adapters.nats.connection import NatsEndpoint
 from corral.adapters.nats.credentials import UserTokenIssuer
 from corral.adapters.nats.revocation import CredentialRevoker, RevocationKeys
 from corral.adapters.system import SystemClock, SystemIdGenerator
-from corral.app.credentials import NodeCredentialIssuer
+from corral.app.port_providers import NodeCredentialIssuer
 from corral.bus.messages import (
     BlobSource,
     DeleteModel,

@@ -21,8 +21,8 @@ from corral.adapters.nats.revocation import CredentialRevoker, RevocationKeys
 from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.api.application import create_app, wrap_with_edge
 from corral.app.core import CoreDeps, CoreOptions, FrontendCore
-from corral.app.credentials import NodeCredentialIssuer
 from corral.app.http_server import HttpServer
+from corral.app.port_providers import NodeCredentialIssuer
 from corral.app.process_group import listen
 from corral.bus.subjects import BusRole
 from corral.gateway.connection.protocol import ConnectionRegistry

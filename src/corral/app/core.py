@@ -16,10 +16,10 @@ from corral.access.keys import ensure_first_key
 from corral.access.tokens import ensure_local_token
 from corral.api.metrics import FrontendMetrics
 from corral.app import core_parts as parts
-from corral.app.core_api_deps import make_api_deps
 from corral.app.core_bus import FrontendBusHandler
 from corral.app.core_loops import LoopSet, list_loops
 from corral.app.core_options import CoreDeps, CoreOptions
+from corral.app.core_parts import make_api_deps
 from corral.app.insight import LiveSettingTarget, list_live_setting_targets, make_live_settings, make_live_views
 from corral.app.peer_contents import make_library
 from corral.domain.cluster import OutboxEvent

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from corral.access.directory import FOLLOWED_PREFIXES, CredentialDirectory
+from corral.access.oidc import OidcClient
+from corral.access.sessions import SessionService
+from corral.api.deps import ApiDeps, WorkerOptions
 from corral.api.metric_families import RequestMetrics
 from corral.api.metrics import FrontendMetrics
+from corral.api.page.page_store import BUILT_FOLDER, PageStore
 from corral.app.core_options import CoreDeps, CoreOptions
 from corral.app.insight import GatewayFleetView
 from corral.backends.catalog import BackendCatalog
@@ -37,9 +42,11 @@ from corral.loading.service import ModelOperationDeps, ModelOperationOptions, Mo
 from corral.metering.usage_shipper import UsageShipper
 from corral.models.gallery import ModelGallery, read_models
 from corral.nodes.heartbeats import HeartbeatBuffer
+from corral.nodes.registration import JoinPolicy
 from corral.operations.admission import AdmissionResult
 from corral.operations.backend_plan import BackendOperationSpec
 from corral.operations.backend_pool import BackendAdmissionController, make_backend_pool
+from corral.operations.backend_reports import BackendReportWriter
 from corral.operations.command_sender import CommandSender
 from corral.operations.deltas import OperationDeltaFeed
 from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, OperationDispatcher
@@ -50,6 +57,9 @@ from corral.reconcile.maintenance import FrontendPresence, LivenessChecker, Prun
 from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
 from corral.runtime.byte_budget import ByteBudget
 from corral.runtime.tasks import TaskSet
+
+if TYPE_CHECKING:
+    from corral.app.core import FrontendCore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,3 +346,56 @@ def make_scaling(
         return (await model_operations.admission.admit(spec, "rules")).operation.id
 
     return ScalingReconciler(context.deps.database, leader, admit, idle_s=context.options.model_idle_s)
+
+
+def make_api_deps(core: FrontendCore, options: CoreOptions, deps: CoreDeps) -> ApiDeps:
+    """Return the dependencies of the routes. Called last, when the core has all its parts."""
+    return ApiDeps(
+        frontend_id=options.frontend_id,
+        database=deps.database,
+        directory=core.directory,
+        sessions=_make_sessions(options, deps),
+        public_url=options.public_url,
+        join_options=options.join,
+        metrics_key=options.metrics_key,
+        cors_policy=options.cors_policy,
+        settings=options.settings,
+        live_settings=core.live_settings,
+        feed=core.feed,
+        heartbeats=core.heartbeats,
+        bus=deps.bus,
+        credentials=deps.credentials,
+        leader=core.leader,
+        clock=deps.clock,
+        ids=deps.ids,
+        join_policy=JoinPolicy(lease_s=options.node_lease_s, approves_all=options.approves_all),
+        worker_options=WorkerOptions(
+            heartbeat_interval_s=options.heartbeat_interval_s, nats_url=options.nats_public_url
+        ),
+        catalog=core.catalog,
+        refresher=core.refresher,
+        upgrade_checker=core.upgrade_checker,
+        model_gallery=core.model_gallery,
+        model_refresher=core.model_refresher,
+        model_operations=core.model_operations,
+        admission=core.admission,
+        admissions={name: pool.admission for name, pool in core.pools.items()},
+        deltas=core.deltas,
+        backend_reports=BackendReportWriter(deps.database),
+        fetcher=deps.fetcher,
+        library=core.library,
+        page=PageStore(BUILT_FOLDER, deps.clock),
+        gateway=core.gateway,
+        compute=core.gateway.compute,
+        request_monitor=core.request_monitor,
+        live_views=core.live_views,
+        allows_private_sources=options.allows_private_sources,
+        count_held_operations=lambda: len(core.dispatcher.held),
+        health=core.health,
+        get_not_ready_reason=core.get_not_ready_reason,
+    )
+
+
+def _make_sessions(options: CoreOptions, deps: CoreDeps) -> SessionService:
+    oidc = OidcClient(options.oidc, deps.fetcher, deps.clock, deps.ids) if options.oidc else None
+    return SessionService(deps.database, deps.clock, deps.ids, oidc)

@@ -27,11 +27,10 @@ from corral.api.application import create_app, wrap_with_edge
 from corral.api.cluster import render_metrics_page
 from corral.api.join.address import JoinOptions
 from corral.app.core import CoreDeps, CoreOptions, FrontendCore
-from corral.app.credentials import NodeCredentialIssuer
 from corral.app.http_server import GracefulShutdown, HttpServer
 from corral.app.insight import open_span_exporter
 from corral.app.logs import configure_access_log, configure_logging, set_log_level
-from corral.app.port_providers import LazyModelFileOrigins, open_storage
+from corral.app.port_providers import LazyModelFileOrigins, NodeCredentialIssuer, open_storage
 from corral.app.process_group import FOLDER_VARIABLE, PARENT_VARIABLE, MetricsPeers, listen
 from corral.app.settings import FrontendSettings, LoadedSettings, redact_settings
 from corral.app.settings.models import parse_scopes

@@ -1,9 +1,19 @@
-"""`corral keys …`, `corral tokens …` and `corral users …`: commands for API keys, join tokens and users."""
+"""`corral keys …`, `corral tokens …` and `corral users …`: commands for API keys, join tokens and users.
+
+The files on this machine that hold a key, `admin.key` of `corral up` and the stored login, follow a rotation.
+Guarantee: commands that replace these keys run one after another, so a file holds the secret of the last rotation on
+this machine, and a secret that was replaced meanwhile is not written. Limit: a rotation on another machine or on the
+page cannot write here; `corral keys recover` makes a key then.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from getpass import getpass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +21,10 @@ import typer
 from corral.cli import render
 from corral.cli.cluster import recover
 from corral.cli.command import CommandSession, make_group, register_command
-from corral.domain.errors import Conflict, InvalidRequest, NotAuthenticated
+from corral.cli.target import ClusterTarget, StoredLogin, get_credentials_path, list_known_targets, store_login
+from corral.domain.errors import Conflict, CorralError, InvalidRequest, NotAuthenticated
 
 if TYPE_CHECKING:
-    from corral.cli.key_files import KeyFile
     from corral.wire.access import CreatedKeyOut, UserPatch
 
 keys_app = make_group("API keys: create, change, rotate and revoke them.")
@@ -259,7 +269,6 @@ async def rotate_key(
 ) -> None:
     """Replace the secret of an API key. The new secret is shown only once, and replaces the stored one."""
     from corral.cli.access_views import parse_lifetime_s
-    from corral.cli.key_files import hold_key_files
 
     grace_s = parse_lifetime_s(grace, "--grace")
     with hold_key_files() as has_waited:
@@ -290,7 +299,6 @@ async def _rotate_and_store(
 ) -> tuple[CreatedKeyOut, list[str]]:
     """Rotate the key and write its secret to the files that held it; return the key with a sentence for each file."""
     from corral.cli.access_views import pick_id
-    from corral.cli.key_files import check_still_works, find_key_files
 
     key_id = pick_id(await session.client.keys.list(), key)
     files = await find_key_files(key_id)
@@ -496,3 +504,90 @@ def _read_password(*, is_piped: bool) -> str:
     if repeated != password:
         raise InvalidRequest("The two passwords differ.")
     return password
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFile:
+    """Names a file on this machine that holds an API key, with the key's cluster and how to write another key there."""
+
+    path: Path
+    url: str
+    write: Callable[[str], object]
+
+
+@contextmanager
+def hold_key_files() -> Iterator[bool]:
+    """Keep other commands from replacing a stored key until the block ends; yields whether one had to be waited for.
+
+    Take this before the files are read: the key in them may be replaced while this waits.
+    """
+    from corral.embedded.private_files import hold_file_lock
+
+    has_waited = False
+
+    def on_wait(path: Path) -> None:
+        nonlocal has_waited
+        has_waited = True
+        render.print_notice(f"Waiting for another command that replaces the key in {path}.")
+
+    with ExitStack() as stack:
+        # In one order for all commands: two that wait for each other would never end.
+        for target in sorted(list_known_targets(), key=_get_path):
+            stack.enter_context(hold_file_lock(_get_path(target), on_wait))
+        yield has_waited
+
+
+async def find_key_files(key_id: str) -> list[KeyFile]:
+    """Return the files on this machine that hold the secret of this key. Call this before the key is rotated."""
+    return [_make_key_file(target) for target in list_known_targets() if await _has_key(target, key_id)]
+
+
+async def check_still_works(file: KeyFile, secret: str) -> None:
+    """Raise `Conflict` if the cluster of the file refuses this new secret: it was replaced since."""
+    try:
+        await _find_key_id(file.url, secret)
+    except NotAuthenticated as error:
+        raise Conflict(
+            f"This key was rotated or revoked meanwhile; {file.path} was not changed.",
+            hint="Their secret is the one that works. `corral keys recover` makes another admin key on the machine of "
+            "`corral up`.",
+            code="key_replaced",
+        ) from error
+    except CorralError:
+        return  # The cluster did not answer, which says nothing about the secret.
+
+
+async def _has_key(target: ClusterTarget, key_id: str) -> bool:
+    """Return whether the target uses the key with this id, according to the cluster of the target."""
+    if target.key is None:
+        return False
+    try:
+        return await _find_key_id(target.url, target.key) == key_id
+    except CorralError:
+        return False
+
+
+async def _find_key_id(url: str, secret: str) -> str | None:
+    """Return the id of the key that this secret belongs to; raise `NotAuthenticated` if the cluster refuses it."""
+    from corral.adapters.system import SystemClock, SystemIdGenerator
+    from corral.client import CorralClient
+
+    async with CorralClient(url, secret, clock=SystemClock(), ids=SystemIdGenerator()) as client:
+        return (await client.users.get_me()).key_id
+
+
+def _get_path(target: ClusterTarget) -> Path:
+    return target.key_file or get_credentials_path()
+
+
+def _make_key_file(target: ClusterTarget) -> KeyFile:
+    path, url = _get_path(target), target.url
+    if target.key_file is None:
+        return KeyFile(path=path, url=url, write=lambda key: store_login(StoredLogin(url=url, key=key)))
+
+    def write(key: str) -> None:
+        from corral.embedded.private_files import write_private
+
+        write_private(path, f"{key}\n")
+
+    return KeyFile(path=path, url=url, write=write)

@@ -160,7 +160,7 @@ COMMANDS: dict[str, LazyCommand] = {
         _NOUNS, "access", "users_app", "Users: create, list, disable and delete them, and set scopes and passwords."
     ),
     "settings": _make_entry(
-        _NOUNS, "settings", "app", "Settings of the running frontends: show them, and change the live ones."
+        _NOUNS, "overview", "settings_app", "Settings of the running frontends: show them, and change the live ones."
     ),
     "usage": _make_entry(
         _NOUNS, "usage", "usage", "Show usage: requests, errors and tokens by key, model, user, call, node or time."
@@ -168,8 +168,8 @@ COMMANDS: dict[str, LazyCommand] = {
     "cluster": _make_entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
     "top": _make_entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens live."),
     "explain": _make_entry(_NOUNS, "overview", "explain", "Show which replica would serve a request now, and why."),
-    "login": _make_entry(_NOUNS, "login", "login", "Check an API key and store it for later commands."),
-    "logout": _make_entry(_NOUNS, "login", "logout", "Delete the stored key."),
+    "login": _make_entry(_NOUNS, "target", "login", "Check an API key and store it for later commands."),
+    "logout": _make_entry(_NOUNS, "target", "logout", "Delete the stored key."),
     "serve": _make_entry(
         _PROCESSES, "processes", "serve", "Run one frontend, with a PostgreSQL and a NATS that already run."
     ),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -292,7 +296,7 @@ async def export_models(
 @register_command(app, "edit")
 async def edit_model(session: CommandSession, model: ModelArgument) -> None:
     """Edit a model's configuration in $VISUAL or $EDITOR. Changes that were saved meanwhile are not overwritten."""
-    from corral.cli.editor import DraftFile
+    from corral.cli.models import DraftFile
 
     found = await session.client.models.get(model)
     draft = DraftFile(format_yaml(found.config))
@@ -585,3 +589,33 @@ async def _follow_operation(session: CommandSession, operation: ModelOperationOu
     if not session.as_json and operation.message:
         render.print_notice(render.clean_text(operation.message))
     await follow_operation(session, operation.id)
+
+
+FALLBACK = "vi"
+
+
+class DraftFile:
+    """A temporary file with a text that a person edits. `discard` it once the text was saved; else it stays for its
+    owner to find."""
+
+    def __init__(self, text: str) -> None:
+        handle, name = tempfile.mkstemp(prefix="corral-", suffix=".yaml")
+        self.path = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def edit(self) -> str:
+        """Open the draft in the editor, wait until the editor has ended, and return the text."""
+        words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or FALLBACK)
+        try:
+            done = subprocess.run([*words, str(self.path)], check=False)  # noqa: S603 - the person's own editor
+        except OSError as error:
+            raise InvalidRequest(
+                f"The editor {words[0]!r} cannot be started: {error.strerror}.", hint="Set EDITOR to another program."
+            ) from error
+        if done.returncode:
+            raise InvalidRequest(f"The editor failed with exit code {done.returncode}; nothing was changed.")
+        return self.path.read_text(encoding="utf-8")
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)

@@ -1,23 +1,26 @@
-"""`corral cluster`: the frontends, their leader, PostgreSQL and NATS; `corral explain MODEL`: which replica the next
-request would go to, and the facts about every replica.
+"""Commands about the cluster as a whole: `corral cluster`, `corral explain MODEL` and `corral settings …`.
+
+`corral config` reads what a start on this machine would read; `corral settings` asks the running frontends.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from corral.cli import render
-from corral.cli.command import CommandSession, add_session
+from corral.cli.command import CommandSession, add_session, make_group, register_command
 from corral.cli.completion import complete_model_names
+from corral.domain.errors import InvalidRequest
 from corral.domain.state_words import NODE_WORDS, find_word
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from corral.wire.cluster import ClusterOut, DependencyOut, RouteCandidateOut, RoutingExplanationOut
+    from corral.wire.cluster import ClusterOut, DependencyOut, RouteCandidateOut, RoutingExplanationOut, SettingOut
 
 _EXPLAIN_HEADERS = ("REPLICA", "NODE", "EXPECTED", "BUSY", "RESPONSE", "BREAKER")
 
@@ -112,3 +115,67 @@ def _make_candidate_row(one: RouteCandidateOut) -> list[str]:
         f"{one.seconds:.3g}s" + ("" if one.is_learnt else " (assumed)"),
         one.breaker,
     ]
+
+
+settings_app = make_group("Settings of the running frontends: show them, and change the live ones.")
+Changes = Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="One or more, such as request_wait=90s.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more names of live settings.")]
+
+
+@register_command(settings_app, "list")
+async def list_settings(
+    session: CommandSession,
+    *,
+    live: Annotated[
+        bool, typer.Option("--live", help="Only settings that can be changed while frontends run.")
+    ] = False,
+) -> None:
+    """List the settings of the frontend that answers, and where each comes from. Secrets are masked."""
+    found = await session.client.cluster.get_settings()
+    _show_settings(session, [setting for setting in found.settings if setting.is_live or not live])
+
+
+@register_command(settings_app, "set")
+async def set_settings(session: CommandSession, changes: Changes) -> None:
+    """Change live settings of all frontends. All changes are made, or none."""
+    await _change_settings(session, _parse_pairs(changes))
+
+
+@register_command(settings_app, "reset")
+async def reset_settings(session: CommandSession, names: Names) -> None:
+    """Reset live settings of all frontends to their defaults."""
+    await _change_settings(session, dict.fromkeys(names))
+
+
+async def _change_settings(session: CommandSession, changes: Mapping[str, str | None]) -> None:
+    changed = await session.client.cluster.change_settings(changes)
+    _show_settings(session, [setting for setting in changed.settings if setting.name in changes])
+
+
+def _parse_pairs(changes: Sequence[str]) -> dict[str, str]:
+    """Return the values by name. An empty value is left to the frontend, which says what the setting takes."""
+    values: dict[str, str] = {}
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not name or not equals:
+            raise InvalidRequest(
+                f"{change!r} is not a change of a setting.",
+                hint="Write NAME=VALUE, such as request_wait=90s. `corral settings reset NAME` restores the default.",
+            )
+        if name in values:
+            raise InvalidRequest(f"The setting {name} is named twice.", hint="Give each setting one value.")
+        values[name] = value
+    return values
+
+
+def _show_settings(session: CommandSession, settings: Sequence[SettingOut]) -> None:
+    if session.as_json:
+        render.print_json([setting.model_dump(mode="json") for setting in settings])
+        return
+    rows = [
+        [setting.name, setting.value or render.NONE, setting.source, render.format_yes_no(setting.is_live)]
+        for setting in settings
+    ]
+    render.print_data(
+        render.format_table(("SETTING", "VALUE", "FROM", "LIVE"), rows, colour=render.has_colour(sys.stdout))
+    )

@@ -10,8 +10,9 @@ other frontends that hold it are named to the reader. Slow work runs in threads.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +20,8 @@ from pathlib import Path
 import structlog
 
 from corral.domain.errors import Conflict
-from corral.domain.model import Blob, ModelFacts, ModelFile, StoredFile
-from corral.library.content_store import INCOMING_LIFE_S, ContentStore
-from corral.library.facts import ToolSupportReader, read_stored_facts
+from corral.domain.model import Blob, Model, ModelFacts, ModelFile, StoredFile
+from corral.library.content_store import INCOMING_LIFE_S, ContentStore, read_at
 from corral.library.importer import FetchProgress, LibraryImporter, is_upload, measure, resolve_files
 from corral.library.library_reader import (
     ChunkListCache,
@@ -31,6 +31,7 @@ from corral.library.library_reader import (
     make_library_sources,
     make_no_library_error,
 )
+from corral.policy.models.headers import Read, ReadableFile, read_facts
 from corral.ports.files import ModelFileOrigins, ProgressCallback, SharedStorage
 from corral.ports.library import FetchProgressListener, NoPeerLibraries, PeerLibraries
 from corral.ports.runtime import Clock
@@ -406,3 +407,79 @@ class FrontendLibrary(LibraryReader):
     async def forget(self, sha256: str) -> bool:
         """Delete one content if no model uses it; return whether it was deleted."""
         return await self._collector.forget_everywhere(sha256)
+
+
+async def read_stored_facts(
+    files: Sequence[StoredFile], entry: str, path_of: Callable[[str], Path | None], storage: SharedStorage | None
+) -> ModelFacts | None:
+    """Return the facts in the headers of the files; None without files. `BadHeader` if no engine would load the
+    model."""
+    if not files:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def reader(sha256: str) -> Read:
+        path = path_of(sha256)
+        if path is not None:
+            return lambda offset, length: read_at(path, offset, length)
+        assert storage is not None, "a content outside the folder was found in the storage"
+        return lambda offset, length: asyncio.run_coroutine_threadsafe(
+            _read_stored(storage, sha256, offset, length), loop
+        ).result()
+
+    readable = [ReadableFile(path=file.path, size_bytes=file.size_bytes, read=reader(file.sha256)) for file in files]
+    return await run_in_thread(lambda _stop: read_facts(readable, entry))
+
+
+async def _read_stored(storage: SharedStorage, sha256: str, offset: int, length: int) -> bytes:
+    return b"".join([piece async for piece in storage.read(sha256, offset, length)])
+
+
+class ToolSupportReader:
+    """Reads the files of models whose tool support is not known yet. `holds` and `path_of` are the library's.
+
+    Runs in the background, one model at a time, and reads no more of a file than its header. A file that is damaged
+    or cannot be read leaves its model unknown and keeps no other model from being read. Limit: a model none of
+    whose libraries hold all files stays unknown until it is fetched; requests with tools are passed on until then.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        holds: Callable[[Collection[str]], Awaitable[frozenset[str]]],
+        path_of: Callable[[str], Path | None],
+        storage: SharedStorage | None,
+    ) -> None:
+        self._database = database
+        self._holds = holds
+        self._path_of = path_of
+        self._storage = storage
+        # Run hashes of models whose files could not be read: tried again after a restart of the process.
+        self._failed: set[str] = set()
+
+    async def tick(self) -> int:
+        """Look at every unknown model whose files are held here; return how many are known now."""
+        async with self._database.transaction() as tx:
+            unknown = await model_store.list_without_tool_support(tx)
+        self._failed &= {model.run_hash for model in unknown}
+        return sum([await self._read_guarded(model) for model in unknown if model.run_hash not in self._failed])
+
+    async def _read_guarded(self, model: Model) -> bool:
+        outcome = await attempt(lambda: self._read(model))
+        if not isinstance(outcome, AttemptFailure):
+            return outcome.value
+        self._failed.add(model.run_hash)
+        log.warning("tool support of a model could not be read", model=model.name, error=outcome.sentence)
+        return False
+
+    async def _read(self, model: Model) -> bool:
+        files = model.files or ()
+        sha256s = {file.sha256 for file in files}
+        if await self._holds(sha256s) < sha256s:
+            return False
+        paths = {sha256: self._path_of(sha256) for sha256 in sha256s}
+        if self._storage is None and None in paths.values():
+            return False
+        facts = await read_stored_facts(files, model.config.entry, paths.get, self._storage)
+        async with self._database.transaction() as tx:
+            return await model_store.put_tool_support(tx, model, takes_tools=facts.takes_tools if facts else None)

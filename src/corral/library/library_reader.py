@@ -117,11 +117,6 @@ class LibraryReader:
             raise make_no_library_error()
         return self._content_store
 
-    @property
-    def is_shared_folder(self) -> bool:
-        """Return whether workers find the files of models in the same folder."""
-        return self._is_shared
-
     def find_path(self, sha256: str) -> Path | None:
         """Return the file of a content on this machine; None if it is not here."""
         return self._content_store.find_path(sha256) if self._content_store is not None else None

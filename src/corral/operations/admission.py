@@ -70,7 +70,8 @@ R = TypeVar("R", bound=AdmissionRequest[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionResult:
-    """Says which operation a request was admitted as, and whether it existed or was paused before."""
+    """Names the operation that a request for a change was accepted as: a new one, or an existing one that it joined or
+    resumed."""
 
     operation: Operation
     # True if the same request was admitted before.

@@ -277,7 +277,7 @@ class MessageOut(LenientModel):
 
 
 class NodeProbeOut(LenientModel):
-    """The answer of a node's worker over the bus."""
+    """The reply of a node's worker to a probe over the bus: which process runs there, since when, and its hardware."""
 
     node_id: str
     boot_id: str

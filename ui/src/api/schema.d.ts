@@ -5051,7 +5051,7 @@ export interface components {
         };
         /**
          * NodeProbeOut
-         * @description The answer of a node's worker over the bus.
+         * @description The reply of a node's worker to a probe over the bus: which process runs there, since when, and its hardware.
          */
         NodeProbeOut: {
             /** Boot Id */

@@ -22,8 +22,8 @@ from tests.e2e.models.scene import Models
 from tests.support.polling import eventually
 
 RECORDER = Path(__file__).parent / "recorder"
-# As long as a cold request takes here, so that every loop has come round.
-IDLE_S = 6.0
+# Long enough that the slow loops have come round, too.
+IDLE_S = 45.0
 MODEL = "chat"
 
 

@@ -198,7 +198,7 @@ async def test_engine_that_only_answers_500_soon_gets_no_more_requests(
 async def test_request_above_the_engines_concurrency_waits_and_is_refused_when_that_takes_too_long(
     database_url: str, engine: MisbehavingEngine
 ) -> None:
-    async with running_frontend(database_url, replica_pool=ReplicaPoolOptions(queue_wait_s=0.3)) as frontend:
+    async with running_frontend(database_url, replica_pool=ReplicaPoolOptions(queue_wait_s=1.0)) as frontend:
         await keep_only_the_feed(frontend)
         await serve(frontend, engine, options={"parallel": "1"})
         engine.queued.append(EngineBehaviour.SILENT)

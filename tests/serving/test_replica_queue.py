@@ -353,7 +353,7 @@ async def test_callers_own_limit_holds_in_the_queue_too(database_url: str) -> No
 
 
 async def test_settings_limit_queue_and_wait(database_url: str) -> None:
-    options = ReplicaPoolOptions(queue_max=1, queue_wait_s=0.3)
+    options = ReplicaPoolOptions(queue_max=1, queue_wait_s=1.5)
     async with crowded(database_url, replica_pool=options) as (_, router):
         model = await router.resolve("chat")
         with router.make_selector(model, 60.0).try_check_out() or pytest.fail("nothing there"):

@@ -84,7 +84,7 @@ async def test_frontend_that_hangs_or_says_503_is_passed_over():
         served(hang) as stuck,
         served(refusal(503, "store_unavailable")) as sick,
         served(good) as well,
-        control_of(stuck.url, sick.url, well.url, timeout_s=0.2) as control,
+        control_of(stuck.url, sick.url, well.url, timeout_s=1.0) as control,
     ):
         await control.send_heartbeat("n1", HeartbeatIn())
         released.set()

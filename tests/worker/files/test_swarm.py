@@ -92,7 +92,8 @@ async def test_node_that_gets_no_further_is_passed_over(scene: Scene) -> None:
     elsewhere.put(BODY)
     node = await scene.node("node-2", replace(QUICK, stall_s=0.2))
     await node.have(item(BODY), places=(stuck.place(), scene.peer_place(elsewhere)))
-    assert sorted(each.chunk for each in elsewhere.requests) == [1, 2, 3, 4, 5]
+    # A chunk may be requested twice: a loaded machine is silent for longer than this node waits, too.
+    assert {each.chunk for each in elsewhere.requests} == {1, 2, 3, 4, 5}
     scene.library.gate.set()
     await job
 

@@ -14,14 +14,12 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.page.support import BackgroundLoop, BrowserErrors, Fleet, come_in, fleet_of
+from tests.page.support import EXPECT_MS, BackgroundLoop, BrowserErrors, Fleet, come_in, fleet_of
 from tools.browser import find_browser, list_arguments
 from tools.page import PageFolders, PageProblem, build_page
 
 # The first one may have to wait for the page to be built, and for a fleet.
 LIMIT_S = 400
-# How long a page may take to show what is expected; a loaded machine may stand still for seconds.
-EXPECT_MS = 60_000
 VIEWPORT = {"width": 1280, "height": 800}
 
 

@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from typing import Any, TypeVar
 
 import aiohttp
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -31,6 +31,9 @@ from tools.source import ROOT
 
 T = TypeVar("T")
 RUN_LIMIT_S = 180.0
+# How long a page may take to show what is expected; a loaded machine may stand still for seconds.
+EXPECT_MS = 60_000
+LOOK_MS = 50
 # For what the cluster has to do first: download, install, load, notice that a node is away.
 LONG_MS = 120_000
 # Options of a model whose load does not end before `let_load`.
@@ -280,13 +283,18 @@ def leave(page: Page) -> None:
     page.goto("about:blank")
 
 
+def wait_until(page: Page, script: str, arg: Any = None, *, timeout_ms: float = EXPECT_MS) -> None:
+    """Wait until a script returns something true. `Page.wait_for_function` looks a second time by `eval`, which the
+    page's policy forbids."""
+    ends_at = time.monotonic() + timeout_ms / 1000
+    while not page.evaluate(script, arg):
+        assert time.monotonic() < ends_at, f"{page.url}: still not so: {script}"
+        page.wait_for_timeout(LOOK_MS)
+
+
 def expect_fits(page: Page) -> None:
     """Expect that nothing is wider than the screen. Charts take the width of a new screen one frame later."""
-    try:
-        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth")
-    except PlaywrightTimeout:
-        beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        raise AssertionError(f"{page.url} is {beyond} pixels too wide") from None
+    wait_until(page, "document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def keep_toasts(page: Page) -> None:
@@ -311,10 +319,10 @@ class ShownTexts:
     def read(self) -> list[str]:
         return list(self.page.evaluate("selector => window.shown[selector]", self.selector))
 
-    def expect(self, pattern: str, *, timeout: float | None = None) -> None:
+    def expect(self, pattern: str, *, timeout: float = EXPECT_MS) -> None:
         """Wait until a text has matched."""
         has_matched = "([selector, pattern]) => window.shown[selector].some(text => new RegExp(pattern).test(text))"
-        self.page.wait_for_function(has_matched, arg=[self.selector, pattern], timeout=timeout)
+        wait_until(self.page, has_matched, [self.selector, pattern], timeout_ms=timeout)
 
 
 def record_texts(page: Page, selector: str) -> ShownTexts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.page.support import AXE, BrowserErrors, Fleet, leave, many_nodes
+from tests.page.support import AXE, BrowserErrors, Fleet, leave, many_nodes, wait_until
 
 
 def test_every_page_has_a_title_of_its_own(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
@@ -45,7 +45,7 @@ def test_approve_says_that_it_is_working_until_the_frontend_has_answered(page: P
         button.click()
         expect(button).to_have_text("Approving…")
         expect(button).to_be_disabled()
-        page.wait_for_function("window.approve !== undefined")
+        wait_until(page, "window.approve !== undefined")
         page.evaluate("window.approve()")
         expect(button).to_have_count(0)
         leave(page)

@@ -24,7 +24,7 @@ endef
 
 # The stamps say what has been installed; they are remade when what they stand on changes.
 $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
-	@echo "Installing Corral into $(VENV) (about 110 MB, once)" >&2
+	@echo "Installing Corral into $(VENV) (about 440 MB, once)" >&2
 	@$(PIP) install --require-hashes -r requirements/build.txt
 	$(call install_locked,requirements/run.txt)
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
@@ -90,7 +90,7 @@ dist: page ## build the wheel (with the page) and the source archive into dist/;
 
 .PHONY: dist-test
 dist-test: $(VENV)/.dev page ## install the wheel into an empty environment, start a cluster with it, join machines by /join, ask a model
-	@$(BIN)/python -m pytest tests/packaging -o "python_files=test_*.py whole.py network.py" -o timeout=900
+	@$(BIN)/python -m pytest tests/packaging -o "python_files=test_*.py whole.py network.py tutorial.py" -o timeout=900
 
 .PHONY: sim
 sim: $(VENV)/.dev ## the simulated cluster on many seeds: make sim SEEDS=500

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import psutil
 
 from bench import (
+    agents,
     cold_start,
     gateway,
     heartbeats,
@@ -42,6 +43,7 @@ SUITE = {
     "page": page.run,
     "page_crowd": page_crowd.run,
     "request_files": request_files.run,
+    "agents": agents.run,
 }
 
 

@@ -74,7 +74,8 @@ def run_cluster(
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
         home, port = Path(folder) / "home", free_port()
         environment = {key: value for key, value in os.environ.items() if not key.startswith("CORRAL_")}
-        environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port)} | variables
+        # Without an agent worker, which has no part in what is measured.
+        environment |= {"CORRAL_HOME": str(home), "CORRAL_PORT": str(port), "CORRAL_AGENT_WORKER": "false"} | variables
         subprocess.run([python, "-m", *up], env=environment, check=True)
         try:
             shown = subprocess.run(

@@ -33,8 +33,8 @@ class ReportRow:
 
 
 def format_table(title: str, rows: Sequence[ReportRow], *, ratio_of: Sequence[str] = ()) -> str:
-    """Format a table. Without `ratio_of` there is no line of ratios."""
-    columns = list(rows[0].values)
+    """Format a table with a column for each value that any row has. Without `ratio_of` there is no line of ratios."""
+    columns = list(dict.fromkeys(column for row in rows for column in row.values))
     lines = [f"### {title}", "", f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     lines += [f"| {row.name} | {' | '.join(_shown(row, column) for column in columns)} |" for row in rows]
     if not ratio_of:

@@ -25,6 +25,7 @@ TITLES = {
     "backends_api": "Backends API",
     "bus": "The bus",
     "cli": "Command line",
+    "mcp": "MCP tools",
     "page": "Web page",
     "placing": "Placement and scaling",
     "runtime": "Leader and migrations",

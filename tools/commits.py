@@ -17,7 +17,7 @@ from pathlib import Path
 
 SUBJECT_MAX = 72
 BODY_FROM_LINES = 30
-# Lines of these files are written by tools: nobody has to explain them.
+# Lines of these files are written by tools: they need no explanation.
 GENERATED = re.compile(
     r"^(docs/reference/|docs/pictures/|requirements/.*\.txt$|ui/package-lock\.json$|ui/src/api/schema)"
 )

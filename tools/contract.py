@@ -134,12 +134,18 @@ def _claims() -> dict[str, Any]:
 def make_contract(name: str = __version__) -> Contract:
     """Return the contract of the code as it is now."""
     shapes: dict[str, dict[str, str]] = {}
-    said: dict[str, dict[str, Any]] = {place: dict(ends) for place, ends in list_places().items()}
+    fields_by_place: dict[str, dict[str, Any]] = {place: dict(ends) for place, ends in list_places().items()}
     for exchange in list_messages():
-        said.setdefault(exchange.place, {})[exchange.part] = describe_type(exchange.kind, shapes)
+        fields_by_place.setdefault(exchange.place, {})[exchange.part] = describe_type(exchange.kind, shapes)
     # A build travels inside of commands, as a plain mapping.
     describe_type(Build, shapes)
-    return {"of": name, "rule": RULE, "places": said, "shapes": dict(sorted(shapes.items())), "words": list_words()}
+    return {
+        "of": name,
+        "rule": RULE,
+        "places": fields_by_place,
+        "shapes": dict(sorted(shapes.items())),
+        "words": list_words(),
+    }
 
 
 def describe_type(kind: Any, shapes: dict[str, dict[str, str]]) -> str:

@@ -43,8 +43,10 @@ def build(source: Path, folder: Path, epoch_s: int, kinds: tuple[str, ...] = KIN
 
 def read_commit_time(source: Path) -> int:
     """Return when the commit was made that is checked out."""
-    said = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=source, check=True, capture_output=True, text=True)
-    return int(said.stdout)
+    logged = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=source, check=True, capture_output=True, text=True
+    )
+    return int(logged.stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""`python -m tools.lock`: compile the hash-pinned requirement files anew.
+"""`python -m tools.lock`: compile the hash-pinned requirement files again.
 
 They hold for every platform and every supported Python, and name no package index: an address would send the users
-of somebody else's mirror to a machine that they cannot reach.
+of another person's mirror to a machine that cannot reach it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ OPTIONS = (
 # The input files of each output. The order matters: the others are held to what run.txt has chosen.
 SOURCES = {
     f"{FOLDER}/run.txt": ("--extra=embedded", "pyproject.toml"),
-    WORKER: (f"--constraint={FOLDER}/run.txt", "pyproject.toml"),
+    # With the runner's, as any worker may be started with places for runs later.
+    WORKER: ("--extra=agents", f"--constraint={FOLDER}/run.txt", "pyproject.toml"),
     f"{FOLDER}/build.txt": (f"{FOLDER}/build.in",),
     f"{FOLDER}/dev.txt": (f"{FOLDER}/dev.in",),
 }

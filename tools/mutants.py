@@ -179,7 +179,7 @@ def is_caught(mutant: Mutant, tree: Path) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the sample and print each survivor; the exit code is 1 if fewer than the wanted share was caught."""
+    """Run the sample and print each survivor; the exit code is 1 if a smaller share than required was caught."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200, help="how many mutants to draw")
     parser.add_argument("--seed", type=int, default=1, help="which sample to draw")

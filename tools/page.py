@@ -4,7 +4,7 @@ build   the built page, if it is missing or older than its sources: into a folde
 check   format, lint and types of the sources
 test    their tests
 
-Guarantee: one builder at a time; whoever comes second waits, and mostly has nothing left to do. What is built is a
+Guarantee: one builder at a time; a second one waits, and mostly has nothing left to do. What is built is a
 whole page or the one before. How far it is stands in `built/state.json`, which frontends show at `/app/` while there
 is no page. Without Node nothing fails that does not need it: the state says what to do.
 

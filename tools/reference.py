@@ -11,7 +11,20 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tools import behaviours
-from tools.pages import api, calls, cli, dashboard, errors, events, metrics, operations, settings, state_words, subjects
+from tools.pages import (
+    api,
+    calls,
+    cli,
+    dashboard,
+    errors,
+    events,
+    mcp_tools,
+    metrics,
+    operations,
+    settings,
+    state_words,
+    subjects,
+)
 from tools.source import ROOT, DocsProblem
 
 FOLDER = "docs/reference"
@@ -22,6 +35,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli.render,
     "errors.md": errors.render,
     "events.md": events.render,
+    "mcp-tools.md": mcp_tools.render,
     "metrics.md": metrics.render,
     "operations.md": operations.render,
     "openapi.json": api.render_openapi,
@@ -53,7 +67,7 @@ def check(pages: Mapping[str, Callable[[], str]] = PAGES) -> list[str]:
             problems += [f"{name}: {sentence}" for sentence in problem.sentences]
             continue
         if not path.exists() or path.read_text(encoding="utf-8") != expected:
-            problems.append(f"{FOLDER}/{name} is stale; `make docs` writes it anew.")
+            problems.append(f"{FOLDER}/{name} is stale; `make docs` writes it again.")
     return problems
 
 

@@ -51,7 +51,7 @@ def iter_modules(under: str, root: Path = ROOT) -> Iterator[SourceModule]:
         yield SourceModule(path.relative_to(root).as_posix(), _parse(path.read_text(encoding="utf-8")))
 
 
-# Many checks read the same files one after the other. Nobody changes a tree.
+# Many checks read the same files one after the other. No check changes a tree.
 @lru_cache(maxsize=2000)
 def _parse(text: str) -> ast.Module:
     return ast.parse(text)

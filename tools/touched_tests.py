@@ -21,7 +21,7 @@ PAGE_SOURCES = ("ui/", "src/corral/api/page/")
 
 
 def list_changed(revision: str) -> list[str]:
-    """Return the files that differ from the common ancestor with a revision, and those that git does not track yet."""
+    """Return the files that differ from the common base with a revision, and those that git does not track yet."""
     changed = _run_git("diff", "--name-only", "--merge-base", revision).splitlines()
     return sorted({*changed, *_run_git("ls-files", "--others", "--exclude-standard").splitlines()})
 

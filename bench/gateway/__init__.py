@@ -121,8 +121,8 @@ def run_load(port: int, key: str, crowd: int, seconds: float, body: str) -> dict
         text=True,
         preexec_fn=lambda: psutil.Process().cpu_affinity([OTHER_CORE]),
     )
-    said: dict[str, float] = json.loads(done.stdout)
-    return said
+    results: dict[str, float] = json.loads(done.stdout)
+    return results
 
 
 def _format_load(

@@ -16,10 +16,10 @@ from bench.report import ReportRow, format_table
 def run() -> str:
     command = [ensure_corral_python(), str(Path(__file__).with_name("hot_path.py"))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    said: dict[str, float] = json.loads(done.stdout)
+    results: dict[str, float] = json.loads(done.stdout)
     values = {
-        "an answer, µs": said["json_us"],
-        "a stream, µs": said["stream_us"],
-        "an event of it, µs": (said["stream_us"] - said["json_us"]) / said["events"],
+        "an answer, µs": results["json_us"],
+        "a stream, µs": results["stream_us"],
+        "an event of it, µs": (results["stream_us"] - results["json_us"]) / results["events"],
     }
     return format_table("The gateway's own code, without sockets, best of many rounds", [ReportRow("Corral", values)])

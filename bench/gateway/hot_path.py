@@ -68,7 +68,7 @@ def make_request(*, is_stream: bool, more: str = "") -> bytes:
 
 
 def make_response(more: str = "") -> list[bytes]:
-    said = {
+    body_fields = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "model": "m",
@@ -77,7 +77,7 @@ def make_response(more: str = "") -> list[bytes]:
         ],
         "usage": {"prompt_tokens": 20, "completion_tokens": 140, "total_tokens": 160},
     }
-    body = json.dumps(said, separators=(",", ":")).encode()
+    body = json.dumps(body_fields, separators=(",", ":")).encode()
     return [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)]
 
 
@@ -229,11 +229,11 @@ async def main(what: str) -> None:
         gc.set_threshold(GC_THRESHOLD)
         if what == "profile":
             profile = cProfile.Profile()
-            said = make_questions()
-            scene.run_turn(*said[0])
+            body_fields = make_questions()
+            scene.run_turn(*body_fields[0])
             profile.enable()
             for at in range(TURNS):
-                scene.run_turn(*said[at % len(said)])
+                scene.run_turn(*body_fields[at % len(body_fields)])
             profile.disable()
             pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(100)
         json_us = measure_us(scene, make_questions(), TURNS)

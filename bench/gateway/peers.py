@@ -241,10 +241,10 @@ async def _load(running: BenchCluster, replicas: int) -> None:
             ("POST", "/api/backends/install/wire", None),
         ):
             async with http.request(method, path, json=body) as answer:
-                said = await answer.json()
-                assert answer.status < 300 or answer.status == 404, said
-            if "jobID" in said:
-                await _wait_for_end(http, said["jobID"])
+                answer_body = await answer.json()
+                assert answer.status < 300 or answer.status == 404, answer_body
+            if "jobID" in answer_body:
+                await _wait_for_end(http, answer_body["jobID"])
         config = {"backend": "wire", "ram": "1MiB"}
         async with http.put(f"/api/models/config/{MODEL}", json=config) as answer:
             assert answer.status < 300, await answer.text()

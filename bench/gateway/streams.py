@@ -55,15 +55,15 @@ def _hold(proxy: RunningProxy, crowd: int) -> ReportRow:
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        said = _ask(proxy.port, proxy.key, crowd)
+        results = _ask(proxy.port, proxy.key, crowd)
     finally:
         is_over.set()
         looking.join()
-    assert not said["errors"], f"{proxy.name}: {said}"
-    events = said["requests"] * (EVENTS + 1)
+    assert not results["errors"], f"{proxy.name}: {results}"
+    events = results["requests"] * (EVENTS + 1)
     cpu_us = (proxy.cpu_s() - before_s) / events * 1e6
     memory = {"KiB a stream": (peak - before_mib) * 1024 / crowd, "CPU µs an event": cpu_us}
-    return ReportRow(proxy.name, _gaps(said) | memory)
+    return ReportRow(proxy.name, _gaps(results) | memory)
 
 
 def _gaps(result: dict[str, float]) -> dict[str, float]:

@@ -51,6 +51,7 @@ corral serve --port "$SECOND_PORT" \
     --nats-account-seed-file "$CORRAL_HOME/secrets/nats-account.seed" \
     --nats-operator-seed-file "$CORRAL_HOME/secrets/nats-operator.seed" \
     --nats-system-seed-file "$CORRAL_HOME/secrets/nats-system.seed" \
+    --secrets-key-file "$CORRAL_HOME/secrets.key" \
     --state-dir "$FOLDER/second" \
     > "$FOLDER/second.log" 2>&1 &
 PIDS="$PIDS $!"

@@ -34,6 +34,7 @@ _BODIES: dict[str, Any] = {
     "/api/tokens": {"name": "t"},
     "/api/keys": {"name": "k"},
     "/api/users": {"name": "u"},
+    "/api/secrets/{name}": {"value": "v"},
     "/api/keys/{key_id}": {"name": "k"},
     "/api/users/{user_id}": {"scope": "infer"},
     "/labels": {"zone": "b"},
@@ -81,7 +82,7 @@ class Operation:
     @property
     def is_for_nodes(self) -> bool:
         """Called by workers with their own credential."""
-        return self.template.startswith("/api/node/")
+        return self.template.startswith(("/api/node/", "/api/files/results/"))
 
     @property
     def is_for_admins(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from corral.client.events import SseFrame, SseParser
+from corral.domain.cluster import OutboxPosition
 from tests.support.frontends import ADMIN_KEY
 
 FRAME_LIMIT_S = 30.0
@@ -23,9 +24,13 @@ class Stream:
         self._frames: list[SseFrame] = []
 
     async def moves_to(self, position: str) -> None:
-        """Read on, past frames without data, until this is the place to resume from."""
+        """Read on, past frames without data, until the place to resume from is this one or a later one.
+
+        A frame without data names the newest event that the frontend has read: others may have come meanwhile.
+        """
+        newest = OutboxPosition.parse(position)
         async with asyncio.timeout(FRAME_LIMIT_S):
-            while self._parser.last_id != position:
+            while OutboxPosition.parse(self._parser.last_id or "0-0") < newest:
                 self._frames += self._parser.feed(await self.response.content.readany())
 
     async def next(self) -> SseFrame:
@@ -42,6 +47,13 @@ class Stream:
                     return None
                 self._frames += self._parser.feed(chunk)
         return self._frames.pop(0)
+
+    async def read_to_end(self) -> list[SseFrame]:
+        """Read the remaining frames of a stream that ends."""
+        seen: list[SseFrame] = []
+        while (frame := await self.next_or_end()) is not None:
+            seen.append(frame)
+        return seen
 
     async def until(self, kind: str, **data: Any) -> list[SseFrame]:
         """All frames up to and including the first of a kind with these data."""

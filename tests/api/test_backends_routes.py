@@ -400,6 +400,7 @@ async def test_node_off_the_bus_cannot_tell_what_runs(frontend: RunningFrontend)
         ("GET", "/backend-logs", None),
         ("GET", "/backend-logs/m%230", None),
         ("GET", "/backend-logs/m%230/stream", None),
+        ("GET", "/backend-logs/m%230/download", None),
         ("POST", "/backends/start", {"backend": BACKEND}),
         ("POST", "/backends/stop", {"all": True}),
     ):

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from fastapi.routing import APIRoute
+from starlette.types import Message, Scope
 
+from corral.api.application import create_app
+from corral.api.metrics import FrontendMetrics
+from corral.api.openai.asgi import receive_body, release_body
+from corral.api.openai.routes import MCP_CHAT_PATHS
 from corral.policy.serving.json_scan import DEPTH_MAX, MEMBERS_MAX
+from corral.runtime.byte_budget import ByteBudget, ByteLimits
 from tests.api.test_authentication import make_key
 from tests.gateway.scene import get, request, wire
 from tests.serving.scene import keep_only_the_feed, put_model, put_replica, settled
 from tests.support.engines import MisbehavingEngine, run_misbehaving_engine
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import join_node
+from tests.support.polling import eventually
 
 MIB = 1024 * 1024
 MODEL_ROUTES = (
@@ -31,6 +40,7 @@ MODEL_ROUTES = (
     "/api/generate",
     "/api/embed",
     "/api/show",
+    *MCP_CHAT_PATHS,
 )
 # Two of these ask for no key.
 OTHER_ROUTES = ("/api/session", "/api/node/register", "/api/node/some/heartbeat", "/api/keys", "/api/models/apply")
@@ -70,9 +80,60 @@ async def test_every_route_refuses_a_body_with_too_many_members_or_levels(
     word = {"too_many_members": "members", "too_deep": "nested"}[code]
     for path in (*MODEL_ROUTES, *OTHER_ROUTES):
         for sent in (body, body + b" " * MIB if path in MODEL_ROUTES else body):
-            status, said = await _post(frontend, path, sent)
-            assert (status, word in said) == (400, True), (path, len(sent), said)
+            status, problem = await _post(frontend, path, sent)
+            assert (status, word in problem) == (400, True), (path, len(sent), problem)
     assert not engine.received
+
+
+@pytest.mark.behaviour("GW-210")
+async def test_every_body_that_the_framework_decodes_is_checked_before_for_callers_without_a_key(
+    frontend: RunningFrontend,
+) -> None:
+    app = create_app(None, FrontendMetrics())
+    routes = [route for route in app.router.routes if isinstance(route, APIRoute) and route.body_field is not None]
+    assert len(routes) > 50
+    for route in routes:
+        path = re.sub(r"\{[^}]*\}", "x", route.path)
+        for method in route.methods or ():
+            status, answer = await frontend.call(method, path, MANY, key=None, content_type="application/json")
+            assert (status, "members" in str(answer)) == (400, True), (method, path, answer)
+
+
+@pytest.mark.behaviour("GW-218")
+@pytest.mark.parametrize("path", MODEL_ROUTES)
+async def test_bytes_of_a_large_body_are_given_back_on_every_route_of_models(
+    frontend: RunningFrontend, path: str
+) -> None:
+    budget = frontend.core.gateway.body_budget
+    status, problem = await _post(frontend, path, json.dumps({"model": "chat", "prompt": "x" * 2 * MIB}).encode())
+    assert status != 413, problem
+
+    async def is_given_back() -> bool:
+        return budget.taken_bytes == 0
+
+    await eventually(is_given_back)
+
+
+@pytest.mark.behaviour("GW-218")
+async def test_body_that_is_received_twice_takes_its_bytes_once() -> None:
+    budget = ByteBudget(ByteLimits(total_bytes=64 * MIB, key_bytes=64 * MIB), "of request bodies")
+    scope: Scope = {"headers": [(b"content-length", b"%d" % MIB)], "state": {}}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b" " * MIB, "more_body": False}
+
+    for key_id in ("", "key"):
+        assert len(await receive_body(scope, receive, budget, key_id)) == MIB
+        assert budget.taken_bytes == MIB
+    release_body(scope)
+    assert budget.taken_bytes == 0
+
+
+@pytest.mark.behaviour("API-14")
+async def test_only_recordings_may_be_larger_than_other_bodies_of_models(frontend: RunningFrontend) -> None:
+    for path in MODEL_ROUTES:
+        status, problem = await _post(frontend, path, b" " * (33 * MIB))
+        assert (status, "32768 KiB" in problem) == (413, True), (path, problem)
 
 
 @pytest.mark.behaviour("GW-210")
@@ -120,8 +181,8 @@ async def test_refused_bodies_count_against_the_request_limit_of_their_key(
 async def test_translated_call_refuses_a_large_body_with_too_many_values(frontend: RunningFrontend) -> None:
     sent = {"model": "chat", "max_tokens": 5, "messages": [[]] * 200_000}
     for path in ("/v1/messages", "/v1/responses", "/api/chat"):
-        status, said = await _post(frontend, path, json.dumps(sent).encode())
-        assert (status, "values" in said) == (400, True), (path, said)
+        status, problem = await _post(frontend, path, json.dumps(sent).encode())
+        assert (status, "values" in problem) == (400, True), (path, problem)
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/api/chat"])

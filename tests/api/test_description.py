@@ -70,7 +70,7 @@ async def test_description_is_served_and_is_the_one_that_the_pages_are_made_from
     assert served == described()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 async def test_generated_calls_are_answered_as_described_and_never_crash_a_frontend(frontend: RunningFrontend) -> None:
     node = await join_node(frontend, "fuzzed")
     statuses = await asyncio.to_thread(_call_everything, frontend.url, node.id, node.credential)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from corral.domain.cluster import ORIGIN
 from corral.store import models as model_store
@@ -19,7 +20,7 @@ from tests.api.streams import open_stream
 from tests.bus.nats_server import NatsServer
 from tests.loading.scene import put_loaded, put_model
 from tests.operations.scene import sql
-from tests.support.frontends import RunningFrontend, running_frontend
+from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import join_node
 from tests.support.polling import eventually
 
@@ -127,8 +128,54 @@ async def test_log_gives_its_last_lines_and_a_stream_goes_on_and_resumes(
         assert (await stream.next()).event == "hello"
         assert [(await stream.next()).id for _ in range(2)] == ["1504", "1505"]
         await engines.bus.stop()
-        while await stream.next_or_end() is not None:
-            pass
+        await stream.read_to_end()
+
+
+@pytest.mark.behaviour("API-7")
+async def test_log_stream_ends_when_its_key_is_revoked(cluster: RunningFrontend, engines: Engines) -> None:
+    engines.prints("m#0", "line")
+    status, made = await cluster.call("POST", "/api/keys", {"name": "reader", "scope": "operate"})
+    assert status == 201, made
+    async with open_stream(cluster.url, path=f"{LOG}/stream", key=made["key"]) as stream:
+        assert (await stream.next()).event == "hello"
+        assert (await cluster.call("DELETE", f"/api/keys/{made['id']}"))[0] == 200
+        await stream.read_to_end()
+
+
+@pytest.mark.behaviour("PAGE-78")
+async def test_log_is_downloaded_whole_as_a_text_file(cluster: RunningFrontend, engines: Engines) -> None:
+    engines.prints("m#0", *(f"line {number}" for number in range(1, 2501)))
+    status, body, headers = await download(cluster, LOG)
+    assert status == 200, body
+    lines = body.splitlines()
+    assert [line.split(" ", 2)[2] for line in lines] == [f"line {number}" for number in range(1, 2501)]
+    assert lines[0].split(" ")[1] == "stdout"
+    assert headers["Content-Disposition"] == "attachment; filename*=UTF-8''a-m-0.log"
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_log_that_cannot_be_downloaded_is_an_error_and_no_file(
+    cluster: RunningFrontend, engines: Engines
+) -> None:
+    engines.prints("m#0", "line")
+    status, body, headers = await download(cluster, "/api/nodes/a/backend-logs/none%230")
+    assert (status, json.loads(body)["error"]["code"]) == (404, "log_not_found")
+    assert "Content-Disposition" not in headers
+    # An operator may read logs; who may only infer, or has no key, may not.
+    _, made = await cluster.call("POST", "/api/keys", {"name": "ann", "scope": "infer"})
+    assert (await download(cluster, LOG, key=made["key"]))[0] == 403
+    assert (await download(cluster, LOG, key="ck_unknown"))[0] == 401
+    await engines.bus.stop()
+    status, body, _ = await download(cluster, LOG)
+    assert (status, json.loads(body)["error"]["code"]) == (503, "node_unreachable")
+
+
+async def download(cluster: RunningFrontend, log: str, key: str = ADMIN_KEY) -> tuple[int, str, Mapping[str, str]]:
+    headers = {"Authorization": f"Bearer {key}"}
+    address = URL(f"{cluster.url}{log}/download", encoded=True)
+    async with cluster.http.get(address, headers=headers) as answer:
+        return answer.status, await answer.text(), answer.headers
 
 
 async def test_log_stream_sends_reset_when_the_log_has_started_over(cluster: RunningFrontend, engines: Engines) -> None:

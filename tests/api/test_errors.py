@@ -12,7 +12,11 @@ ALL = operations()
 
 
 def _kind(operation: Operation) -> str:
-    return "node_error" if operation.template.startswith(("/api/node/", "/api/nodes")) else "corral_error"
+    return (
+        "node_error"
+        if operation.template.startswith(("/api/node/", "/api/nodes", "/api/files/results/"))
+        else "corral_error"
+    )
 
 
 @pytest.mark.behaviour("API-1")

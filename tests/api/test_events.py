@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from corral.api import stream as api_events
@@ -66,7 +67,9 @@ async def test_stream_greets_with_its_position_and_then_tells_what_happens(front
 @pytest.mark.behaviour("EVT-1")
 async def test_events_written_while_hello_is_sent_are_delivered(frontend: RunningFrontend) -> None:
     principal = Principal(key_id="k", name="admin")
-    answer = await api_events.stream_events(frontend.core.api_deps, principal)
+    headers = [(b"authorization", f"Bearer {ADMIN_KEY}".encode())]
+    request = Request({"type": "http", "method": "GET", "headers": headers})
+    answer = await api_events.stream_events(request, frontend.core.api_deps, principal)
     assert isinstance(answer, StreamingResponse)
     stream = aiter(answer.body_iterator)
     assert "event: hello" in str(await anext(stream))

@@ -31,7 +31,7 @@ async def read(database: Database, statement: str) -> Any:
 
 
 async def wait_for_lock(database: Database, task: asyncio.Task[Any] | None = None) -> None:
-    """Wait until somebody waits for a lock, or the task is over without."""
+    """Wait until a transaction waits for a lock, or the task is over without one."""
 
     async def is_waiting() -> bool:
         return (task is not None and task.done()) or bool(await read(database, WAITS))

@@ -22,8 +22,8 @@ async def _patch(frontend: RunningFrontend, key_id: str, **change: Any) -> Any:
     return answer
 
 
-def _said(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what was left open."""
+def _pick_limits(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return limits without the fields that are not set."""
     return [{name: value for name, value in limit.items() if value is not None} for limit in limits]
 
 
@@ -33,11 +33,11 @@ async def test_key_is_made_with_scope_models_limits_and_an_end(frontend: Running
     assert status == 200
     assert shown == {name: value for name, value in made.items() if name != "key"}
     assert (shown["scope"], shown["models"], shown["state"]) == ("infer", ["llama-*", "qwen"], "active")
-    assert _said(shown["limits"]) == LIMITS
+    assert _pick_limits(shown["limits"]) == LIMITS
     assert shown["expires_at"]
     status, me = await frontend.call("GET", "/api/me", key=made["key"])
     assert (status, me["key_id"], me["scope"], me["models"]) == (200, made["id"], "infer", ["llama-*", "qwen"])
-    assert _said(me["limits"]) == LIMITS
+    assert _pick_limits(me["limits"]) == LIMITS
 
 
 async def test_key_change_applies_here_at_once_elsewhere_soon_and_keeps_other_fields(
@@ -47,7 +47,7 @@ async def test_key_change_applies_here_at_once_elsewhere_soon_and_keeps_other_fi
         made = await make_key(frontend, scope="operate", models=["a"], limits=LIMITS)
         assert (await other.call("GET", "/api/nodes", key=made["key"]))[0] == 200
         changed = await _patch(frontend, made["id"], scope="infer")
-        assert (changed["scope"], changed["models"], _said(changed["limits"])) == ("infer", ["a"], LIMITS)
+        assert (changed["scope"], changed["models"], _pick_limits(changed["limits"])) == ("infer", ["a"], LIMITS)
         assert (await frontend.call("GET", "/api/nodes", key=made["key"]))[0] == 403
 
         async def is_refused_there() -> bool:
@@ -63,7 +63,7 @@ async def test_null_takes_a_restriction_away_and_an_empty_list_of_limits_all_of_
     changed = await _patch(frontend, made["id"], models=[])
     assert changed["models"] == []
     changed = await _patch(frontend, made["id"], limits=[{"tokens_per_day": 5}])
-    assert _said(changed["limits"]) == [{"model": "", "tokens_per_day": 5}]
+    assert _pick_limits(changed["limits"]) == [{"model": "", "tokens_per_day": 5}]
 
 
 WRONG: list[Any] = [

@@ -31,8 +31,8 @@ async def make_key(frontend: RunningFrontend, **body: Any) -> Any:
 async def test_key_opens_a_session_with_its_rights(frontend: RunningFrontend) -> None:
     status, me, line, _ = await show(frontend, {"key": ADMIN_KEY})
     assert (status, me["scope"], me["key_id"] is not None) == (201, "admin", True)
-    said = {part.strip().lower() for part in line.split(";")[1:]}
-    assert said == {"httponly", "samesite=strict", "path=/", "max-age=86400"}
+    attributes = {part.strip().lower() for part in line.split(";")[1:]}
+    assert attributes == {"httponly", "samesite=strict", "path=/", "max-age=86400"}
     cookie = secret_of(line)
     assert (await as_browser(frontend, cookie, "/api/session"))[1] == me
     assert (await as_browser(frontend, cookie, "/api/users"))[0] == 200

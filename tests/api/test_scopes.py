@@ -20,12 +20,22 @@ OPEN = (
     "/favicon.ico",
 )
 # They show a credential of another kind, or none: a browser's session, a node's credential.
-OTHERS = ("/api/session", "/api/node/")
+OTHERS = ("/api/session", "/api/node/", "/api/files/results/")
 FOR_ADMINS = ("/api/audit", "/api/join", "/api/keys", "/api/settings", "/api/tokens", "/api/users")
 # OpenAI's and Anthropic's, Ollama's, and what every holder of a key may know.
 FOR_ASKING = (
     "/v1/",
+    # What a tool may do depends on the key, which each call of a tool shows again.
+    "/mcp",
+    # Their own runs, tasks and jobs.
+    "/api/runs",
+    "/api/agent",
     *(f"/api/{call}" for call in ("chat", "generate", "embed", "embeddings", "tags", "show", "ps")),
+    # Their own secrets, runs, tasks and agents, and the MCP servers that they may choose.
+    "/api/secrets",
+    "/api/runs",
+    "/api/agent",
+    "/api/agents",
     # Refused with a sentence: Ollama's way to change models is not ours.
     *(f"/api/{call}" for call in ("copy", "create", "delete", "pull", "push")),
 )
@@ -43,6 +53,7 @@ FOR_OPERATING = (
     "/api/nodes",
     "/api/operations",
     "/api/plan",
+    "/api/quantization",
     "/api/rules",
     "/api/stream",
     "/api/usage",
@@ -57,7 +68,13 @@ def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(one if one.endswith("/") else f"{one}/") for one in beginnings)
 
 
-def _get_required_scope(path: str) -> Scope:
+# Everybody may choose them, and admins declare them.
+DECLARED_BY_ADMINS = "/api/mcp/servers"
+
+
+def _get_required_scope(method: str, path: str) -> Scope:
+    if _begins(path, (DECLARED_BY_ADMINS,)):
+        return Scope.INFER if method == "GET" else Scope.ADMIN
     if path in FOR_EVERYBODY or _begins(path, FOR_ASKING):
         return Scope.INFER
     if _begins(path, FOR_ADMINS):
@@ -84,7 +101,7 @@ def _calls() -> Iterator[tuple[str, str, Scope]]:
         path = re.sub(r"\{\w+(:\w+)?\}", SOME_ID, route.path)
         for method in sorted(route.methods or ()):
             if method not in ("HEAD", "OPTIONS"):
-                yield method, path, _get_required_scope(re.sub(r":\w+\}", "}", route.path))
+                yield method, path, _get_required_scope(method, re.sub(r":\w+\}", "}", route.path))
 
 
 async def _status(frontend: RunningFrontend, method: str, path: str, key: str | None) -> int:

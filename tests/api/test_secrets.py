@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,22 +12,85 @@ from sqlalchemy import text
 
 from corral.app.logs import configure_logging
 from corral.app.settings.models import LogFormat, LogLevel
+from corral.domain.access import CLUSTER
 from corral.store.schema import metadata
+from tests.access.test_secret_sealer import FIRST
 from tests.api.operations import STREAMS, operations
 from tests.api.test_authentication import make_key
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import PretendNode, create_join_token
 
 # They ask the worker itself, and here is none: what they say about that holds no secret either.
-ASKING_WORKERS = ("/processes", "/backend-logs", "/backend-logs/{key}")
-# Nothing is being loaded, no content is here, and two revisions have to be named.
-NOT_THERE = ("/load-status", "/blobs/{sha256}", "/chunks", "/diff/{name}", "/models/job/{uid}", "/models/jobs/{uid}")
+ASKING_WORKERS = ("/processes", "/backend-logs", "/backend-logs/{key}", "/backend-logs/{key}/download")
+# Nothing is being loaded, no content is here, and two revisions or a pattern have to be named.
+NOT_THERE = (
+    "/agents/collections/{name}",
+    "/agents/collections/{name}/entries",
+    "/agents/collections/{name}/entries-raw/{entry}",
+    "/agents/collections/{name}/entries/{entry}",
+    "/agents/collections/{name}/search",
+    "/agents/collections/{name}/sources",
+    "/agents/git-repos/{repo_id}",
+    "/agents/skills/export/{name}",
+    "/agents/skills/search",
+    "/agents/skills/{name}",
+    "/agents/skills/{name}/resources",
+    "/agents/skills/{name}/resources/{path}",
+    "/quantization/jobs/{job_id}",
+    "/quantization/jobs/{job_id}/download",
+    "/quantization/jobs/{job_id}/progress",
+    "/quantization/plan",
+    "/runs/{run_id}/document",
+    "/runs/{run_id}/skills/content",
+    "/agent/schedule",
+    "/agents/{name}",
+    "/agents/{name}/config",
+    "/agents/{name}/export",
+    "/agents/{name}/files",
+    "/agents/{name}/observables",
+    "/agents/{name}/sse",
+    "/agents/{name}/status",
+    "/agents/{name}/threads",
+    "/agents/{name}/threads/{thread_id}",
+    "/agents/{name}/threads/{thread_id}/messages",
+    "/mcp/servers/{name}",
+    "/runs/{run_id}",
+    "/runs/{run_id}/trace",
+    "/runs/{run_id}/events",
+    "/runs/{run_id}/batch/input",
+    "/runs/{run_id}/artifacts",
+    "/runs/{run_id}/artifacts/{artifact_id}",
+    "/files/{file_id}",
+    "/files/{file_id}/content",
+    "/batches/{batch_id}",
+    "/mcp/servers/{model}",
+    "/mcp/prompts/{model}",
+    "/mcp/resources/{model}",
+    "/tasks/{task_id}",
+    "/tasks/{task_id}/webhook-secret",
+    "/jobs/{job_id}",
+    "/jobs/{job_id}/progress",
+    "/load-status",
+    "/blobs/{sha256}",
+    "/chunks",
+    "/diff/{name}",
+    "/models/job/{uid}",
+    "/models/jobs/{uid}",
+)
 # For browsers: this one has no cookie, and there is no provider.
 SESSIONS = ("/session", "/session/oidc", "/session/oidc/callback")
 PASSWORD = "the password of a person"
+STORED = "hf_a-token-of-another-service-0123456789"
 IDS = ("id", "operation", "key id", "user id")
 MODEL = "fake-chat"
 READING = [operation for operation in operations() if operation.method == "GET" and operation.template not in STREAMS]
+
+
+@pytest.fixture
+async def frontend(database_url: str) -> AsyncIterator[RunningFrontend]:
+    """A frontend that can store secrets."""
+    async with running_frontend(database_url, sealing_keys=(FIRST,)) as running:
+        yield running
 
 
 async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
@@ -42,6 +106,9 @@ async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
     async with frontend.http.post(f"{frontend.url}/api/session", json={"name": "ada", "password": PASSWORD}) as session:
         cookie = session.cookies["corral_session"].value
     frontend.http.cookie_jar.clear()
+    for query in ("", "?scope=cluster"):
+        assert (await frontend.call("PUT", f"/api/secrets/hub{query}", {"value": STORED}))[0] == 200
+    assert (await frontend.core.secret_store.resolve(CLUSTER, ["hub"]))["hub"].text == STORED
     await worker.heartbeat()
     status, admitted = await worker.call_as_admin("POST", "/backends/install", {"backend": "fake"})
     assert status == 202, admitted
@@ -61,6 +128,7 @@ async def _all_kinds_of_secret(frontend: RunningFrontend) -> dict[str, str]:
         "idempotency key": "idem-secret-7",
         "password": PASSWORD,
         "session": cookie,
+        "stored secret": STORED,
         "id": worker.id,
         "key id": made["id"],
         "user id": user["id"],
@@ -114,10 +182,10 @@ async def test_log_holds_no_secret_even_at_the_lowest_level(
     database_url: str, log_format: LogFormat, request: pytest.FixtureRequest
 ) -> None:
     written = io.StringIO()
-    restore = _remember_logging()
+    restore = remember_logging()
     request.addfinalizer(restore)
     configure_logging(log_format, LogLevel.DEBUG, stream=written)
-    async with running_frontend(database_url) as frontend:
+    async with running_frontend(database_url, sealing_keys=(FIRST,)) as frontend:
         secrets = await _all_kinds_of_secret(frontend)
         await _provoke_errors(frontend, secrets)
     lines = written.getvalue()
@@ -135,7 +203,7 @@ async def _provoke_errors(frontend: RunningFrontend, secrets: dict[str, str]) ->
         await frontend.call("POST", f"/api/node/{secret}/heartbeat", b"{" + secret.encode(), key=secret)
 
 
-def _remember_logging() -> Any:
+def remember_logging() -> Any:
     """What undoes `configure_logging`: other tests of this process have a set-up of their own."""
     import logging  # noqa: PLC0415 - only here
 

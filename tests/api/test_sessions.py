@@ -66,8 +66,8 @@ async def test_password_opens_a_session_that_may_what_its_user_may(frontend: Run
 async def test_scripts_cannot_read_the_cookie_and_other_sites_cannot_send_it(frontend: RunningFrontend) -> None:
     await make_user(frontend)
     _, body, line = await log_in(frontend)
-    said = {part.strip().lower() for part in line.split(";")[1:]}
-    assert said == {"httponly", "samesite=strict", "path=/", "max-age=86400"}
+    attributes = {part.strip().lower() for part in line.split(";")[1:]}
+    assert attributes == {"httponly", "samesite=strict", "path=/", "max-age=86400"}
     assert secret_of(line) not in str(body)
 
 

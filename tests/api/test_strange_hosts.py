@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
+import pytest
 from starlette.types import Receive, Scope, Send
 
 from corral.app.http_server import HttpServer
@@ -19,6 +22,27 @@ async def test_path_with_a_slash_at_its_end_is_no_redirect_to_the_named_host(fro
         answer = await opened.answer()
     assert answer.status == 404
     assert "location" not in answer.headers
+
+
+@pytest.mark.behaviour("MCP-28")
+async def test_proxy_of_localai_for_browsers_does_not_exist(frontend: RunningFrontend) -> None:
+    seen: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        seen.append(scope["path"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    listener = listen("127.0.0.1", 0)
+    server = HttpServer(app, listener)
+    await server.start()
+    target = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    for method in ("GET", "POST"):
+        status, _ = await frontend.call(method, f"/api/cors-proxy?url={quote(target)}")
+        assert status == 404
+    await server.stop()
+    assert seen == []
 
 
 async def test_json_answers_are_neither_sniffed_nor_stored(frontend: RunningFrontend) -> None:

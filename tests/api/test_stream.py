@@ -217,7 +217,7 @@ async def test_slow_reader_delays_no_other_and_misses_no_change(quiet: RunningFr
     await slow.read_until(b'"rev":10')
     assert slow.seen.count(b"event: model.changed") == count
     assert slow.seen.count(b"event: operation.progress") < 10
-    await slow.frames.aclose()  # type: ignore[attr-defined] # it is a generator
+    await slow.frames.aclose()
 
 
 async def test_stream_sends_changes_while_numbers_cannot_be_read(
@@ -268,25 +268,29 @@ async def watched_by_key(quiet: RunningFrontend) -> AsyncIterator[tuple[Stream, 
         yield stream, made["id"]
 
 
-async def _ends(stream: Stream) -> None:
-    while await stream.next_or_end() is not None:
-        pass
-
-
 async def test_stream_of_a_key_that_is_revoked_ends_and_others_go_on(
     quiet: RunningFrontend, watched_by_key: tuple[Stream, str]
 ) -> None:
     stream, key_id = watched_by_key
     async with open_stream(quiet.url, path=PATH) as other:
         assert (await quiet.call("DELETE", f"/api/keys/{key_id}"))[0] in (200, 204)
-        await _ends(stream)
+        await stream.read_to_end()
         await next_of(other, "key.revoked")
         await append(quiet, 1)
         await next_of(other, "model.changed")
+
+
+@pytest.mark.behaviour("API-7")
+async def test_stream_of_changes_ends_when_its_key_is_revoked(quiet: RunningFrontend) -> None:
+    made = await make_key(quiet, scope="operate")
+    async with open_stream(quiet.url, key=made["key"]) as stream:
+        assert (await stream.next()).event == "hello"
+        assert (await quiet.call("DELETE", f"/api/keys/{made['id']}"))[0] in (200, 204)
+        await stream.read_to_end()
 
 
 async def test_stream_of_a_key_that_may_less_ends(quiet: RunningFrontend, watched_by_key: tuple[Stream, str]) -> None:
     stream, key_id = watched_by_key
     status, answer = await quiet.call("PATCH", f"/api/keys/{key_id}", {"scope": "infer"})
     assert status == 200, answer
-    await _ends(stream)
+    await stream.read_to_end()

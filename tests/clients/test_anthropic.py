@@ -41,9 +41,9 @@ async def test_message_whole_and_in_pieces(client: AsyncAnthropic, model: str) -
     async with client.messages.stream(
         model=model, max_tokens=12, system="Be short.", messages=MESSAGES, extra_body=COLD
     ) as stream:
-        said = "".join([text async for text in stream.text_stream])
+        streamed = "".join([text async for text in stream.text_stream])
         final = await stream.get_final_message()
-    assert said == whole.content[0].text
+    assert streamed == whole.content[0].text
     assert (final.stop_reason, final.usage.output_tokens) == ("max_tokens", 12)
 
 

@@ -32,11 +32,11 @@ async def test_chat_whole_and_in_pieces(client: AsyncClient) -> None:
     assert whole.message.content
     assert (whole.done, whole.done_reason, whole.eval_count) == (True, "length", 12)
     assert whole.total_duration
-    said, last = "", None
+    streamed, last = "", None
     async for part in await client.chat(model=f"{MODEL}:latest", messages=MESSAGES, options=SHORT, stream=True):
-        said += part.message.content or ""
+        streamed += part.message.content or ""
         last = part
-    assert said == whole.message.content
+    assert streamed == whole.message.content
     assert last is not None
     assert (last.done, last.eval_count) == (True, 12)
     assert last.eval_duration
@@ -115,9 +115,9 @@ async def test_ollama_client_gets_errors_in_the_form_that_it_expects(client: Asy
         await client.pull(MODEL)
     assert "corral models" in managing.value.error
     stranger = AsyncClient(host=scene.url)
-    with pytest.raises(ollama.ResponseError) as nobody:
+    with pytest.raises(ollama.ResponseError) as refused:
         await stranger.list()
-    assert nobody.value.status_code == 401
+    assert refused.value.status_code == 401
     await stranger._client.aclose()
 
 

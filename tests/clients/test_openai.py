@@ -36,7 +36,7 @@ async def test_chat_whole_and_in_pieces(client: AsyncOpenAI) -> None:
     assert whole.choices[0].finish_reason == "length"
     assert whole.usage is not None
     assert whole.usage.completion_tokens == 12
-    said, usage = "", None
+    streamed, usage = "", None
     stream = await client.chat.completions.create(
         model=MODEL,
         messages=MESSAGES,
@@ -46,9 +46,9 @@ async def test_chat_whole_and_in_pieces(client: AsyncOpenAI) -> None:
         stream_options={"include_usage": True},
     )
     async for chunk in stream:
-        said += "".join(choice.delta.content or "" for choice in chunk.choices)
+        streamed += "".join(choice.delta.content or "" for choice in chunk.choices)
         usage = chunk.usage or usage
-    assert said == whole.choices[0].message.content
+    assert streamed == whole.choices[0].message.content
     assert usage is not None
     assert usage.completion_tokens == 12
 
@@ -139,8 +139,8 @@ async def test_response_whole_and_in_pieces(client: AsyncOpenAI) -> None:
     async with client.responses.stream(
         model=MODEL, input=QUESTION, instructions="Be short.", max_output_tokens=12, temperature=0
     ) as stream:
-        said = "".join([event.delta async for event in stream if event.type == "response.output_text.delta"])
-    assert said == whole.output_text
+        streamed = "".join([event.delta async for event in stream if event.type == "response.output_text.delta"])
+    assert streamed == whole.output_text
 
 
 async def test_function_of_a_response_is_called(client: AsyncOpenAI) -> None:

@@ -90,7 +90,7 @@ class Cluster:
     worker_settings: Mapping[str, str] = field(default_factory=dict)
 
     def new_frontend(self) -> FrontendProcess:
-        """Not started yet."""
+        """Make one more frontend with the cluster's settings. The test starts it."""
         number, port = len(self.frontends) + 1, find_free_port()
         authority = self.nats.authority
         environment = TIMES | {
@@ -126,7 +126,7 @@ class Cluster:
     def new_worker(
         self, name: str, token: str | None, *, ahead_s: float | None = None, command: list[str] | None = None
     ) -> Program:
-        """Not started yet. It knows every frontend; `ahead_s` is how wrong its clock goes.
+        """Make a worker that knows every frontend. The test starts it. `ahead_s`: how far its clock is wrong.
 
         `command` runs another program that is a worker in the end."""
         environment = {
@@ -134,6 +134,8 @@ class Cluster:
             "CORRAL_NAME": name,
             "CORRAL_WORKER_HOME": str(self.folder / name),
             "CORRAL_ENGINE_PORT": str(_engine_port(len(self.workers))),
+            # Programs of MCP servers may take as long to start as a loaded machine needs.
+            "CORRAL_RUN_MCP_GRACE": "60s",
             **({"CORRAL_TOKEN": token} if token else {}),
             **self.worker_settings,
         }
@@ -146,7 +148,7 @@ class Cluster:
         return program
 
     async def join(self, *names: str, ahead_s: float | None = None, command: list[str] | None = None) -> None:
-        """Workers that are approved and healthy when this returns."""
+        """Start workers, and wait until they are approved and healthy."""
         token = await self.token(max_uses=len(names), approves=True)
         for name in names:
             await self.new_worker(name, token, ahead_s=ahead_s, command=command).start()
@@ -167,7 +169,7 @@ class Cluster:
         return all(fact["holds"] for node in nodes for fact in node["conditions"] if fact["name"] == "on_bus")
 
     async def all_statuses(self) -> dict[str, str]:
-        """What each running frontend shows, by frontend and node."""
+        """Return the status of each node as each running frontend shows it, by frontend and node."""
         return {
             f"{frontend.id} {name}": status
             for frontend in self.running()
@@ -175,7 +177,7 @@ class Cluster:
         }
 
     async def later(self, seconds: float) -> Callable[[], Awaitable[bool]]:
-        """Whether the registry's own time has moved on so far since now, judged by the heartbeats that reached it."""
+        """Return a check of whether the registry's own time has moved on so far since now, judged by its heartbeats."""
         begin = await self._newest_heartbeat()
 
         async def has_passed() -> bool:
@@ -191,7 +193,7 @@ class Cluster:
         return [frontend for frontend in self.frontends if frontend.program.exit_code is None]
 
     async def leader(self) -> tuple[FrontendProcess, int]:
-        """Who leads, as every running frontend sees it, and in which term."""
+        """Return the leader and its term, once every running frontend names the same ones."""
 
         async def agreed() -> tuple[FrontendProcess, int] | None:
             views = [(await frontend.get("/api/cluster"))["leader"] for frontend in self.running()]
@@ -207,7 +209,7 @@ class Cluster:
 
 @asynccontextmanager
 async def empty_cluster(folder: Path) -> AsyncIterator[Cluster]:
-    """A made but stopped PostgreSQL, a running NATS; everything that the test starts is ended."""
+    """Make a PostgreSQL that is stopped and a NATS that runs. Everything that the test starts is ended."""
     postgres = PostgresServer(folder)
     await postgres.make()
     async with AsyncExitStack() as stack:
@@ -224,7 +226,7 @@ async def empty_cluster(folder: Path) -> AsyncIterator[Cluster]:
 
 @asynccontextmanager
 async def cluster_of(folder: Path, *names: str, frontends: int = 2) -> AsyncIterator[Cluster]:
-    """Frontends side by side, and workers that are healthy."""
+    """Run frontends side by side, and workers that are healthy."""
     async with empty_cluster(folder) as cluster:
         await cluster.postgres.start()
         await cluster.add_frontends(frontends)
@@ -234,7 +236,7 @@ async def cluster_of(folder: Path, *names: str, frontends: int = 2) -> AsyncIter
 
 
 class Record:
-    """What a watched thing was in between, looked at all the time by `during`."""
+    """Collects what a looked-at thing was in between. `during` looks all the time."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()

@@ -17,7 +17,7 @@ END_LIMIT_S = 30.0
 
 
 class Program:
-    """One process at a time with one command line."""
+    """Runs one command line, in one process at a time."""
 
     def __init__(self, name: str, command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -67,13 +67,13 @@ class Program:
             return await self._process.wait()
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait until the process is gone."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to stop; the exit code."""
+        """Send a signal that asks the process to stop, and return the exit code."""
         self.send(number)
         return await self.wait()
 
@@ -83,7 +83,7 @@ def corral(*arguments: str) -> list[str]:
 
 
 class PostgresServer:
-    """A server that can be killed and started again on the same data and port."""
+    """Runs a server that can be killed and started again on the same data and port."""
 
     def __init__(self, folder: Path) -> None:
         self.port = find_free_port()
@@ -101,14 +101,14 @@ class PostgresServer:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     async def make(self) -> None:
-        """Data without a server yet."""
+        """Make the data, without starting a server."""
         arguments = ["-D", str(self._data), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
         making = Program("initdb", [*_as_nobody(), _binary("initdb"), *arguments], self._folder / "initdb.log")
         await making.start()
         assert await making.wait() == 0, making.log
 
     async def start(self) -> None:
-        """Until connections are taken. After a kill the old server's children may still be leaving: ask again."""
+        """Wait until connections are taken. After a kill the old server's children may still be leaving: try again."""
 
         await self._begin()
 
@@ -127,7 +127,7 @@ class PostgresServer:
         await self.program.kill()
 
     async def stop(self) -> None:
-        """Fast stop for the end of a test; SIGKILL would leave children that still write into the folder."""
+        """Stop fast at the end of a test; SIGKILL would leave children that still write into the folder."""
         if self.program.is_running:
             await self.program.end(signal.SIGINT)
 
@@ -140,5 +140,5 @@ def _binary(name: str) -> str:
 
 
 def _as_nobody() -> list[str]:
-    """PostgreSQL refuses to run as root; a user namespace lets it run as nobody while root keeps the files."""
+    """Return the command that runs PostgreSQL in a user namespace: it refuses root, which keeps the files."""
     return ["unshare", "-U", "--map-user=65534", "--map-group=65534"] if os.geteuid() == 0 else []

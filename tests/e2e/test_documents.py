@@ -35,17 +35,17 @@ async def test_script_of_several_frontends_runs_and_leaves_nothing_running(tmp_p
     finally:
         if program.is_running:
             await program.end(signal.SIGTERM)
-    said = program.log
+    printed = program.log
     for name in ("worker-1", "worker-2", "worker-3"):
         # Once in the list of each frontend.
-        assert sum(line.startswith(name) and "healthy" in line for line in said.splitlines()) == 2, said
-    assert said.count("leader") == 1 or "Leader" in said
-    assert "Corral has stopped." in said
+        assert sum(line.startswith(name) and "healthy" in line for line in printed.splitlines()) == 2, printed
+    assert printed.count("leader") == 1 or "Leader" in printed
+    assert "Corral has stopped." in printed
     assert _processes_of(tmp_path) == []
 
 
 def _processes_of(folder: Path) -> list[list[str]]:
-    """Command lines that name the folder: the servers, frontends and workers of the script."""
+    """Return the command lines that name the folder: the servers, frontends and workers of the script."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         command = process.info["cmdline"] or []

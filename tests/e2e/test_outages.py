@@ -16,7 +16,7 @@ TWO = ("worker-1", "worker-2")
 
 
 async def _intent(frontend: FrontendProcess) -> None:
-    """What an admin has decided, for `_assert_intent`."""
+    """Set on a node what an admin decides, which `_assert_intent` checks."""
     for method, path, body in (
         ("PATCH", "/labels", {"zone": "b"}),
         ("PUT", "/max-replicas-per-model", {"value": 4}),
@@ -62,7 +62,7 @@ async def test_outage_of_postgresql_loses_nothing_and_marks_no_node_dead(tmp_pat
 
 
 async def _back(cluster: Cluster) -> None:
-    """PostgreSQL runs again, and every frontend has noticed."""
+    """Start PostgreSQL again, and wait until every frontend has noticed."""
     await cluster.postgres.start()
     for frontend in cluster.frontends:
         await eventually(lambda f=frontend: _answers(f), within_s=60)  # type: ignore[misc]
@@ -73,7 +73,7 @@ async def _answers(frontend: FrontendProcess) -> bool:
 
 
 async def _longer_than_the_node_lease(cluster: Cluster) -> None:
-    """While PostgreSQL is away every frontend says so, and goes on taking heartbeats into memory."""
+    """Wait for longer than the node lease while PostgreSQL is away; heartbeats go on into memory."""
     frontend = cluster.frontends[0]
     begin = await _received(frontend)
 

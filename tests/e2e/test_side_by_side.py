@@ -43,7 +43,7 @@ async def test_two_frontends_and_three_workers_side_by_side(tmp_path: Path) -> N
 
 
 def _stable(nodes: list[Any]) -> list[Any]:
-    """Without what a heartbeat between two looks may change."""
+    """Return nodes without the fields that a heartbeat between two requests may change."""
     moving = ("last_heartbeat", "updated_at", "available_", "reported_available")
     return [{key: value for key, value in node.items() if not key.startswith(moving)} for node in nodes]
 

@@ -81,6 +81,8 @@ class Cluster:
 
     def environment(self, **more: str) -> dict[str, str]:
         base = {"PATH": os.defpath, "HOME": str(self.root.parent), "CORRAL_HOME": str(self.root)}
+        # Off unless a test is about it: it costs a second process and its runner.
+        base["CORRAL_AGENT_WORKER"] = "false"
         return {**base, **self.env, **more}
 
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -169,7 +171,7 @@ class Cluster:
         return [one.process.pid for one in find_leftovers(self.home)]
 
     def secrets(self) -> dict[str, str]:
-        files = [self.home.admin_key, *self.home.secrets.iterdir()]
+        files = [self.home.admin_key, self.home.secrets_key, *self.home.secrets.iterdir()]
         return {file.name: file.read_text().strip() for file in files}
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ from corral.embedded.nats import find_nats, read_server_name
 from corral.embedded.owned_processes import MARKER_HOME, MARKER_NAME
 from corral.embedded.postgres import find_bin_folder
 from corral.embedded.supervisor_state import SupervisorPhase
+from corral.policy.sealing_keys import parse_sealing_keys
 from tests.embedded.cluster import Cluster, eventually, lives, running
 
 
@@ -50,7 +52,38 @@ def test_up_starts_everything_and_a_signal_ends_everything(cluster: Cluster) -> 
     assert stopped == ["worker", "frontend", "NATS", "PostgreSQL"]
 
 
+@pytest.mark.behaviour("UP-21")
+def test_up_starts_an_agent_worker_beside_the_worker_and_ends_it_first(cluster: Cluster) -> None:
+    cluster.up(CORRAL_AGENT_WORKER="", CORRAL_MAX_RUNS="7", CORRAL_NAME="mine")
+    assert set(cluster.snapshot.children) == {"postgres", "nats", "frontend", "worker", "agent"}
+    assert cluster.snapshot.ports["agent"] != cluster.snapshot.ports["worker"]
+    code, status = cluster.status()
+    assert (code, status["agent"]["state"], status["agent"]["pid"]) == (0, "ready", cluster.pid("agent"))
+    variables = {name: psutil.Process(cluster.pid(name)).environ() for name in ("worker", "agent")}
+    assert [variables[name].get("CORRAL_MAX_RUNS") for name in ("worker", "agent")] == [None, "7"]
+    assert variables["worker"]["CORRAL_NAME"] == "mine"
+    assert variables["agent"]["CORRAL_NAME"] == f"agent-{socket.gethostname()}"
+    assert (cluster.home.agent / "environment").exists()
+    cluster.kill("agent")
+
+    assert cluster.stop() == 0
+
+    assert cluster.living() == []
+    stopped = [line.split()[0] for line in cluster.talk.splitlines() if "stopped (" in line]
+    assert stopped == ["agent", "worker", "frontend", "NATS", "PostgreSQL"]
+    assert cluster.status()[1]["agent"] == {"state": "stopped"}
+
+
+@pytest.mark.behaviour("UP-21")
+def test_up_without_an_agent_worker_gives_the_number_of_runs_to_its_worker(cluster: Cluster) -> None:
+    cluster.up("--no-agent-worker", CORRAL_AGENT_WORKER="true", CORRAL_MAX_RUNS="7")
+    assert "agent" not in cluster.snapshot.children
+    assert "agent" not in cluster.status()[1]
+    assert psutil.Process(cluster.pid("worker")).environ()["CORRAL_MAX_RUNS"] == "7"
+
+
 @pytest.mark.behaviour("UP-2")
+@pytest.mark.behaviour("SEC-8")
 def test_next_start_finds_the_same_data_keys_and_ports(cluster: Cluster) -> None:
     cluster.up()
     cluster.sql("create table kept (value text); insert into kept values ('here')")
@@ -240,17 +273,20 @@ def test_port_lost_while_postgres_was_down_reaches_the_frontend(cluster: Cluster
 
 @pytest.mark.behaviour("UP-8")
 @pytest.mark.behaviour("UP-17")
+@pytest.mark.behaviour("SEC-8")
 def test_secrets_are_private_and_neither_in_arguments_nor_in_logs(cluster: Cluster) -> None:
     cluster.up()
     home = cluster.home
     for folder in (home.root, home.secrets, home.postgres, home.postgres_data, home.nats, home.run, home.logs):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
-    for file in (home.admin_key, home.state, home.lock, *home.secrets.iterdir(), *home.logs.iterdir()):
+    private = (home.admin_key, home.secrets_key, home.state, home.lock)
+    for file in (*private, *home.secrets.iterdir(), *home.logs.iterdir()):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     secrets = cluster.secrets()
     assert secrets["admin.key"].startswith("ck_")
     assert secrets["local-join-token"].startswith("cj_")
-    assert len(secrets) == 8
+    assert len(parse_sealing_keys(secrets["secrets.key"])) == 1
+    assert len(secrets) == 9
     arguments = " ".join(" ".join(psutil.Process(pid).cmdline()) for pid in cluster.living())
     environments = " ".join(" ".join(psutil.Process(pid).environ().values()) for pid in cluster.living())
     with contextlib.suppress(AssertionError):
@@ -263,7 +299,7 @@ def test_secrets_are_private_and_neither_in_arguments_nor_in_logs(cluster: Clust
         assert secret not in logs, name
     variables = (home.worker / "environment").read_text().split()
     assert {"CORRAL_JOIN", "CORRAL_TOKEN_FILE", "CORRAL_WORKER_HOME"} <= set(variables)
-    assert not [name for name in variables if "DATABASE" in name or "ADMIN_KEY" in name or "SEED" in name]
+    assert not [name for name in variables if re.search("DATABASE|ADMIN_KEY|SEED|SECRETS", name)]
 
 
 @pytest.mark.behaviour("UP-9")

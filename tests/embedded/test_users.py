@@ -19,7 +19,7 @@ from corral.embedded.nats import find_nats
 from corral.embedded.postgres import choose_postgres_user, find_bin_folder
 from tests.embedded.cluster import Cluster
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 
@@ -27,11 +27,18 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become som
 def nobodys(open_folder: Path) -> Iterator[Cluster]:
     """A cluster that an ordinary user runs; skipped where no Python is within that user's reach."""
     # Through `env`, because setpriv itself still may open what its target may not.
-    switch = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", "env"]
+    switch = [
+        "setpriv",
+        f"--reuid={UNPRIVILEGED_ID}",
+        f"--regid={UNPRIVILEGED_ID}",
+        "--clear-groups",
+        "--no-new-privs",
+        "env",
+    ]
     packages = Path(psutil.__file__).parent.parent
     paths = [str(Path(corral.__file__).parent.parent), str(packages)]
     env = {"PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
-    os.chown(open_folder, NOBODY, NOBODY)
+    os.chown(open_folder, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             probe = [*switch, python, "-c", "import psutil, typer, nacl, corral"]
@@ -54,7 +61,7 @@ def test_ordinary_user_can_run_it(nobodys: Cluster) -> None:
     # Another Python does not find the program that lies beside this one.
     nobodys.up("--nats-bin", str(find_nats(None)))
     assert nobodys.sql("select 1") == "1"
-    assert {psutil.Process(pid).uids().real for pid in nobodys.pids()} == {NOBODY}
+    assert {psutil.Process(pid).uids().real for pid in nobodys.pids()} == {UNPRIVILEGED_ID}
     assert nobodys.stop() == 0
     assert nobodys.living() == []
 
@@ -77,8 +84,8 @@ def test_root_without_user_namespaces_runs_postgres_as_nobody(open_folder: Path)
     made = Cluster(open_folder / "home", env={"PATH": "/nonexistent"})
     try:
         made.up()
-        assert psutil.Process(made.pid("postgres")).uids().real == NOBODY
-        assert made.home.postgres_data.stat().st_uid == NOBODY
+        assert psutil.Process(made.pid("postgres")).uids().real == UNPRIVILEGED_ID
+        assert made.home.postgres_data.stat().st_uid == UNPRIVILEGED_ID
         made.sql("create table kept (value int)")
         # What was made that way is still usable when namespaces are back.
         made.stop()
@@ -100,7 +107,7 @@ def test_binaries_out_of_nobodys_reach_are_copied_beside_the_data(open_folder: P
     chosen = choose_postgres_user(
         package / original.parent.name / "bin", open_home(open_folder / "home"), unshare="/nonexistent"
     )
-    assert chosen.uid == NOBODY
+    assert chosen.uid == UNPRIVILEGED_ID
     assert chosen.bin_folder.is_relative_to(open_folder / "home" / "postgres")
     assert stat.S_IMODE((open_folder / "home" / "secrets").stat().st_mode) == 0o700
 

@@ -81,12 +81,12 @@ class Engine:
     url: str
     log: Path
     manifest: Manifest
-    # What it said about its health on the way to being ready.
+    # The statuses of its health on the way to being ready.
     healths: set[int] = field(default_factory=set)
 
     async def ready(self) -> None:
         async def is_ready() -> bool:
-            assert self.process.poll() is None, self.said()
+            assert self.process.poll() is None, self.read_log()
             self.healths.add(await self.health())
             return 200 in self.healths
 
@@ -121,7 +121,7 @@ class Engine:
         values = {line.split()[0].partition("{")[0]: float(line.split()[-1]) for line in lines if line[:1] not in "#"}
         return {ours: values[theirs] for ours, theirs in names.items() if not ours.startswith("answer_")}
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
 
     async def ended(self) -> int:

@@ -57,9 +57,9 @@ async def test_stream_has_the_text_of_the_whole_response_and_its_usage(tmp_path:
         streamed = await engine.chat("Hello", max_tokens=5, stream=True, stream_options={"include_usage": True})
         completed = (await engine.post("/v1/completions", {"prompt": "Hello", "max_tokens": 3})).json()
     events = events_of(streamed)
-    said = [choice["delta"].get("content", "") for event in events for choice in event["choices"]]
-    assert "".join(said) == whole["choices"][0]["message"]["content"]
-    assert len([word for word in said if word]) == 5
+    words = [choice["delta"].get("content", "") for event in events for choice in event["choices"]]
+    assert "".join(words) == whole["choices"][0]["message"]["content"]
+    assert len([word for word in words if word]) == 5
     assert [choice["finish_reason"] for choice in events[-2]["choices"]] == ["length"]
     assert events[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 5
     assert len(completed["choices"][0]["text"].split()) == 3
@@ -200,7 +200,7 @@ async def test_every_third_call_fails_and_a_wrong_order_changes_nothing(tmp_path
 async def test_fake_engine_refuses_to_start(tmp_path: Path):
     with running("fake", tmp_path, refuse_start=True) as engine:
         assert await engine.ended() == 1
-    assert "configured not to start" in engine.said()
+    assert "configured not to start" in engine.read_log()
 
 
 async def test_fake_engine_health_is_slow_when_ordered(tmp_path: Path):

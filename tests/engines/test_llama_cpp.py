@@ -94,7 +94,7 @@ async def test_broken_model_ends_it_with_a_sentence(tmp_path: Path):
     broken.write_bytes(b"GGUF" + bytes(100))
     with running(LLAMA, tmp_path / "engine", model=broken) as engine:
         assert await engine.ended() == 1
-    assert "error: the model cannot be served" in engine.said()
+    assert "error: the model cannot be served" in engine.read_log()
 
 
 @pytest.mark.behaviour("ENG-8")
@@ -124,8 +124,8 @@ async def test_real_model_loads_and_knows_the_capital_of_france(tmp_path: Path):
     assert 503 in engine.healths
     assert events[-2:] == ["data: [DONE]", ""]
     chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
-    said = "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
-    assert said == text_of(answer)
+    streamed_text = "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
+    assert streamed_text == text_of(answer)
     assert chunks[-1]["usage"]["prompt_tokens_details"]["cached_tokens"] > 10
 
 

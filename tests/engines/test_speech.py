@@ -194,7 +194,7 @@ async def test_model_that_is_not_there_ends_it_with_a_sentence(name: str, tmp_pa
     (tmp_path / "nothing").mkdir()
     with running(name, tmp_path / "engine", model=tmp_path / "nothing") as engine:
         assert await engine.ended() == 1
-    assert "error: the model cannot be loaded" in engine.said()
+    assert "error: the model cannot be loaded" in engine.read_log()
 
 
 async def test_internal_error_of_the_engine_is_answered_with_500_and_logged(tmp_path: Path):
@@ -208,7 +208,7 @@ async def test_internal_error_of_the_engine_is_answered_with_500_and_logged(tmp_
         answer = await engine.post("/v1/audio/speech", {"input": SENTENCE})
         assert (answer.status, answer.json()["error"]["code"]) == (500, "internal")
         assert await engine.health() == 200
-    assert "Traceback" in engine.said()
+    assert "Traceback" in engine.read_log()
 
 
 async def test_speech_engine_is_not_ready_while_it_loads(piper: Engine, whisper: Engine):

@@ -7,7 +7,7 @@ exchange. So the same bytes can be given to uvicorn alone and to the gateway, an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -122,7 +122,11 @@ class RecordingProtocol(GatewayProtocol):
         self.end()
 
 
-def _board() -> ConnectionRegistry:
+def _is_ready() -> str | None:
+    return None
+
+
+def _board(get_not_ready_reason: Callable[[], str | None]) -> ConnectionRegistry:
     class Directory:
         def find_known_principal(self, secret: str) -> object:
             return secret
@@ -132,7 +136,7 @@ def _board() -> ConnectionRegistry:
     )
     parts = SimpleNamespace(
         clock=SystemClock(),
-        get_not_ready_reason=lambda: None,
+        get_not_ready_reason=get_not_ready_reason,
         gateway=gateway,
         directory=Directory(),
         health=SimpleNamespace(is_stopping=False),
@@ -154,9 +158,13 @@ async def by_gateway(pieces: Sequence[bytes]) -> Outcome:
     return await _fed(gateway_protocol(outcome), outcome, pieces)
 
 
-def gateway_protocol(outcome: Outcome, waits_for: asyncio.Event | None = None) -> RecordingProtocol:
+def gateway_protocol(
+    outcome: Outcome,
+    waits_for: asyncio.Event | None = None,
+    get_not_ready_reason: Callable[[], str | None] = _is_ready,
+) -> RecordingProtocol:
     """A connection. `waits_for`: the application answers when this is set."""
-    shared = _board()
+    shared = _board(get_not_ready_reason)
 
     class Protocol(RecordingProtocol):
         registry = shared

@@ -57,8 +57,8 @@ class Answer:
     def events(self) -> list[Any]:
         """Of a stream; every one of them has to be whole."""
         assert self.body.endswith(b"\n\n"), self.body
-        said = [event.removeprefix("data: ") for event in self.body.decode().removesuffix("\n\n").split("\n\n")]
-        return [event if event == "[DONE]" else json.loads(event) for event in said]
+        frames = [event.removeprefix("data: ") for event in self.body.decode().removesuffix("\n\n").split("\n\n")]
+        return [event if event == "[DONE]" else json.loads(event) for event in frames]
 
 
 class Wire:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -45,13 +46,14 @@ def busy(frontend: RunningFrontend) -> list[GatewayProtocol]:
     return [each for each in connections(frontend) if each.is_busy]
 
 
-async def swept(frontend: RunningFrontend) -> None:
-    """Until a sweep has left somebody."""
+async def sweep_until(frontend: RunningFrontend, is_done: Callable[[], bool]) -> None:
+    """Sweep until something is so. The frontend sweeps by itself, too: either sweep may end a late connection."""
 
-    async def was_late() -> bool:
-        return await frontend.core.gateway.tick() > 0
+    async def is_swept() -> bool:
+        await frontend.core.gateway.tick()
+        return is_done()
 
-    await eventually(was_late)
+    await eventually(is_swept)
 
 
 async def test_requests_of_both_kinds_are_answered_in_order_on_one_connection(
@@ -95,7 +97,7 @@ async def test_request_that_the_gateway_leaves_to_uvicorn_gets_the_same_response
     assert streamed.events()[-1] == "[DONE]"
     engine.answer = EngineBehaviour.HALF_CHUNK
     broken = await ask(frontend, STREAMED, path=f"{PATH}?beta=true")
-    assert [list(said)[-1] for said in broken.events()] == ["choices", "error"]
+    assert [list(event)[-1] for event in broken.events()] == ["choices", "error"]
     assert [record.status for record in records.received] == [200, 200, 200, 200]
     assert {one.body for one in engine.received[:2]} == {raw}
 
@@ -180,7 +182,7 @@ async def test_connection_with_an_unfinished_head_or_body_is_closed(
                 return bool(busy(frontend))
 
             await eventually(has_come)
-            await swept(frontend)
+            await sweep_until(frontend, lambda: not busy(frontend))
             assert (await opened.answer()).status == 408
             assert await opened.is_closed()
 
@@ -198,8 +200,7 @@ async def test_idle_connection_is_closed_after_the_keep_alive_time(frontend: Run
         await frontend.core.gateway.tick()
         for connection in connections(frontend):
             connection.timeout_keep_alive = 0
-        await swept(frontend)
-        await frontend.core.gateway.tick()
+        await sweep_until(frontend, lambda: not connections(frontend))
         assert await used.is_closed()
         assert await fresh.is_closed()
 
@@ -227,7 +228,7 @@ async def test_client_that_does_not_read_holds_its_engine_back_and_not_our_memor
         assert exchange.events <= sent + 16
         assert connection.transport.get_write_buffer_size() < 4 * MIB
         frontend.core.gateway.timeouts = ExchangeTimeouts(client_stall_s=0.05)
-        await swept(frontend)
+        await sweep_until(frontend, lambda: not frontend.core.gateway.open_exchanges)
         record = await records.one()
         assert record.error_code == "client_stalled"
 
@@ -244,7 +245,7 @@ async def test_client_that_reads_slowly_gets_everything(frontend: RunningFronten
     async with wire(frontend) as opened:
         opened.send(STREAMED)
         events = (await opened.answer()).events()
-    assert [said["choices"][0]["delta"]["content"].split()[0] for said in events] == [str(n) for n in range(64)]
+    assert [event["choices"][0]["delta"]["content"].split()[0] for event in events] == [str(n) for n in range(64)]
 
 
 async def test_client_that_does_not_read_gets_no_further_responses(

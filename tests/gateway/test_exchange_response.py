@@ -29,7 +29,7 @@ from tests.support.engines import (
 from tests.support.frontends import RunningFrontend
 from tests.support.polling import eventually
 
-ANYBODY = Principal(key_id="key", name="anybody")
+CLIENT = Principal(key_id="key", name="anybody")
 MIB = 1024 * 1024
 
 
@@ -37,7 +37,7 @@ def make_request(frontend: RunningFrontend, body: bytes = b'{"model":"chat"}', *
     model = frontend.core.router.snapshot.find("chat")
     assert model is not None
     return InferenceRequest(
-        model=model, call="chat", path="/v1/chat/completions", body=body, principal=ANYBODY, request_id="1", **more
+        model=model, call="chat", path="/v1/chat/completions", body=body, principal=CLIENT, request_id="1", **more
     )
 
 

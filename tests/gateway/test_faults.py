@@ -144,7 +144,7 @@ async def test_stream_that_stalls_is_ended_with_one_error_event(
 
         await eventually(was_late)
         events = (await opened.answer()).events()
-    assert [list(said)[-1] for said in events] == ["choices", "error"]
+    assert [list(event)[-1] for event in events] == ["choices", "error"]
     await idle(frontend)
 
     async def is_left() -> bool:
@@ -176,7 +176,7 @@ async def test_busy_engine_is_passed_over_if_there_is_another(
     assert len(await list_rows(frontend.database)) == 2
 
 
-async def test_large_answer_that_breaks_off_is_no_whole_answer_to_anybody(
+async def test_large_answer_that_breaks_off_is_a_whole_answer_to_no_client(
     frontend: RunningFrontend, engine: MisbehavingEngine, records: Records
 ) -> None:
     size_bytes = BUFFERED_BYTES_MAX + 1024 * 1024
@@ -237,7 +237,7 @@ async def test_stream_with_a_content_length_still_ends_with_an_error_event_when_
     engine.answer = ResponseScript((head, encode_event("one ")), AfterResponse.CLOSE)
     answer = await ask(frontend, STREAMED)
     assert "content-length" not in answer.headers
-    assert [list(said)[-1] for said in answer.events()] == ["choices", "error"]
+    assert [list(event)[-1] for event in answer.events()] == ["choices", "error"]
 
 
 async def test_usage_is_read_from_answers_and_streams_and_counted_by_events_otherwise(
@@ -326,8 +326,8 @@ async def test_listener_that_raises_takes_no_answer_away(frontend: RunningFronte
         def on_requests_ended(self, *records: RequestRecord) -> None:
             raise RuntimeError(records[0].request_id)
 
-    said: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     frontend.core.gateway.listeners.append(FailingListener())
     async with wire(frontend) as opened:
         for mode, body, status in (
@@ -342,4 +342,4 @@ async def test_listener_that_raises_takes_no_answer_away(frontend: RunningFronte
         opened.send(STREAMED)
         assert "error" in (await opened.answer()).events()[-1]
     await idle(frontend)
-    assert said
+    assert errors

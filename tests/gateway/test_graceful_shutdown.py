@@ -46,8 +46,8 @@ class Stream:
         """Until its proper end; an answer that is cut raises."""
         async for line in self.answer.content:
             if line.startswith(b"data: "):
-                said = line.removeprefix(b"data: ").strip()
-                self.events.append("[DONE]" if said == b"[DONE]" else json.loads(said))
+                payload = line.removeprefix(b"data: ").strip()
+                self.events.append("[DONE]" if payload == b"[DONE]" else json.loads(payload))
         return self.events
 
 
@@ -120,8 +120,8 @@ async def test_stream_is_cut_in_the_words_of_its_dialect(
         leaving = asyncio.create_task(_leaving(frontend, 0.5).shut_down())
         *_, last = [line for line in (await answer.content.read()).splitlines() if line]
         await leaving
-    said = json.loads(last.removeprefix(b"data: "))
-    assert "stopping" in json.dumps(said["error"])
+    payload = json.loads(last.removeprefix(b"data: "))
+    assert "stopping" in json.dumps(payload["error"])
 
 
 async def test_answer_of_which_nothing_was_passed_on_is_503_when_the_grace_is_over(

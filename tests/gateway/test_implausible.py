@@ -22,6 +22,7 @@ from tests.support.engines import (
     make_json_script,
 )
 from tests.support.frontends import RunningFrontend
+from tests.support.polling import eventually
 
 
 def typed(kind: str, body: bytes, status: str = "200 OK") -> ResponseScript:
@@ -155,6 +156,25 @@ async def test_prompt_is_estimated_when_its_client_leaves_before_the_engine_tell
         opened.leave()
         record = await records.one()
     assert record.is_estimated
+    assert record.prompt_tokens is not None
+    assert 2000 <= record.prompt_tokens <= 3000
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_prompt_is_estimated_when_its_client_leaves_before_the_engine_answers(
+    frontend: RunningFrontend, engine: MisbehavingEngine, records: Records, *, streamed: bool
+) -> None:
+    engine.answer = EngineBehaviour.SILENT
+    async with wire(frontend) as opened:
+        opened.send(CHAT | {"stream": streamed, "messages": [{"role": "user", "content": "word " * 2000}]})
+
+        async def is_called() -> bool:
+            return bool(engine.received)
+
+        await eventually(is_called)
+        opened.leave()
+        record = await records.one()
+    assert (record.error_code, record.is_estimated) == ("client_left", True)
     assert record.prompt_tokens is not None
     assert 2000 <= record.prompt_tokens <= 3000
 

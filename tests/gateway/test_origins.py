@@ -83,6 +83,31 @@ async def test_management_stays_closed_to_pages_when_their_origin_is_set(opened:
 
 
 @pytest.mark.behaviour("GW-224")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/files", "/v1/files/file-1/content", "/v1/batches", "/v1/batches/b/cancel", "/v1/mcp/servers/chat",
+        "/v1/mcp/prompts/chat/greet", "/v1/mcp/resources/chat/read", "/api/agents", "/api/tasks", "/mcp",
+    ],
+)  # fmt: skip
+async def test_what_no_model_answers_stays_closed_to_pages_when_their_origin_is_set(
+    opened: RunningFrontend, path: str
+) -> None:
+    _, headers = await call(opened, "GET", path, PAGE)
+    assert ALLOWED not in headers
+    async with opened.http.options(opened.url + path, headers={"Origin": PAGE} | ASKS) as answer:
+        assert answer.status != 204
+        assert ALLOWED not in answer.headers
+
+
+@pytest.mark.behaviour("GW-224")
+async def test_chat_with_the_mcp_servers_of_a_model_is_a_call_of_a_model_for_pages(opened: RunningFrontend) -> None:
+    path = "/v1/mcp/chat/completions"
+    async with opened.http.options(opened.url + path, headers={"Origin": PAGE} | ASKS) as answer:
+        assert (answer.status, answer.headers[ALLOWED]) == (204, PAGE)
+
+
+@pytest.mark.behaviour("GW-224")
 async def test_cors_allows_no_origin_when_none_is_set(database_url: str) -> None:
     async with running_frontend(database_url) as frontend:
         status, headers = await call(frontend, "GET", "/v1/models", PAGE)

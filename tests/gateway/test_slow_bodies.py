@@ -22,7 +22,7 @@ from corral.gateway.connection.connection_limits import (
 )
 from corral.runtime.byte_budget import MIB, ByteBudget, ByteLease, ByteLimits
 from tests.gateway.scene import AUTHORISED, PATH, ask, request, wire
-from tests.gateway.test_connections import board, busy, swept
+from tests.gateway.test_connections import board, busy, sweep_until
 from tests.support.engines import EngineBehaviour, MisbehavingEngine, encode_chunk
 from tests.support.frontends import RunningFrontend
 from tests.support.polling import eventually
@@ -53,7 +53,7 @@ async def test_connection_is_closed_when_its_body_does_not_come_on_any_route(
             return bool(busy(frontend))
 
         await eventually(has_come)
-        await swept(frontend)
+        await sweep_until(frontend, lambda: not busy(frontend))
         assert (await opened.answer()).status == 408
         assert await opened.is_closed()
 

@@ -252,3 +252,14 @@ async def test_garbage_behind_a_request_does_not_take_its_answer() -> None:
     await turns()
     assert (outcome.statuses, outcome.is_closed) == ([200], True)
     protocol.connection_lost(None)
+
+
+async def test_repeated_head_is_passed_to_the_server_once_the_frontend_is_not_ready() -> None:
+    outcome, reasons = Outcome(), [None, None, "stopping", "stopping"]
+    protocol = gateway_protocol(outcome, get_not_ready_reason=lambda: reasons.pop(0))
+    for _ in range(3):
+        protocol.receive_data(post())
+        await turns()
+    assert [one.body for one in outcome.requests] == [BODY] * 3
+    assert len(outcome.ours) == 2
+    protocol.connection_lost(None)

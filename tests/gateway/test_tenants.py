@@ -104,7 +104,7 @@ async def test_load_status_of_model_outside_the_list_is_answered_as_absent(front
 
 
 def _sentence(answer: Any) -> str:
-    """Return what is said, in the envelope of OpenAI, Anthropic or Ollama, without the request's id."""
+    """Return the error of an envelope of OpenAI, Anthropic or Ollama, without the request's id."""
     error = answer["error"]
     return str(error) if isinstance(error, str) else str(error["message"])
 

@@ -93,14 +93,14 @@ def used(folder: Path) -> int:
 
 
 def test_error_while_flushing_one_response_does_not_keep_the_others_from_being_flushed() -> None:
-    said: list[str] = []
+    calls: list[str] = []
 
     class Exchange:
         def __init__(self, name: str) -> None:
             self._name = name
 
         def flush_response(self) -> None:
-            said.append(self._name)
+            calls.append(self._name)
             if self._name == "broken":
                 raise RuntimeError(self._name)
 
@@ -115,9 +115,9 @@ def test_error_while_flushing_one_response_does_not_keep_the_others_from_being_f
     gateway.read_batcher.is_running = True
     for name in ("one", "broken", "other"):
         gateway.finish_exchange(cast("Any", Exchange(name)), cast("Any", None))
-    assert said == []
+    assert calls == []
     with pytest.raises(RuntimeError, match="broken"):
         gateway.flush_finished()
-    assert said == ["one", "broken", "other"]
+    assert calls == ["one", "broken", "other"]
     gateway.flush_finished()
-    assert said == ["one", "broken", "other"]
+    assert calls == ["one", "broken", "other"]

@@ -26,11 +26,11 @@ async def test_warm_request_is_no_statement_no_bus_message_and_no_task(
             await loop.stop()
         await idle(frontend)
         statements: list[str] = []
-        said: list[str] = []
+        complaints: list[str] = []
         tasks: list[str] = []
         count_statements(frontend.database, statements.append)
         for name in ("publish", "request"):
-            monkeypatch.setattr(frontend.bus, name, lambda *_, name=name, **__: said.append(name))
+            monkeypatch.setattr(frontend.bus, name, lambda *_, name=name, **__: complaints.append(name))
         running = asyncio.get_running_loop()
         make_task = running.create_task
 
@@ -45,7 +45,7 @@ async def test_warm_request_is_no_statement_no_bus_message_and_no_task(
             assert (await opened.answer()).status == 200
         monkeypatch.undo()
     assert len(engine.received) == received_before + 3
-    assert (statements, said) == ([], [])
+    assert (statements, complaints) == ([], [])
     assert [name for name in tasks if not name.startswith(("Loop.", "Presence."))] == []
     assert [(record.status, record.attempts) for record in records.received] == [(200, 1)] * 5
     assert len({record.key_id for record in records.received}) == 1

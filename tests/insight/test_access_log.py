@@ -30,12 +30,12 @@ def lines() -> Iterator[io.StringIO]:
 @pytest.mark.behaviour("GW-183")
 def test_line_of_json_has_what_is_known_of_the_request(lines: io.StringIO) -> None:
     AccessLog(AccessLogStyle.JSON).on_requests_ended(record(traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01"))
-    said = json.loads(lines.getvalue())
-    assert said["at"] == "2026-09-21T14:13:20.000+00:00"
-    assert (said["request_id"], said["key_id"], said["model"]) == ("request-1", "key-1", "chat")
-    assert (said["status"], said["queue_ms"], said["first_byte_ms"], said["total_ms"]) == (200, 10.0, 100.0, 2100.0)
-    assert (said["prompt_tokens"], said["completion_tokens"]) == (30, 200)
-    assert said["traceparent"].startswith("00-1111")
+    entry = json.loads(lines.getvalue())
+    assert entry["at"] == "2026-09-21T14:13:20.000+00:00"
+    assert (entry["request_id"], entry["key_id"], entry["model"]) == ("request-1", "key-1", "chat")
+    assert (entry["status"], entry["queue_ms"], entry["first_byte_ms"], entry["total_ms"]) == (200, 10.0, 100.0, 2100.0)
+    assert (entry["prompt_tokens"], entry["completion_tokens"]) == (30, 200)
+    assert entry["traceparent"].startswith("00-1111")
 
 
 @pytest.mark.behaviour("GW-183")

@@ -66,10 +66,10 @@ async def test_trace_of_a_client_goes_on_through_queue_and_engine(collector: Col
     assert _seconds(queue) == (0.0, 0.01)
     assert _seconds(engine) == (0.01, 2.1)
     assert [event.name for event in engine.events] == ["first byte"]
-    said = attributes(request)
-    assert said["corral.request_id"] == "request-1"
-    assert (said["gen_ai.request.model"], said["gen_ai.usage.output_tokens"]) == ("chat", 200)
-    assert said["http.response.status_code"] == 200
+    found = attributes(request)
+    assert found["corral.request_id"] == "request-1"
+    assert (found["gen_ai.request.model"], found["gen_ai.usage.output_tokens"]) == ("chat", 200)
+    assert found["http.response.status_code"] == 200
     assert (collector.about["service.name"], collector.about["service.instance.id"]) == ("corral", "frontend-1")
 
 

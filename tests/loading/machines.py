@@ -293,7 +293,7 @@ class LoadFrontend:
         return started
 
     async def run(self) -> None:
-        """Take in what was said, look and stop what is to be stopped, until there is nothing to do now."""
+        """Apply reports, look, and stop what is to be stopped, until there is nothing to do now."""
         for _ in range(TURNS_MAX):
             await self.dispatcher.flush()
             done = await self.turn()

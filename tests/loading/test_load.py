@@ -10,6 +10,7 @@ import pytest
 from corral.bus.messages import LoadModel
 from corral.domain.errors import Conflict, NotFound, Unavailable, Unprocessable
 from corral.domain.operation import OperationState
+from corral.nodes.lifecycle import drain
 from corral.operations import actions
 from corral.store import models as model_store
 from corral.store import operations as operation_store
@@ -17,7 +18,9 @@ from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, ModelWorker, machines, sha_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, reserved, rows, states
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, Hub
+from tests.operations.manual_dispatcher import command_on_its_way, set_node
 from tests.operations.scene import read, sql
+from tests.operations.scene import states as target_states
 from tests.support.polling import eventually
 
 
@@ -444,6 +447,71 @@ async def test_node_that_is_off_the_bus_is_left_at_once(database: Database, hub:
     assert [row.node_id for row in await rows(database)] == [workers[1].node]
 
 
+@pytest.mark.behaviour("OPS-162")
+async def test_load_on_one_node_that_is_drained_before_it_is_placed_is_cancelled_with_the_reason(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    one, two = await machines(database, hub, "a", "b")
+    await put_model(database)
+    operation = await ask(frontend, nodes=("a",))
+    await drain(database, "a", "ann")
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault, seen.message) == ("cancelled", None, "Not done: a drained before it began")
+    assert (one.loads, two.loads, await rows(database)) == ([], [], [])
+    assert await ask(frontend, nodes=("b",)) != operation
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_load_on_one_node_that_is_drained_before_it_has_confirmed_is_cancelled_with_the_reason(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    one, two = await machines(database, hub, "a", "b")
+    await put_model(database)
+    one.mode = SILENT
+    operation = await ask(frontend, nodes=("a",))
+    await frontend.run()
+    assert target_states(await read(database, operation)) == {"a": "unconfirmed"}
+    await drain(database, "a", "ann")
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault, seen.message) == ("cancelled", None, "Not done: a drained before it began")
+    assert target_states(seen) == {"a": "skipped"}
+    assert two.loads == []
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_load_goes_to_another_node_when_the_chosen_one_is_drained_before_it_has_confirmed(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    workers = await machines(database, hub, "a", "b")
+    await put_model(database)
+    workers[0].mode = SILENT
+    operation = await ask(frontend)
+    await frontend.run()
+    await drain(database, "a", "ann")
+    await frontend.run()
+    await workers[1].load_done()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.message, seen.progress.percent) == ("completed", "Loaded on b", 100.0)
+    assert target_states(seen) == {"a": "skipped", "b": "success"}
+
+
+async def test_load_on_a_drained_node_that_has_failed_before_is_a_failure(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend, nodes=("a",))
+    await frontend.run()
+    await one.fail("engine_failed", "It broke.")
+    await set_node(database, one.node, drained_at="corral_now()")
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "engine_failed")
+
+
 async def test_silent_worker_fails_no_load_and_is_queried_until_it_answers(
     database: Database, hub: Hub, frontend: LoadFrontend
 ) -> None:
@@ -538,6 +606,22 @@ async def test_cancelled_load_stops_the_worker_and_deletes_the_row_after_the_pro
     assert await states(database) == ["unloading"]
     assert await reserved(database) == []
     assert await frontend.loading.replica_stopper.tick() == 0, "the job is stopped before what it may have started"
+    await frontend.run()
+    assert [cancel.job_id for cancel in one.cancelled] == [one.job]
+    assert [stop.process_key for stop in one.stops] == ["chat#0"]
+    assert await rows(database) == []
+
+
+async def test_load_cancelled_while_its_command_is_on_its_way_is_stopped_before_its_row_goes(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database)
+    operation = await ask(frontend)
+    async with command_on_its_way(hub, frontend):
+        await actions.cancel(database, operation.id, "ann")
+        assert await frontend.loading.replica_stopper.tick() == 0, "its worker may start the engine at any moment"
+        assert await states(database) == ["unloading"]
     await frontend.run()
     assert [cancel.job_id for cancel in one.cancelled] == [one.job]
     assert [stop.process_key for stop in one.stops] == ["chat#0"]

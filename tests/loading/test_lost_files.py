@@ -87,12 +87,12 @@ async def test_load_says_that_lost_files_are_fetched_again(
     await lose(database)
     frontend.library.gate.clear()
 
-    async def is_said() -> bool:
+    async def is_reported() -> bool:
         frontend.clock.ahead += 1
         await frontend.run()
         return (await read(database, operation)).message == "Fetching the files of chat"
 
-    await eventually(is_said)
+    await eventually(is_reported)
 
 
 async def test_load_fails_with_the_cause_if_lost_files_cannot_be_fetched_again(

@@ -9,13 +9,14 @@ import pytest
 from corral.bus.messages import StageModel
 from corral.domain.errors import NotFound, Unavailable
 from corral.domain.operation import Operation, OperationState
+from corral.nodes.lifecycle import drain
 from corral.operations.actions import cancel
 from corral.store.database import Database
 from tests.loading.machines import GIB, LoadFrontend, machines, put_blobs, sha_of
 from tests.loading.scene import ask, edit, put_loaded, put_model, rows
-from tests.operations.fake_bus import Hub
-from tests.operations.manual_dispatcher import set_node
-from tests.operations.scene import read, sql
+from tests.operations.fake_bus import SILENT, Hub
+from tests.operations.manual_dispatcher import command_on_its_way, set_node
+from tests.operations.scene import read, sql, states
 from tests.support.polling import eventually
 
 
@@ -168,6 +169,19 @@ async def test_staging_forms_a_chain_and_ends_when_every_node_has_the_files(
     assert found[0].n == 3
 
 
+async def test_staging_cancelled_while_its_command_is_on_its_way_is_stopped(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    await ended(frontend, await ask(frontend, kind="install"))
+    operation = await ask(frontend, kind="stage")
+    async with command_on_its_way(hub, frontend):
+        await cancel(database, operation.id, "ann")
+    await frontend.run()
+    assert [cancel.job_id for cancel in one.cancelled] == [one.job]
+
+
 async def test_node_that_cannot_get_the_files_is_named(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
     one, two = await machines(database, hub, "a", "b")
     await put_model(database, files=("model.gguf",))
@@ -184,6 +198,37 @@ async def test_node_that_cannot_get_the_files_is_named(database: Database, hub: 
     seen = await ended(frontend, operation)
     assert seen.fault is not None
     assert (seen.state, seen.fault.code, seen.fault.text) == ("failed", "disk_full", "a: The disk is full.")
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_node_that_is_drained_before_it_gets_the_files_is_skipped(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    one, two = await machines(database, hub, "a", "b")
+    await put_model(database, files=("model.gguf",))
+    one.mode = SILENT
+    operation = await ask(frontend, kind="stage", nodes=("a", "b"))
+    await frontend.run_ahead()
+    assert states(await read(database, operation)) == {"a": "unconfirmed", "b": "working"}
+    await drain(database, "a", "ann")
+    await two.load_done()
+    seen = await ended(frontend, operation)
+    assert (seen.state, states(seen)) == ("completed", {"a": "skipped", "b": "success"})
+    assert seen.message == "The files are on 1 nodes; skipped: a drained before it began"
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_copying_of_files_is_cancelled_when_every_node_is_drained_before_it_gets_them(
+    database: Database, hub: Hub, frontend: LoadFrontend
+) -> None:
+    (one,) = await machines(database, hub, "a")
+    await put_model(database, files=("model.gguf",))
+    one.mode = SILENT
+    operation = await ask(frontend, kind="stage", nodes=("a",))
+    await frontend.run_ahead()
+    await drain(database, "a", "ann")
+    seen = await ended(frontend, operation)
+    assert (seen.state, seen.fault, seen.message) == ("cancelled", None, "Not done: a drained before it began")
 
 
 async def test_files_that_only_nodes_have_need_no_fetch(database: Database, hub: Hub, frontend: LoadFrontend) -> None:
@@ -232,12 +277,12 @@ async def test_changed_files_end_the_fetch_of_the_old_ones(
     await frontend.run()
     await edit(database, "chat", files=[{"path": "other.gguf", "uri": "https://files/other.gguf"}])
 
-    async def is_begun_anew() -> bool:
+    async def is_begun_again() -> bool:
         frontend.clock.ahead += 1
         await frontend.run()
         return len(frontend.library.entered) == 2
 
-    await eventually(is_begun_anew)
+    await eventually(is_begun_again)
     assert frontend.library.cancelled == ["chat"]
     assert (await read(database, operation)).state is OperationState.RUNNING
 

@@ -33,8 +33,8 @@ async def _run(*arguments: str) -> int:
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
     )
-    said, _ = await process.communicate()
-    assert f"answered {REQUESTS}" in said.decode(), said.decode()
+    output, _ = await process.communicate()
+    assert f"answered {REQUESTS}" in output.decode(), output.decode()
     assert process.returncode is not None
     return process.returncode
 

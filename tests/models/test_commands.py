@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from corral.cli.main import run
+from corral.cli.rules import RoutingChoice
+from corral.policy.models.rules import ROUTE_POLICIES
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import join_node
 from tests.support.tiny_gguf import write_tiny_gguf
@@ -223,6 +225,24 @@ async def test_rules_are_set_listed_shown_and_removed(frontend: RunningFrontend,
     assert code == 0
     code, _, err = await corral("rules", "show", "chat")
     assert (code, "There is no rule for 'chat'" in err) == (1, True)
+
+
+@pytest.mark.behaviour("CLI-35")
+async def test_routing_of_a_rule_is_set_kept_by_other_changes_and_taken_back(frontend: RunningFrontend, corral: Corral):
+    code, out, err = await corral("rules", "set", "chat", "--routing", "round_robin", "--min", "1")
+    assert (code, "round_robin" in out) == (0, True), err
+    code, out, _ = await corral("rules", "set", "chat", "--max", "3")
+    assert (code, "3" in out, "round_robin" in out) == (0, True, True), out
+    code, out, _ = await corral("rules", "set", "chat", "--routing", "prefix_cache")
+    assert (code, "has no effect yet" in out) == (0, True)
+    code, out, _ = await corral("rules", "set", "chat", "--routing", "least_wait", "--json")
+    assert json.loads(out)["route_policy"] == ""
+    code, _, err = await corral("rules", "set", "chat", "--routing", "cheapest")
+    assert (code, "round_robin" in err) == (2, True)
+
+
+def test_command_line_offers_every_routing_that_a_rule_takes():
+    assert {str(choice) for choice in RoutingChoice} == {word or "least_wait" for word in ROUTE_POLICIES}
 
 
 @pytest.mark.behaviour("CLI-30")

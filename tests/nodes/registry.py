@@ -102,7 +102,7 @@ async def put_aside(database: Database, model: str = "big") -> Callable[[], Awai
     return is_aside
 
 
-async def somebody_waits_for_a_lock(database: Database) -> None:
+async def transaction_waits_for_a_lock(database: Database) -> None:
     """Return when a statement in this database stands before a lock that another one holds."""
 
     async def waits() -> bool:

@@ -17,7 +17,7 @@ from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Database
 from corral.store.schema import reservations
-from tests.nodes.registry import condition, events, ids, put_aside, somebody_waits_for_a_lock, stored
+from tests.nodes.registry import condition, events, ids, put_aside, stored, transaction_waits_for_a_lock
 from tests.support.frontends import RunningFrontend
 from tests.support.nodes import GIB, join_node
 from tests.support.replicas import insert_replica, insert_reservation
@@ -199,7 +199,7 @@ async def test_heartbeat_during_a_failed_write_is_newer_than_the_requeued_one(da
         buffer = HeartbeatBuffer(database, LEASE_S)
         _readings(buffer, [node_id], available_vram=5, available_ram=1)
         writing = asyncio.get_running_loop().create_task(buffer.flush())
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
         _readings(buffer, [node_id], available_vram=4)
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -207,6 +207,22 @@ async def test_heartbeat_during_a_failed_write_is_newer_than_the_requeued_one(da
     assert await buffer.flush() == 1
     hardware = await _hardware(database, node_id)
     assert (hardware.available_vram, hardware.available_ram) == (4, 1)
+
+
+async def test_flush_waits_for_the_heartbeats_that_another_flush_is_writing(database: Database) -> None:
+    (node_id,) = await _nodes(database, 1)
+    buffer = HeartbeatBuffer(database, LEASE_S)
+    _readings(buffer, [node_id], available_vram=5)
+    async with asyncio.TaskGroup() as group:
+        async with database.transaction() as holding:
+            await holding.execute(text("SELECT 1 FROM nodes FOR UPDATE"))
+            group.create_task(buffer.flush())
+            await transaction_waits_for_a_lock(database)
+            later = group.create_task(buffer.flush())
+            await asyncio.sleep(0)
+            assert not later.done()
+        await later
+        assert (await _hardware(database, node_id)).available_vram == 5
 
 
 async def test_heartbeat_of_an_older_process_is_refused_at_the_door(frontend: RunningFrontend) -> None:
@@ -268,7 +284,7 @@ async def test_rows_of_a_batch_are_locked_in_the_order_of_their_ids(database: Da
     async with asyncio.TaskGroup() as group, database.transaction() as holding:
         await holding.execute(text("SELECT 1 FROM nodes WHERE id = CAST(:id AS uuid) FOR UPDATE"), {"id": second})
         group.create_task(buffer.flush())
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
         free = await holding.execute(text("SELECT id::text FROM nodes FOR UPDATE SKIP LOCKED"))
         assert {row.id for row in free} == {second}, "the first is locked by the batch"
 

@@ -239,6 +239,18 @@ async def test_slot_count_set_by_the_admin_survives_and_is_sent_to_the_worker(fr
     assert shown["labels"]["node.replica-slots"] == "4"
 
 
+@pytest.mark.parametrize(("sent", "kept"), [({"max_runs": 4}, 4), ({"max_runs": 0}, 0), ({}, None)])
+async def test_number_of_runs_is_the_one_of_the_last_registration(
+    frontend: RunningFrontend, sent: dict[str, int], kept: int | None
+) -> None:
+    node = PretendNode(frontend, "new")
+    await node.register(await create_join_token(frontend, approves=True), node_type="agent", max_runs=9)
+    assert ((await stored(node)).max_runs, (await node.read_as_admin())["max_runs"]) == (9, 9)
+    node.reboot()
+    assert (await node.register(None, node_type="agent", **sent))[0] == 201
+    assert ((await stored(node)).max_runs, (await node.read_as_admin())["max_runs"]) == (kept, kept)
+
+
 @pytest.mark.behaviour("NODE-11")
 @pytest.mark.behaviour("OPS-62")
 async def test_reset_of_slots_restores_the_workers_number(frontend: RunningFrontend) -> None:

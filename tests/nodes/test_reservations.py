@@ -52,7 +52,7 @@ async def test_removing_a_replica_twice_releases_its_own_reservation_once(databa
     assert (await _read(database, node_id)).reserved_vram == 5 * GIB
     for _ in range(2):
         async with database.transaction() as tx:
-            await replica_store.remove_replicas(tx, node_id, "it was lost", model="one")
+            await replica_store.remove_ended_processes(tx, [(node_id, "one", 0)], "it was lost")
         assert (await _read(database, node_id)).reserved_vram == 3 * GIB
 
 

@@ -44,6 +44,8 @@ class FakeWorker:
     lacks: frozenset[str] = frozenset()
     # Raised instead of accepting.
     refuses: CorralError | None = None
+    # Raised instead of cancelling.
+    refuses_cancel: CorralError | None = None
     # Called with each job that it accepts, before it answers.
     on_accept: Callable[[FakeWorker, str], None] | None = None
     jobs: dict[str, JobEvent] = field(default_factory=dict)
@@ -68,6 +70,8 @@ class FakeWorker:
                     boot_id=BOOT, jobs=tuple(self.jobs[key] for key in message.job_ids if key in self.jobs)
                 )
             case CancelJob():
+                if self.refuses_cancel is not None:
+                    raise self.refuses_cancel
                 self.cancelled.append(message)
                 job = self.jobs.get(message.job_id)
                 if job is not None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
 
 from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.core import FrontendCore
@@ -20,6 +23,7 @@ from corral.store.database import Database
 from tests.operations.fake_bus import FakeBus, FakeWorker, Hub
 from tests.operations.scene import ENTRIES, admit, catalog, make_pool, put_nodes, read, sql
 from tests.support.catalogs import replace_built_in
+from tests.support.polling import eventually
 
 TURNS_MAX = 50
 
@@ -75,7 +79,7 @@ class Driver:
         return started
 
     async def run(self) -> None:
-        """Take in what workers said, and look until there is nothing to do now."""
+        """Apply the reports of workers, and look until there is nothing to do now."""
         for _ in range(TURNS_MAX):
             await self.dispatcher.flush()
             if not await self.turn():
@@ -93,6 +97,27 @@ async def workers(database: Database, hub: Hub, *names: str, **columns: Any) -> 
 
 async def submit(database: Database, spec: BackendOperationSpec, **options: Any) -> Operation:
     return (await admit(database, spec, **options)).operation
+
+
+class _Turnable(Protocol):
+    async def turn(self) -> int: ...
+
+
+@asynccontextmanager
+async def command_on_its_way(hub: Hub, frontend: _Turnable) -> AsyncIterator[None]:
+    """The frontend has sent a command, and its worker gets it and answers when the block ends."""
+    hub.gate.clear()
+    turn = asyncio.create_task(frontend.turn())
+
+    async def is_sent() -> bool:
+        return hub.in_flight > 0
+
+    try:
+        await eventually(is_sent)
+        yield
+    finally:
+        hub.gate.set()
+        await turn
 
 
 async def target(database: Database, operation: Operation, node: str) -> Target:

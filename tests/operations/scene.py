@@ -31,6 +31,7 @@ from corral.ports.bus import Bus
 from corral.store import assignments as assignment_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
+from tests.support.polling import eventually
 
 ids = SystemIdGenerator()
 BOOT = "boot-one"
@@ -147,7 +148,7 @@ async def begun(database: Database, spec: BackendOperationSpec, actor: str = "an
 
 
 async def set_targets(database: Database, operation: Operation, state: str, *nodes: NodeId) -> None:
-    """As if workers had said so; without nodes, all of them."""
+    """Act as if these workers had reported it; without nodes, all of them."""
     end = "NULL" if state in ("queued", "working", "unconfirmed") else "corral_now()"
     await sql(
         database,
@@ -203,6 +204,25 @@ async def is_due(database: Database, operation: Operation) -> bool:
         database, "SELECT due_at <= corral_now() AS due FROM operations WHERE id = CAST(:id AS uuid)", id=operation.id
     )
     return bool(rows[0].due)
+
+
+async def count_lock_waits(database: Database) -> int:
+    """Return how many sessions wait for a lock."""
+    rows = await sql(
+        database,
+        "SELECT count(*) AS number FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    )
+    return int(rows[0].number)
+
+
+async def wait_for_locks(database: Database, count: int) -> None:
+    """Wait until so many sessions wait for a lock."""
+
+    async def look() -> bool:
+        return await count_lock_waits(database) >= count
+
+    await eventually(look)
 
 
 def states(operation: Operation) -> dict[str, str]:

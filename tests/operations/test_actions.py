@@ -15,7 +15,7 @@ from corral.operations.backend_plan import BackendOperationSpec
 from corral.store import access as access_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
-from tests.nodes.registry import events, somebody_waits_for_a_lock
+from tests.nodes.registry import events, transaction_waits_for_a_lock
 from tests.operations.scene import (
     admission,
     admissions,
@@ -134,7 +134,7 @@ async def test_cancellation_that_waits_for_the_completion_finds_it_settled(
     async with asyncio.TaskGroup() as group, database.transaction() as tx:
         await operation_store.lock(tx, operation.id)
         late = group.create_task(refused(actions.cancel, second, operation.id, "ann"))
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
         await operation_store.update_operation(tx, operation.id, {"state": OperationState.COMPLETED})
     assert late.result() == "operation_ended"
     assert (await read(database, operation)).state is OperationState.COMPLETED

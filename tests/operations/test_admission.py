@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from sqlalchemy import text
 
 from corral.domain.errors import Conflict, CorralError, NotFound
 from corral.domain.operation import OperationId, OperationKind, OperationState, RolloutStrategy
@@ -22,6 +23,7 @@ from tests.operations.scene import (
     admit,
     begin,
     begun,
+    count_lock_waits,
     is_due,
     list_assignments,
     listed,
@@ -34,6 +36,7 @@ from tests.operations.scene import (
     sql,
     there,
 )
+from tests.support.polling import eventually
 
 
 @pytest.fixture
@@ -233,6 +236,52 @@ async def test_cancelled_operation_in_a_queue_is_skipped(database: Database) -> 
     assert (await admit(database, make_spec())).operation.id == third.id
 
 
+async def wait_until_done_or_locked(database: Database, task: asyncio.Task[object]) -> None:
+    async def look() -> bool:
+        return task.done() or await count_lock_waits(database) > 0
+
+    await eventually(look)
+
+
+@pytest.mark.behaviour("OPS-4")
+@pytest.mark.parametrize("end", ["completed", "failed", "paused"])
+async def test_operation_begins_although_the_one_before_it_ends_while_it_is_admitted(
+    database: Database, second: Database, end: str
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    first = await begun(database, make_spec(kind="upgrade"))
+    async with asyncio.TaskGroup() as group, second.transaction() as tx:
+        await tx.execute(
+            text("UPDATE operations SET state = :state WHERE id = CAST(:id AS uuid)"), {"state": end, "id": first.id}
+        )
+        admitting = group.create_task(admit(database, make_spec(kind="delete"), queue_behind=True))
+        await wait_until_done_or_locked(database, admitting)
+    behind = admitting.result().operation
+    assert (await read(database, behind)).after_id is None
+    assert await is_due(database, behind)
+
+
+@pytest.mark.behaviour("OPS-4")
+async def test_operation_queues_behind_the_one_that_is_left_if_the_last_one_ends_while_it_is_admitted(
+    database: Database, second: Database
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there())
+    first = await begun(database, make_spec(kind="upgrade"))
+    last = (await admit(database, make_spec(kind="delete"), queue_behind=True)).operation
+    async with asyncio.TaskGroup() as group, second.transaction() as tx:
+        await tx.execute(
+            text("UPDATE operations SET state = 'cancelled' WHERE id = CAST(:id AS uuid)"), {"id": last.id}
+        )
+        admitting = group.create_task(admit(database, make_spec(), queue_behind=True))
+        await wait_until_done_or_locked(database, admitting)
+    behind = admitting.result().operation
+    assert (await read(database, behind)).after_id == first.id
+    await set_state(database, first, "completed")
+    assert await is_due(database, behind)
+
+
 @pytest.mark.behaviour("OPS-4")
 async def test_queue_of_one_scope_is_bounded(database: Database) -> None:
     (node,) = await put_nodes(database, "a")
@@ -242,6 +291,7 @@ async def test_queue_of_one_scope_is_bounded(database: Database) -> None:
     with pytest.raises(Conflict) as caught:
         await admit(database, make_spec(version="1.0"), queue_behind=True)
     assert caught.value.slug == "too_many_waiting"
+    assert caught.value.hint
 
 
 @pytest.mark.behaviour("OPS-5")

@@ -19,7 +19,7 @@ from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
-from tests.nodes.registry import events, find_lost, somebody_waits_for_a_lock
+from tests.nodes.registry import events, find_lost, transaction_waits_for_a_lock
 from tests.operations.scene import (
     BOOT,
     admission,
@@ -307,7 +307,7 @@ async def test_node_that_is_drained_while_it_is_being_assigned_gets_a_target_tha
         await node_store.lock_node(tx, a)
         await tx.execute(text("UPDATE nodes SET drained_at = corral_now() WHERE name = 'a'"))
         assigning = group.create_task(begin(second, operation))
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
     after = assigning.result()
     assert (states(after), codes(after)["a"]) == ({"a": "skipped", "b": "queued"}, "node_drained")
     assert [item.node_id for item in await list_assignments(database)] == [b]
@@ -351,7 +351,7 @@ async def test_holder_of_an_operation_can_write_to_its_node_while_the_node_repor
     async with asyncio.TaskGroup() as group, database.transaction() as tx:
         await operation_store.lock(tx, operation.id)
         group.create_task(speak[news]())
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
         await tx.execute(text("UPDATE nodes SET bus_since = corral_now() WHERE name = 'a'"))
         await tx.execute(text("UPDATE operation_targets SET heard_at = corral_now()"))
     assert await is_due(database, operation)

@@ -19,9 +19,8 @@ from corral.operations.backend_plan import (
     is_same_request,
     make_scope_key,
     plan_targets,
-    strip_gallery,
 )
-from corral.policy.operation_plan import PlannedTarget, assign_waves, has_build
+from corral.policy.operation_plan import PlannedTarget, assign_waves, has_build, strip_gallery
 from tests.operations.scene import SIZE, catalog, make_spec, names, there
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store.database import Database
-from tests.nodes.registry import events, somebody_waits_for_a_lock
+from tests.nodes.registry import events, transaction_waits_for_a_lock
 from tests.operations.scene import (
     BOOT,
     begun,
@@ -261,7 +261,7 @@ async def test_cancelled_batch_writer_leaves_the_other_reports_to_their_callers(
     async with asyncio.TaskGroup() as group, database.transaction() as tx:
         await node_store.lock_node(tx, a)
         writer = group.create_task(gate.submit_report(report(a, there())))
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
         waits = group.create_task(gate.submit_report(report(b, there())))
         writer.cancel()
         await asyncio.wait([writer])

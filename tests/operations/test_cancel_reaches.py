@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
+from corral.domain.errors import Unavailable
+from corral.domain.node import NodeId
+from corral.domain.operation import Operation
 from corral.operations import actions
+from corral.store import assignments as assignment_store
 from corral.store.database import Database
 from tests.operations.fake_bus import NORMAL, OFF, SILENT, Hub
-from tests.operations.manual_dispatcher import driver, set_node, submit, target, workers
-from tests.operations.scene import admit, is_due, list_assignments, listed, make_spec, read, sql, states
+from tests.operations.manual_dispatcher import command_on_its_way, driver, set_node, submit, target, workers
+from tests.operations.scene import admit, begin, is_due, list_assignments, listed, make_spec, read, sql, states
 
 
 @pytest.fixture
@@ -83,6 +89,79 @@ async def test_worker_that_could_not_be_reached_gets_the_cancel_when_it_is_back(
     await set_node(database, worker.node, bus_ok="true")
     await frontend.run()
     assert [cancel.job_id for cancel in worker.cancelled] == [worker.job]
+    assert not (await target(database, operation, worker.node)).stop_wanted
+
+
+@pytest.mark.behaviour("OPS-28")
+async def test_worker_that_is_starting_gets_the_cancel_again_when_it_has_read_its_journal(
+    database: Database, hub: Hub
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    operation = await submit(database, make_spec("solo"))
+    await frontend.run()
+    worker.refuses_cancel = Unavailable("This worker is starting.", code="worker_starting")
+    await actions.cancel(database, operation.id, "ann")
+    await frontend.run()
+    assert (await target(database, operation, worker.node)).stop_wanted, "it resumes its jobs in a moment"
+    worker.refuses_cancel = None
+    await set_node(database, worker.node, bus_ok="true")
+    await frontend.run()
+    assert [cancel.job_id for cancel in worker.cancelled] == [worker.job]
+
+
+@pytest.mark.behaviour("OPS-28")
+@pytest.mark.parametrize("action", [actions.cancel, actions.pause])
+async def test_cancel_reaches_a_worker_whose_command_is_on_its_way(
+    database: Database, hub: Hub, action: Callable[[Database, str, str], Awaitable[Operation]]
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    operation = await submit(database, make_spec("solo"))
+    async with command_on_its_way(hub, frontend):
+        await action(database, operation.id, "ann")
+        assert (await target(database, operation, worker.node)).stop_wanted
+    await frontend.run()
+    assert [cancel.job_id for cancel in worker.cancelled] == [worker.job]
+
+
+async def test_discarding_a_pending_change_stops_the_job_whose_command_is_on_its_way(
+    database: Database, hub: Hub
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    await submit(database, make_spec("solo"))
+    async with command_on_its_way(hub, frontend):
+        await actions.discard_assignment(database, "a", "solo", "ann")
+    await frontend.run()
+    assert [cancel.job_id for cancel in worker.cancelled] == [worker.job]
+
+
+async def test_drain_stops_the_job_whose_command_is_on_its_way(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    await submit(database, make_spec("solo"))
+    async with command_on_its_way(hub, frontend), database.transaction() as tx:
+        await assignment_store.end_for_node(tx, NodeId(worker.node), "a", is_removed=False)
+    await frontend.run()
+    assert [cancel.job_id for cancel in worker.cancelled] == [worker.job]
+
+
+async def test_job_whose_command_is_on_its_way_is_stopped_when_it_is_replaced(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    frontend = await driver(database, hub)
+    older = await submit(database, make_spec("solo"))
+    async with command_on_its_way(hub, frontend):
+        newer = await submit(database, make_spec("solo", "delete", nodes=("a",)))
+        await begin(database, newer, "frontend-2")
+    await frontend.run()
+    assert (await target(database, older, worker.node)).job_id in [cancel.job_id for cancel in worker.cancelled]
+
+
+async def test_worker_that_was_sent_no_command_gets_no_cancel(database: Database, hub: Hub) -> None:
+    (worker,) = await workers(database, hub, "a")
+    operation = await begin(database, await submit(database, make_spec("solo")), "frontend-2")
+    await actions.cancel(database, operation.id, "ann")
     assert not (await target(database, operation, worker.node)).stop_wanted
 
 

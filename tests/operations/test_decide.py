@@ -31,7 +31,7 @@ from corral.domain.operation import (
     TargetState,
 )
 from corral.policy import faults
-from corral.policy.dispatch import LOOK_INTERVAL, SILENCE, OperationView, accepts_work, conclude, decide, is_reachable
+from corral.policy.dispatch import LOOK_INTERVAL, SILENCE, OperationView, conclude, decide
 from corral.policy.progress import (
     AssignmentOutcome,
     CommandRefused,
@@ -45,6 +45,7 @@ from corral.policy.progress import (
     aggregate_progress,
     apply_observation,
 )
+from corral.policy.status import is_reachable, is_schedulable
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 AGO = NOW - timedelta(hours=1)
@@ -238,9 +239,13 @@ def test_silence_is_no_attempt_and_an_empty_bus_is_one() -> None:
         3,
         AssignmentOutcome.STAYS,
     )
-    nobody = must(apply_observation(standing(attempts=3), NoResponders()))
-    assert (nobody.target.state, nobody.attempts, nobody.assignment_outcome) == ("queued", 4, AssignmentOutcome.LATER)
-    assert nobody.target.job_id == "job-a", "nobody has got it, so it is still the same job"
+    unanswered = must(apply_observation(standing(attempts=3), NoResponders()))
+    assert (unanswered.target.state, unanswered.attempts, unanswered.assignment_outcome) == (
+        "queued",
+        4,
+        AssignmentOutcome.LATER,
+    )
+    assert unanswered.target.job_id == "job-a", "nobody has got it, so it is still the same job"
     working = must(apply_observation(standing(target(state="working"), attempts=3), NoResponders()))
     assert (working.target.state, working.attempts) == ("unconfirmed", 3), "one that works has not failed"
 
@@ -398,7 +403,7 @@ def views(draw: st.DrawFn) -> OperationView:
 @given(views())
 def test_unreachable_node_is_sent_nothing(seen: OperationView) -> None:
     decision = decide(seen)
-    assert all(accepts_work(seen.nodes.get(item.node)) for item in decision.send)
+    assert all(is_schedulable(seen.nodes.get(item.node)) for item in decision.send)
     assert all(is_reachable(seen.nodes.get(item.node)) for item in (*decision.query, *decision.stop))
 
 

@@ -203,14 +203,66 @@ async def test_fault_of_ours_fails_its_own_operation_and_no_other(
 
 
 async def test_plan_that_is_no_longer_possible_fails_with_its_reason(database: Database, hub: Hub) -> None:
-    await put_nodes(database, "a")
-    operation = await submit(database, make_spec("solo", nodes=("a",)))
-    await sql(database, "UPDATE nodes SET drained_at = corral_now()")
+    (node,) = await put_nodes(database, "a")
+    await put_installed(database, node, there("solo"))
+    operation = await submit(database, make_spec("solo", "delete", nodes=("a",)))
+    await put_installed(database, node)
     await (await driver(database, hub)).run()
     seen = await read(database, operation)
-    assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "node_draining")
+    assert (seen.state, seen.fault.code if seen.fault else "") == ("failed", "backend_not_installed")
     assert await list_assignments(database) == []
     assert hub.sent == []
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_named_node_that_is_drained_before_the_first_step_is_skipped_and_the_others_are_done(
+    database: Database, hub: Hub
+) -> None:
+    (one, two) = await workers(database, hub, "a", "b")
+    operation = await submit(database, make_spec("solo", nodes=("a", "b")))
+    await set_node(database, one.node, drained_at="corral_now()")
+    frontend = await driver(database, hub)
+    await frontend.run()
+    assert one.commands == []
+    await two.finish()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault, states(seen)) == ("completed", None, {"a": "skipped", "b": "success"})
+    assert seen.message == "Completed on 1 node; skipped: a drained before it began"
+    assert await list_assignments(database) == []
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_operation_whose_named_nodes_are_all_drained_before_the_first_step_is_cancelled(
+    database: Database, hub: Hub
+) -> None:
+    (node,) = await put_nodes(database, "a")
+    operation = await submit(database, make_spec("solo", nodes=("a",)))
+    await set_node(database, node, drained_at="corral_now()")
+    await (await driver(database, hub)).run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.fault, states(seen)) == ("cancelled", None, {"a": "skipped"})
+    assert seen.message == "Not done: a drained before it began"
+    assert await list_assignments(database) == []
+    assert hub.sent == []
+
+
+@pytest.mark.behaviour("OPS-162")
+async def test_drained_node_is_skipped_although_it_does_not_have_the_backend_either(
+    database: Database, hub: Hub
+) -> None:
+    (one, two) = await workers(database, hub, "a", "b")
+    for worker in (one, two):
+        await put_installed(database, NodeId(worker.node), there("solo"))
+    operation = await submit(database, make_spec("solo", "delete", nodes=("a", "b")))
+    await put_installed(database, NodeId(one.node))
+    await set_node(database, one.node, drained_at="corral_now()")
+    frontend = await driver(database, hub)
+    await frontend.run()
+    await two.finish()
+    await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, states(seen)) == ("completed", {"a": "skipped", "b": "success"})
 
 
 @pytest.mark.behaviour("OPS-19")
@@ -271,9 +323,10 @@ async def test_job_is_sent_again_when_the_node_does_not_know_it(database: Databa
 
 
 @pytest.mark.behaviour("OPS-21")
-async def test_worker_that_takes_nothing_at_the_moment_has_not_failed(database: Database, hub: Hub) -> None:
+@pytest.mark.parametrize("code", ["worker_starting", "worker_stopping", "worker_busy"])
+async def test_worker_that_takes_nothing_at_the_moment_has_not_failed(database: Database, hub: Hub, code: str) -> None:
     (worker,) = await workers(database, hub, "a")
-    worker.refuses = Unavailable("This worker is stopping.", code="worker_stopping")
+    worker.refuses = Unavailable("This worker takes nothing at the moment.", code=code)
     frontend = await driver(database, hub)
     operation = await submit(database, make_spec("solo"))
     await frontend.run()

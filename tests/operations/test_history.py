@@ -11,7 +11,7 @@ from corral.adapters.system import SystemClock
 from corral.domain.operation import Operation
 from corral.operations import actions
 from corral.reconcile.leader import LeaderElector
-from corral.reconcile.maintenance import Pruner
+from corral.reconcile.maintenance import Pruner, RetentionOptions
 from corral.store import operations as operation_store
 from corral.store.database import Database
 from corral.store.operations import HistoryFilter
@@ -209,7 +209,7 @@ async def test_history_prunes_old_operations_and_never_active_ones(database: Dat
     await sql(database, "UPDATE operations SET created_at = corral_now() - interval '90 days'")
     leader = LeaderElector(database, SystemClock(), "frontend-1", 15.0)
     await leader.tick()
-    pruned = await Pruner(database, leader, 86400.0).tick()
+    pruned = await Pruner(database, leader, RetentionOptions(outbox_s=86400.0)).tick()
     assert pruned.operations == len(ancient)
     left = {row.id for row in await sql(database, "SELECT id::text AS id FROM operations")}
     assert left == {*made.values(), recent}

@@ -197,8 +197,8 @@ async def test_installation_of_a_named_version_replaces_another_one_that_is_ther
     frontend = await driver(database, hub)
     operation = await submit(database, make_spec(version="2.0"))
     await frontend.run()
-    said = {worker.node: worker.commands[0][0] for worker in (old, new, none)}
-    assert said == {old.node: "backend.upgrade", new.node: "backend.install", none.node: "backend.install"}
+    subjects = {worker.node: worker.commands[0][0] for worker in (old, new, none)}
+    assert subjects == {old.node: "backend.upgrade", new.node: "backend.install", none.node: "backend.install"}
     assert ((await target(database, operation, old.node)).previous or {})["version"] == "1.0"
     await actions.pause(database, operation.id, "ann")
     await frontend.run()

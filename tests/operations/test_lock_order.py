@@ -33,8 +33,8 @@ from tests.operations.scene import (
     sql,
     states,
     there,
+    wait_for_locks,
 )
-from tests.support.polling import eventually
 from tests.support.replicas import insert_replica
 
 LISTENERS = {"backend": BackendJobListener()}
@@ -54,7 +54,7 @@ async def at_work(database: Database, *names: str) -> tuple[Operation, list[Node
     return await read(database, operation), nodes
 
 
-def said(operation: Operation, *nodes: NodeId) -> list[JobObservation]:
+def make_reports(operation: Operation, *nodes: NodeId) -> list[JobObservation]:
     """The job of each has ended `m#0` and goes on."""
     jobs = {target.node: target.job_id for target in operation.targets}
     progress = Progress(percent=90.0, phase=JobPhase.COMMITTING)
@@ -69,24 +69,10 @@ async def take(database: Database, news: list[JobObservation]) -> None:
 
 @asynccontextmanager
 async def holding(database: Database, statement: str) -> AsyncIterator[Transaction]:
-    """Somebody else has locked these rows."""
+    """Lock these rows in another transaction."""
     async with database.transaction() as tx:
         await tx.execute(text(statement))
         yield tx
-
-
-async def waiting(database: Database, count: int) -> None:
-    """So many sessions wait for a lock."""
-
-    async def look() -> bool:
-        rows = await sql(
-            database,
-            "SELECT count(*) AS number FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
-        return int(rows[0].number) >= count
-
-    await eventually(look)
 
 
 async def replicas(database: Database) -> int:
@@ -100,8 +86,8 @@ async def test_node_goes_while_its_worker_s_words_are_being_taken_in(database: D
         async with database.transaction() as tx:
             await store.lock_jobs(tx, [target.job_id for target in operation.targets])
             going = group.create_task(WAYS[way](database, "a", "ann"))
-            await waiting(database, 1)
-            await apply_observations(tx, said(operation, node), ids, listeners=LISTENERS)
+            await wait_for_locks(database, 1)
+            await apply_observations(tx, make_reports(operation, node), ids, listeners=LISTENERS)
         await going
     assert await replicas(database) == 0
     assert states(await read(database, operation))["a"] == ("working" if way == "drain" else "error")
@@ -113,10 +99,10 @@ async def test_worker_speaks_while_its_node_goes(database: Database, way: str, h
     operation, (node,) = await at_work(database, "a")
     async with asyncio.TaskGroup() as group, holding(database, held):
         group.create_task(WAYS[way](database, "a", "ann"))
-        await waiting(database, 1)
-        group.create_task(take(database, said(operation, node)))
+        await wait_for_locks(database, 1)
+        group.create_task(take(database, make_reports(operation, node)))
         if "replicas" in held:
-            await waiting(database, 2)
+            await wait_for_locks(database, 2)
     assert await replicas(database) == 0
 
 
@@ -126,8 +112,8 @@ async def test_replicas_of_many_nodes_are_removed_in_one_order_by_every_remover(
     held = f"SELECT 1 FROM replicas WHERE node_id = '{first}' FOR UPDATE"
     async with asyncio.TaskGroup() as group, holding(database, held):
         # Told in the other order; whoever waits for the first holds none of the others.
-        group.create_task(take(database, said(operation, *sorted(nodes, reverse=True))))
-        await waiting(database, 1)
+        group.create_task(take(database, make_reports(operation, *sorted(nodes, reverse=True))))
+        await wait_for_locks(database, 1)
         async with database.transaction() as tx:
             await tx.execute(text("SET LOCAL lock_timeout = '10s'"))
             assert await replica_store.remove_replicas(tx, last, "its worker has stopped") == 1
@@ -141,7 +127,7 @@ async def test_work_that_comes_while_a_node_goes_is_ended_with_it(database: Data
     held = "SELECT 1 FROM nodes FOR NO KEY UPDATE"
     async with asyncio.TaskGroup() as group, holding(database, held):
         group.create_task(WAYS[way](database, "a", "ann"))
-        await waiting(database, 1)
+        await wait_for_locks(database, 1)
         # It has seen what there was.
         other = await begun(database, make_spec("solo"))
     assert states(await read(database, other)) == {"a": "skipped" if way == "drain" else "error"}
@@ -155,8 +141,8 @@ async def test_newer_request_for_a_draining_node_waits_for_the_drain(database: D
     newer = (await admit(database, make_spec(kind="reinstall", nodes=("a",)))).operation
     async with asyncio.TaskGroup() as group, holding(database, "SELECT 1 FROM nodes FOR NO KEY UPDATE"):
         group.create_task(lifecycle.drain(database, "a", "ann"))
-        await waiting(database, 1)
+        await wait_for_locks(database, 1)
         group.create_task(begin(database, newer))
-        await waiting(database, 2)
+        await wait_for_locks(database, 2)
     assert states(await read(database, newer)) == {"a": "skipped"}
     assert states(await read(database, operation)) == {"a": "working"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from corral.operations.backend_pool import BackendAdmissionController
 from corral.operations.dispatcher import OFF_BUS_S
 from corral.reconcile.leader import OFF_BUS_GRACE_S, LeaderElector
 from corral.store.database import Database
+from tests.nodes.registry import ids
 from tests.operations.fake_bus import Hub
 from tests.operations.manual_dispatcher import Driver, driver, submit, workers
 from tests.operations.scene import make_spec, read
@@ -37,6 +39,32 @@ async def test_frontend_off_the_bus_claims_no_operation_while_a_peer_is_on_it(da
     assert (await read(database, operation)).owner is None
     await peer.run()
     assert ((await read(database, operation)).owner, len(worker.commands)) == ("frontend-2", 1)
+
+
+class _ClaimingAdmission(BackendAdmissionController):
+    """Has its frontend drive an operation from the admission on, as operations are for which a caller waits."""
+
+    is_claimed_at_once = True
+
+
+@pytest.mark.behaviour("FLT-71")
+async def test_frontend_off_the_bus_leaves_operations_that_it_admits_itself_to_a_peer(
+    database: Database, hub: Hub
+) -> None:
+    (worker,) = await workers(database, hub, "a")
+    cut_off, peer = await two_frontends(database, hub)
+    admission = _ClaimingAdmission(database, cut_off.builds, ids)
+    admission.claimer = cut_off.dispatcher
+    cut_off.bus.unplug()
+    left = (await admission.admit(make_spec("solo"), "ann")).operation
+    assert (left.owner, cut_off.dispatcher.held) == (None, frozenset())
+    await peer.run()
+    await worker.finish()
+    await peer.run()
+    assert (await read(database, left)).state == "completed"
+    await cut_off.bus.plug()
+    held = (await admission.admit(make_spec("cpu-engine", nodes=("a",)), "ann")).operation
+    assert (held.owner, cut_off.dispatcher.held) == ("frontend-1", frozenset({held.id}))
 
 
 @pytest.mark.behaviour("FLT-71")

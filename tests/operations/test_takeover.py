@@ -9,6 +9,7 @@ import pytest
 from corral.domain.errors import LeaseLost
 from corral.domain.operation import Operation, OperationKind
 from corral.operations import actions
+from corral.operations.dispatcher import PROVEN_S
 from corral.store import dispatch as store
 from corral.store.database import Database
 from corral.store.dispatch import ClaimRequest, OperationLease
@@ -141,6 +142,48 @@ async def test_operation_that_outlives_too_many_owners_is_given_up_and_the_truth
     assert (seen.state, seen.fault, seen.is_reaped) == ("completed", None, False)
 
 
+async def test_owners_that_were_lost_before_one_drove_the_operation_for_minutes_do_not_count(
+    database: Database, hub: Hub
+) -> None:
+    _, operation, _ = await started(database, hub)
+    for number in range(2, 12):
+        await expire(database)
+        owner = await driver(database, hub, f"frontend-{number}")
+        await owner.run()
+        assert (await read(database, operation)).attempt == 2
+        await owner.dispatcher.renew_leases()
+        assert (await read(database, operation)).attempt == 2, "not yet"
+        owner.clock.ahead += PROVEN_S
+        await owner.dispatcher.renew_leases()
+        assert (await read(database, operation)).attempt == 1
+    assert (await read(database, operation)).state == "running"
+
+
+async def test_frontend_that_lets_its_own_lease_run_out_is_no_lost_owner(database: Database, hub: Hub) -> None:
+    frontend, operation, worker = await started(database, hub)
+    for _ in range(8):
+        await expire(database)
+        await frontend.run()
+    seen = await read(database, operation)
+    assert (seen.state, seen.attempt) == ("running", 1)
+    assert not [note for note in await notes(database, operation) if "taken over" in note]
+    await worker.finish()
+    await frontend.run()
+    assert (await read(database, operation)).state == "completed"
+
+
+async def test_frontend_that_is_killed_again_and_again_and_keeps_its_name_is_a_lost_owner_each_time(
+    database: Database, hub: Hub
+) -> None:
+    _, operation, _ = await started(database, hub)
+    for _ in range(6):
+        await expire(database)
+        await (await driver(database, hub, "frontend-1")).run()
+    seen = await read(database, operation)
+    assert seen.fault is not None
+    assert (seen.state, seen.fault.code) == ("failed", "owner_lost")
+
+
 async def test_end_that_its_owner_misses_is_taken_in_by_the_leader(database: Database, hub: Hub) -> None:
     owner, operation, worker = await started(database, hub)
     leader = await driver(database, hub, "leader", is_leader=True)
@@ -168,7 +211,7 @@ async def test_concurrent_claims_have_one_winner(database: Database, hub: Hub) -
 
     async def claim(name: str) -> int:
         async with database.transaction() as tx:
-            request = ClaimRequest(owner=name, kinds=tuple(OperationKind), limit=5)
+            request = ClaimRequest(owner=name, pools=[(tuple(OperationKind), 5)])
             return len(await store.claim_operations(tx, request, 30))
 
     async with asyncio.TaskGroup() as group:

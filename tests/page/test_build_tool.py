@@ -88,10 +88,10 @@ def test_build_that_fails_says_why_and_leaves_the_page_before(tree: Tree, capsys
     main([], tree.places)
     tree.main.write_text("this is broken")
     assert main([], tree.places) == 1
-    said = capsys.readouterr().err
-    assert "main.tsx: this is broken" in said
-    assert "error: Building the web page failed." in said
-    assert "hint: The reason is at the end of .cache/page/build.log" in said
+    printed = capsys.readouterr().err
+    assert "main.tsx: this is broken" in printed
+    assert "error: Building the web page failed." in printed
+    assert "hint: The reason is at the end of .cache/page/build.log" in printed
     assert (index(tree), tree.state()["state"]) == ("the first page", "failed")
     assert "this is broken" in tree.places.log.read_text()
     tree.main.write_text("mended")
@@ -145,8 +145,8 @@ async def test_two_builders_build_once(tree: Tree, tmp_path: Path) -> None:
     assert second.stderr is not None
     assert second.stderr.readline().startswith(HELD)
     hold.write_text("go on\n")
-    said = [process.communicate(timeout=60)[1] for process in (first, second)]
-    assert [first.returncode, second.returncode] == [0, 0], said
+    printed = [process.communicate(timeout=60)[1] for process in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0], printed
     assert tree.called().count("run build") == 1
     assert index(tree) == "the first page"
 

@@ -68,7 +68,7 @@ def test_link_of_another_key_asks_before_it_replaces_a_session(
     dialog.get_by_role("button", name="Sign in as sent by somebody").click()
     expect(page.get_by_role("link", name="Settings")).to_be_hidden()
     page.goto(f"{fleet.url()}/app/playground")
-    expect(links(page)).to_have_text(["Playground", "Usage"])
+    expect(links(page)).to_have_text(["Playground", "Agents", "Tasks and batches", "Runs", "Usage", "Secrets"])
 
 
 @pytest.mark.behaviour("PAGE-18")
@@ -96,11 +96,11 @@ def test_sign_in_rejects_a_wrong_key_with_a_message_and_accepts_a_right_one(
     expect(links(visitor).filter(has_text="Nodes")).to_be_visible()
 
 
-def test_inference_key_sees_only_the_playground_and_usage(context: BrowserContext, fleet: Fleet) -> None:
+def test_inference_key_sees_only_what_it_asks_and_owns(context: BrowserContext, fleet: Fleet) -> None:
     come_in(context, fleet.url(), fleet.new_key("infer"))
     page = context.new_page()
     page.goto(f"{fleet.url()}/app/playground")
-    expect(links(page)).to_have_text(["Playground", "Usage"])
+    expect(links(page)).to_have_text(["Playground", "Agents", "Tasks and batches", "Runs", "Usage", "Secrets"])
 
 
 def test_password_signs_in_and_sign_out_shows_the_form(visitor: Page, fleet: Fleet, watched: BrowserErrors) -> None:

@@ -338,6 +338,31 @@ def test_rule_is_made_read_and_taken_away(page: Page, fleet: Fleet, watched: Bro
     forget(page, fleet, "ruled")
 
 
+@pytest.mark.behaviour("CLI-35")
+def test_routing_of_a_rule_is_chosen_in_the_form_and_kept_by_other_changes(page: Page, fleet: Fleet) -> None:
+    put(fleet, "routed")
+    open_page(page, fleet, "/models/routed")
+    button(page, "Add a rule for routed").click()
+    expect(dialog(page).get_by_label("Routing")).to_have_value("")
+    dialog(page).get_by_label("Routing").select_option("round_robin")
+    assert axe(page) == []
+    button(page, "Save rule").click()
+    expect(page.get_by_text("Requests are routed by round_robin.")).to_be_visible()
+    button(page, "Edit the rule of routed").click()
+    expect(dialog(page).get_by_label("Routing")).to_have_value("round_robin")
+    dialog(page).get_by_label("Maximum").fill("4")
+    button(page, "Save rule").click()
+    expect(page.get_by_text("1 to 4 replicas.")).to_be_visible()
+    assert fleet.call("GET", "/api/rules/routed")[1]["route_policy"] == "round_robin"
+    button(page, "Edit the rule of routed").click()
+    dialog(page).get_by_label("Routing").select_option("Least expected wait")
+    button(page, "Save rule").click()
+    expect(page.get_by_text("Requests are routed by round_robin.")).to_have_count(0)
+    assert fleet.call("GET", "/api/rules/routed")[1]["route_policy"] == ""
+    fleet.call("DELETE", "/api/rules/routed")
+    forget(page, fleet, "routed")
+
+
 def test_address_is_checked_before_a_model_is_made_of_it(page: Page, fleet: Fleet, watched: BrowserErrors) -> None:
     watched.allow(r"status of 4\d\d .*/models/import-uri")
     file = write_tiny_gguf(fleet.models.files / "addressed.gguf", seed=2)

@@ -1,4 +1,4 @@
-"""The playground, in a real browser on a real fleet: from nothing to an answer, and what is said when there is none.
+"""The playground, in a real browser on a real fleet: from nothing to an answer, and what it shows when there is none.
 
 Every test has models of its own names and forgets them, so they may run in any order.
 """
@@ -171,14 +171,14 @@ def test_answer_can_be_stopped_continued_and_restarted(page: Page, fleet: Fleet)
     expect(turns(page).get_by_text(re.compile(r"\b6 tokens"))).to_be_visible(timeout=LONG_MS)
     button(page, "Stop").click()
     expect(turns(page).get_by_text(re.compile("stopped"))).to_be_visible()
-    said = turns(page).inner_text()
+    shown_text = turns(page).inner_text()
     # The engine has heard of it too.
     fleet.run(fleet.models.look(lambda: _is_still(fleet)))
     page.reload()
     expect(turns(page)).to_have_count(1)
     # The example is for whoever begins, not for a conversation that goes on.
     expect(page.get_by_label("Your message")).to_have_value("")
-    expect(turns(page)).to_have_text(said, use_inner_text=True)
+    expect(turns(page)).to_have_text(shown_text, use_inner_text=True)
 
     page.get_by_role("spinbutton", name="Max tokens").fill("5")
     send(page, "Shorter, please.")
@@ -229,7 +229,7 @@ def test_inference_key_chats_in_the_playground_and_with_the_shown_command(
     page = context.new_page()
     open_page(page, fleet, "?model=plain")
     places = page.get_by_role("navigation").get_by_role("link")
-    expect(places).to_have_text(["Playground", "Usage"])
+    expect(places).to_have_text(["Playground", "Agents", "Tasks and batches", "Runs", "Usage", "Secrets"])
     page.get_by_role("spinbutton", name="Max tokens").fill("8")
     send(page, "It's a quote: 'so'. Who goes there?")
     expect(turns(page).get_by_text(re.compile(r"answered by worker-\d"))).to_be_visible(timeout=LONG_MS)

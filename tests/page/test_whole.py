@@ -15,14 +15,16 @@ from tests.worker.relay import Relay
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 800}
 TABS_MAX = 60
-FIRST_SCRIPT_BYTES = 120 * 1024
-PAGES = ("/", "/playground", "/models", "/nodes", "/backends", "/operations", "/usage", "/access", "/settings")
+FIRST_SCRIPT_BYTES = 124 * 1024
+PAGES = ("/", "/playground", "/models", "/nodes", "/backends", "/operations", "/runs", "/usage", "/access", "/settings")
 PARTS = (
     "/nodes/worker-1",
     "/models?view=catalog",
     "/backends?view=catalog",
     "/access?tab=users",
     "/access?new=true",
+    "/access?tab=secrets",
+    "/access?tab=secrets&new=true",
     "/settings?tab=configuration",
     "/settings?tab=galleries",
     "/settings?tab=audit",
@@ -34,9 +36,11 @@ ADDRESSES: tuple[tuple[str, str | None, tuple[str, ...]], ...] = (
     ("/models?view=catalog&q=tiny", "tiny", ("Catalog",)),
     ("/backends?view=catalog&q=fake", "fake", ("Catalog",)),
     ("/operations?kind=models&outcome=failed&q=herd", "herd", ("Models", "Failed")),
+    ("/runs?state=failed&kind=task&owner=everybody", None, ("Everybody", "failed", "task")),
     ("/playground?mode=embeddings", None, ("Embeddings",)),
     ("/usage?by=key&span=month&of=requests", None, ("Keys", "30 days", "Requests")),
     ("/access?tab=keys&show=all&q=nobody", "nobody", ("Keys", "All")),
+    ("/access?tab=secrets&of=cluster&q=hub", "hub", ("Secrets", "Cluster")),
     ("/settings?tab=audit&q=token", "token", ("Audit log",)),
 )
 
@@ -142,8 +146,8 @@ def test_every_page_is_restored_from_its_address(tab: Page, pair: Fleet) -> None
         if typed is not None:
             expect(tab.get_by_role("searchbox").first).to_have_value(typed)
         for name in chosen:
-            said = tab.locator(CHOSEN).filter(has_text=re.compile(rf"^{name}\b", re.IGNORECASE))
-            expect(said.first).to_be_attached()
+            control = tab.locator(CHOSEN).filter(has_text=re.compile(rf"^{name}\b", re.IGNORECASE))
+            expect(control.first).to_be_attached()
         tab.reload()
         expect(tab).to_have_url(f"{pair.url()}/app{path}")
 

@@ -136,8 +136,8 @@ async def test_request_that_saw_the_model_before_an_edit_is_served_by_the_presen
 @pytest.mark.behaviour("NODE-113")
 async def test_plain_404_is_the_clients_and_the_row_stays(frontend: RunningFrontend, engine: MisbehavingEngine) -> None:
     await serve(frontend, engine)
-    said = b'{"error": {"message": "No face in the picture.", "code": "not_found"}}'
-    engine.answer = make_json_script(said, "404 Not Found")
+    refusal = b'{"error": {"message": "No face in the picture.", "code": "not_found"}}'
+    engine.answer = make_json_script(refusal, "404 Not Found")
     for _ in range(2 * IN_A_ROW_MAX):
         assert await frontend.call("POST", PATH, CHAT) == (
             404,

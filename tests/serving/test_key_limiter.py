@@ -304,3 +304,28 @@ async def test_allowance_is_the_share_of_this_frontend(limits: KeyLimiter, datab
     left = limits.compute_allowance(asking, "m")
     assert left.requests == LimitBalance(limit=9, remaining=2, reset_s=20.0)
     assert left.tokens == LimitBalance(limit=30, remaining=0, reset_s=120.0)
+
+
+@pytest.mark.behaviour("BATCH-12")
+async def test_requests_in_the_background_leave_half_of_the_limits_of_their_key(
+    limits: KeyLimiter, clock: HandClock
+) -> None:
+    person = key(KeyLimit(requests_per_minute=10, tokens_per_minute=100))
+    batch = replace(person, is_background=True)
+    for _ in range(5):
+        limits.admit(batch, "m")
+    assert refused(limits, batch).details["retry_after_s"] == 6
+    for _ in range(5):
+        limits.admit(person, "m")
+    refused(limits, person)
+    clock.now += 60
+    limits.admit(batch, "m")
+    limits.on_requests_ended(ended(60))
+    refused(limits, batch)
+    limits.admit(person, "m")
+
+
+async def test_limit_that_cannot_be_divided_is_open_to_the_background(limits: KeyLimiter) -> None:
+    batch = replace(key(KeyLimit(requests_per_minute=1)), is_background=True)
+    limits.admit(batch, "m")
+    refused(limits, batch)

@@ -432,3 +432,86 @@ async def test_option_that_is_no_number_leaves_the_setting(database_url: str, op
         await put_model(frontend.database, options=options)
         await settled(frontend)
         assert (await frontend.core.router.resolve("chat")).parallel is None
+
+
+async def wait_in_background(bench: ReplicaPool, key_id: str = "batch") -> asyncio.Task[ReplicaCheckout | None]:
+    """Return a request in the background that stands in the queue."""
+    before = bench.queue.background_count
+    task = asyncio.create_task(bench.wait_for_turn(QueueEntry(key_id=key_id, is_background=True), 30.0))
+
+    async def stands_in_line() -> bool:
+        return bench.queue.background_count > before or task.done()
+
+    await eventually(stands_in_line)
+    return task
+
+
+@pytest.mark.behaviour("BATCH-12")
+async def test_request_in_the_background_waits_behind_all_others() -> None:
+    _, bench = bench_with()
+    busy = take(bench)
+    background = await wait_in_background(bench)
+    line = WaitingRequests(bench)
+    await line.join("person")
+    await line.join("person")
+    busy.release()
+    await line.serve_all()
+    assert line.served == ["person", "person"]
+    assert not background.done()
+    for held in line.held:
+        held.release()
+    assert (await background) is not None
+    assert (bench.queue.count, bench.queue.total_count) == (0, 0)
+
+
+@pytest.mark.behaviour("BATCH-12")
+async def test_request_in_the_background_leaves_the_last_room_of_a_busy_replica_free() -> None:
+    _, bench = bench_with(parallel=3)
+    first, second = bench.check_out_behind_others(), bench.check_out_behind_others()
+    assert first is not None
+    assert second is not None
+    assert bench.check_out_behind_others() is None
+    # Somebody who waits for an answer finds room at once, and is not taken for one who waits.
+    assert bench.queue.count == 0
+    person = take(bench)
+    waiting = await wait_in_background(bench)
+    person.release()
+    assert not waiting.done()
+    first.release()
+    assert (await waiting) is not None
+
+
+async def test_request_in_the_background_that_leaves_is_forgotten() -> None:
+    _, bench = bench_with()
+    busy = take(bench)
+    waiting = await wait_in_background(bench)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert (bench.queue.count, bench.queue.total_count) == (0, 0)
+    busy.release()
+    assert bench.replicas[0].in_flight_here == 0
+
+
+async def test_request_in_the_background_looks_again_when_the_replicas_have_changed() -> None:
+    _, bench = bench_with()
+    take(bench)
+    waiting = await wait_in_background(bench)
+    bench.queue.wake_all()
+    assert (await waiting) is None
+    assert bench.queue.total_count == 0
+
+
+async def test_request_in_the_background_does_not_pass_a_retry_that_waits_for_another_replica() -> None:
+    _, bench = bench_with(parallel=3)
+    again = asyncio.create_task(bench.wait_for_turn(QueueEntry(excluded={"a"}, is_retry=True), 30.0))
+
+    async def stands_in_line() -> bool:
+        return bench.queue.count == 1
+
+    await eventually(stands_in_line)
+    assert bench.check_out_behind_others() is None
+    again.cancel()
+    await asyncio.wait({again})
+    held = bench.check_out_behind_others()
+    assert held is not None
+    held.release()

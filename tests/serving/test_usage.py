@@ -15,7 +15,7 @@ TIMINGS = {"cache_n": 5, "prompt_n": 4, "prompt_ms": 1.5, "predicted_n": 7, "pre
 
 
 @pytest.mark.parametrize(
-    ("said", "usage"),
+    ("payload", "usage"),
     [
         ({"usage": OPENAI}, TokenUsage(prompt=9, cached=8, completion=4)),
         ({"usage": {"prompt_tokens": 3, "total_tokens": 3}}, TokenUsage(prompt=3)),
@@ -34,8 +34,12 @@ TIMINGS = {"cache_n": 5, "prompt_n": 4, "prompt_ms": 1.5, "predicted_n": 7, "pre
         ({}, UNKNOWN_USAGE),
     ],
 )
-def test_every_way_to_say_it_is_read(said: object, usage: TokenUsage) -> None:
-    for raw in (json.dumps(said), json.dumps(said, indent=2), json.dumps({"choices": [said, 1], "x": "usage"})):
+def test_every_way_to_say_it_is_read(payload: object, usage: TokenUsage) -> None:
+    for raw in (
+        json.dumps(payload),
+        json.dumps(payload, indent=2),
+        json.dumps({"choices": [payload, 1], "x": "usage"}),
+    ):
         assert parse_usage(raw.encode()) == usage
 
 
@@ -49,6 +53,6 @@ def test_last_usage_report_wins_and_missing_fields_keep_earlier_values() -> None
 
 @given(st.binary(max_size=200), st.sampled_from([b'"usage"', b'"timings"', b'"eval_count"']), st.binary(max_size=200))
 def test_usage_parser_accepts_any_report_of_an_engine(before: bytes, name: bytes, after: bytes) -> None:
-    said = before + name + after
-    assert may_contain_usage(said)
-    assert isinstance(parse_usage(said), TokenUsage)
+    payload = before + name + after
+    assert may_contain_usage(payload)
+    assert isinstance(parse_usage(payload), TokenUsage)

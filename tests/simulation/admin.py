@@ -26,7 +26,7 @@ PAUSE_S = 2.0
 
 @dataclass(slots=True)
 class NodeSettings:
-    """What the admin last set on one node."""
+    """Holds what the admin last set on one node."""
 
     name: str
     may_be_approved: bool = False
@@ -47,7 +47,7 @@ class TokenSettings:
 
 
 def client_over(transport: WireTransport, ids: SimIds) -> CorralClient:
-    """The product's client with its socket replaced."""
+    """Make the product's client with its socket replaced."""
     client = CorralClient(transport.url, ADMIN_KEY, clock=transport.clock, ids=ids)
     parts = (
         client.nodes,
@@ -83,7 +83,7 @@ class Admin:
         self.is_done = False
 
     async def hand_out_tokens(self) -> None:
-        """One token for most workers, with one use too few on some seeds; the others get one of their own."""
+        """Give most workers one token, with one use too few on some seeds, and the others one of their own."""
         names = sorted(self._workers)
         shared = await self.create_token(max_uses=len(names) - self._rng.randrange(2), approves=False)
         own = await self.create_token(max_uses=1, approves=True)
@@ -92,7 +92,7 @@ class Admin:
         self._workers[self._rng.choice(names)].token = own
 
     async def work(self) -> None:
-        """Do something every now and then, until stopped."""
+        """Act on a random node again and again, until stopped."""
         while not self.is_done:
             await self._clock.sleep(self._rng.expovariate(1 / self.pause_s))
             nodes = await self._until_known(lambda client: client.nodes.list())
@@ -108,7 +108,7 @@ class Admin:
                 await self._something(self._rng.choice(nodes).id)
 
     async def settle(self) -> None:
-        """At the end: everybody who waits is let in."""
+        """Stop acting, and approve every node that waits."""
         self.is_done = True
         await self._help_refused_workers()
         for node in await self._until_known(lambda client: client.nodes.list()):
@@ -154,7 +154,7 @@ class Admin:
             await self._set(node_id, "budget", budget, lambda client: client.nodes.set_budget(node_id, budget))
 
     async def _probe(self, node_id: str) -> None:
-        """Asks the node itself; whatever comes of it is an observation."""
+        """Probe a node; whatever comes of that is an observation."""
         try:
             answer = await self._rng.choice(self._clients).nodes.probe(node_id)
         except CorralError as error:
@@ -170,7 +170,7 @@ class Admin:
         self.tokens[token_id].is_revoked = True
 
     async def _remove(self, node_id: str) -> None:
-        """The machine may come back: its worker is started anew with another token."""
+        """Remove a node. Its machine may come back: its worker is started again with another token."""
         will = self.wills[node_id]
         await self._set(
             node_id, "is_removed", True, lambda client: client.nodes.remove(node_id), fine=("node_not_found",)

@@ -35,7 +35,7 @@ MAX_PENDING_MESSAGES = 1024
 
 
 class SimSubscription(Generic[Q, R]):
-    """Messages one after the other, through a bounded queue."""
+    """Handles messages one after the other, through a bounded queue."""
 
     def __init__(self, bus: SimBus, spec: SubjectSpec[Q, R], handler: MessageHandler[Q, R], node: str | None) -> None:
         self._bus = bus
@@ -56,7 +56,7 @@ class SimSubscription(Generic[Q, R]):
         self._queue.put_nowait(None)
 
     def enqueue(self, packet: Packet) -> bool:
-        """False when there is no room."""
+        """Put a message into the queue; return False if there is no room."""
         if self._queue.qsize() >= MAX_PENDING_MESSAGES:
             return False
         self._queue.put_nowait(packet)
@@ -85,7 +85,7 @@ class SimSubscription(Generic[Q, R]):
 
 
 class SimBus:
-    """One participant. `owner_id` names it on the network and is what its permissions are made for."""
+    """Connects one participant. `owner_id` names it on the network and is what its permissions are made for."""
 
     def __init__(self, loop: VirtualLoop, network: Network, *, role: BusRole, owner_id: str) -> None:
         self._loop = loop
@@ -118,7 +118,7 @@ class SimBus:
         await self._tasks.close()
 
     def unplug(self) -> None:
-        """The process has died: its connection is gone and nobody waits for anything."""
+        """End the connection and everything that waits for it, because the process has died."""
         link, self._link = self._link, None
         if link is not None:
             self._network.leave(link)
@@ -177,7 +177,7 @@ class SimBus:
             self._subscriptions.remove(subscription)
 
     def answer(self, reply_to: str, data: bytes) -> None:
-        """Replies are allowed to the requester; one that cannot be sent is lost."""
+        """Reply to a requester, which permissions allow; a reply that cannot be sent is lost."""
         if self._link is not None and self._link.is_up:
             self._network.send(self._link, Packet(subject=reply_to, data=data))
 
@@ -224,7 +224,7 @@ class SimBus:
 
 
 def _covers(allowed: str, target: str) -> bool:
-    """Whether a subject, or a pattern, lies within a pattern of NATS."""
+    """Return whether a subject, or a pattern, lies within a pattern of NATS."""
     pattern, given = allowed.split("."), target.split(".")
     if pattern[-1] == ">":
         return len(given) >= len(pattern) and all(map(_token_covers, pattern[:-1], given))

@@ -12,6 +12,6 @@ __all__ = ["Random", "chance"]
 
 
 def chance(seed: int, name: str) -> Random:
-    """The generator that belongs to `name` in the run of `seed`."""
+    """Return the generator of random numbers that belongs to `name` in the run of `seed`."""
     # Random hashes a string with SHA-512, not with the process's own string hash.
     return Random(f"{seed}/{name}")

@@ -18,7 +18,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class SimClock:
-    """A machine's clock: `offset_s` off the true time from the start, and `drift` seconds per second faster."""
+    """Tells a machine's time: `offset_s` off the true one from the start, and `drift` seconds per second faster."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, offset_s: float = 0.0, drift: float = 0.0) -> None:
         assert drift > -1, "a clock that stands or runs backwards cannot sleep"
@@ -41,12 +41,12 @@ class SimClock:
             timer.cancel()
 
     def step(self, seconds: float) -> None:
-        """Somebody sets the wall clock; the monotonic one does not notice."""
+        """Set the wall clock forward or back; the monotonic one does not notice."""
         self._offset_s += seconds
 
 
 class SimIds:
-    """UUIDs of version 7 and secrets, drawn from the seed: unguessable in no way, and the same in every run."""
+    """Draws UUIDs of version 7 and secrets from the seed: the same in every run, and easy to guess."""
 
     def __init__(self, rng: Random, clock: SimClock) -> None:
         self._rng = rng
@@ -62,7 +62,7 @@ class SimIds:
 
 
 def true_time(loop: asyncio.AbstractEventLoop) -> datetime:
-    """What the database's clock says."""
+    """Return the time of the database's clock."""
     return START + timedelta(seconds=loop.time())
 
 

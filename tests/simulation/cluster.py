@@ -120,7 +120,7 @@ class Cluster:
         await self.inspector.close()
 
     async def _calm_down(self, admin: Any) -> None:
-        """All faults are over. One worker may stay down; everybody else gets the time to come back."""
+        """End all faults. One worker may stay down; all others get the time to come back."""
         around = self.around
         around.trace.add("FAULTS are over")
         self.admin.is_done = True
@@ -158,7 +158,7 @@ class Cluster:
 
 @contextmanager
 def logs_into(around: SimulationDeps) -> Iterator[None]:
-    """The product's log goes into the trace, and what only a bug would log is a violation."""
+    """Write the product's log into the trace; an entry that only a bug would log is a violation."""
 
     def take(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
         fields = {key: value for key, value in sorted(event.items()) if key not in ("event", "exc_info")}

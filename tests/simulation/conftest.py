@@ -20,7 +20,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "seeds(number): how many seeds this test takes unless configured otherwise")
+    words = (
+        "how many seeds this test takes unless configured otherwise; the seeds that found a defect run with any number"
+    )
+    config.addinivalue_line("markers", f"seeds(number, found=()): {words}")
     config.addinivalue_line("markers", "breaks(list): the deliberate defects that this test takes one by one")
 
 
@@ -37,7 +40,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     one = metafunc.config.getoption("seed", default=None)
     own = metafunc.definition.get_closest_marker("seeds")
     number = metafunc.config.getoption("seeds", default=None) or (own.args[0] if own else DEFAULT_SEEDS)
-    seeds = range(number) if one is None else [one]
+    found = own.kwargs.get("found", ()) if own else ()
+    seeds = sorted({*range(number), *found}) if one is None else [one]
     metafunc.parametrize("seed", seeds, ids=[f"seed{seed}" for seed in seeds])
 
 
@@ -54,13 +58,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`host:port` of a PostgreSQL server that lives as long as the test session."""
+    """Run a PostgreSQL server for the whole test session, and yield its `host:port`."""
     with postgres_server(tmp_path_factory.mktemp("postgres")) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def cluster_server(postgres: str) -> str:
-    """The same server, with the template that simulated clusters are made of."""
+    """Return the same server, with the template that simulated clusters are made of."""
     make_template(postgres)
     return postgres

@@ -60,7 +60,7 @@ async def _make_template(address: str) -> None:
 
 @contextmanager
 def cluster_database(address: str) -> Iterator[str]:
-    """The URL of a fresh database, gone afterwards."""
+    """Make a fresh database, yield its URL, and drop it afterwards."""
     name = f"cluster_{next(_numbers)}"
     asyncio.run(_execute(address, "postgres", f'CREATE DATABASE "{name}" TEMPLATE "{TEMPLATE}" STRATEGY FILE_COPY'))
     try:

@@ -55,7 +55,7 @@ class Troublemaker:
         }
 
     async def carry_out(self, faults: Sequence[Fault]) -> None:
-        """Returns when all of them are over."""
+        """Carry out the faults, and return when all of them are over."""
         async with asyncio.TaskGroup() as group:
             for number, fault in enumerate(faults):
                 group.create_task(self._one(fault), name=f"fault {number}")
@@ -174,7 +174,7 @@ class Troublemaker:
 
     @asynccontextmanager
     async def _bus_shuffle(self, fault: Fault) -> AsyncIterator[None]:
-        """Nearly everything arrives, some of it twice, and in no order: most of it soon enough to be answered."""
+        """Deliver nearly every message, some twice, and in no order: most of them soon enough to be answered."""
         often = 0.2 + 0.2 * fault.strength
         self._around.network.faults = BusFaults(lose=0.02, repeat=0.2, reorder=1.0, late=often, late_s=4.0, usual_s=0.3)
         yield
@@ -246,7 +246,7 @@ class Troublemaker:
 
     @asynccontextmanager
     async def _worker_ambush(self, fault: Fault) -> AsyncIterator[None]:
-        """The power goes at a certain moment of its next job, or not at all if there is none; then it is back."""
+        """Cut the power at a certain moment of the worker's next job, if there is one; then start it again."""
         worker = self._worker(fault)
         moment = self.ambushes[int(fault.strength * len(self.ambushes)) % len(self.ambushes)]
         worker.lie_in_wait(moment)
@@ -267,7 +267,7 @@ class Troublemaker:
 
 
 class _Cut:
-    """A cable to the bus that is cut and healed; its owner may be gone by then, or not there yet."""
+    """Cuts a cable to the bus and heals it; its owner may be gone by then, or not there yet."""
 
     def __init__(self, around: SimulationDeps, name: str, *, notice_s: float) -> None:
         self._network = around.network
@@ -284,7 +284,7 @@ class _Cut:
 
 
 class _Outage:
-    """For as long as this lasts the process cannot do its work, and the diary says so."""
+    """Records in the diary that the process cannot do its work for as long as this lasts."""
 
     def __init__(self, frontend: SimFrontend, around: SimulationDeps) -> None:
         self._life = frontend.life

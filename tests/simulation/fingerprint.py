@@ -28,7 +28,7 @@ def fingerprint(seed: int) -> str:
 
 
 async def _busy(loop: VirtualLoop, trace: Trace) -> None:
-    """Locks, a queue, timers that tie, threads and a set of tasks: what usually makes two runs differ."""
+    """Use locks, a queue, timers that tie, threads and a set of tasks: what usually makes two runs differ."""
     lock, queue = asyncio.Lock(), asyncio.Queue[str]()
     ids = SimIds(chance(loop.seed, "ids"), SimClock(loop))
 

@@ -39,7 +39,7 @@ _HEARTBEAT = re.compile(r"/api/node/([0-9a-f-]{36})/heartbeat")
 
 
 class SimFrontend:
-    """One address; one process after the other behind it."""
+    """Runs one process after the other behind one address."""
 
     dispatch_intervals_s: Mapping[str, float] = {"dispatcher": 10.0, "operation deltas": 5.0, "job events": 2.0}
 
@@ -79,7 +79,7 @@ class SimFrontend:
         return f"{self.name}-{self._lives}"
 
     def start(self) -> None:
-        """A new process; it boots in the background."""
+        """Start a new process; it boots in the background."""
         assert self.core is None, f"{self.name} runs already"
         self._lives += 1
         around, process = self._around, self.process
@@ -108,7 +108,7 @@ class SimFrontend:
         return FrontendCore(options, world, on_crash=self._crashed)
 
     def tune(self, core: FrontendCore) -> None:
-        """Longer pauses than in production: hints have to do their part, and a virtual minute costs less."""
+        """Set longer pauses than in production: hints have to do their part, and a virtual minute costs less."""
         core.loops["feed"].options = LoopOptions(name="feed", interval_s=self._around.feed_interval_s)
         core.loops["presence"].options = LoopOptions(name="presence", interval_s=PRESENCE_INTERVAL_S)
         core.loops["pruner"].options = LoopOptions(name="pruner", interval_s=PRUNE_INTERVAL_S)
@@ -118,7 +118,7 @@ class SimFrontend:
             )
 
     def feel_conditions(self) -> None:
-        """Take over what is wrong with the way to the database."""
+        """Apply the present faults of the database to this frontend's way to it."""
         if self.core is not None and self.gate is not None:
             conditions = self._around.conditions
             self.gate.faults = conditions.store_faults
@@ -145,7 +145,7 @@ class SimFrontend:
         return answer
 
     async def stop(self) -> None:
-        """As by SIGTERM."""
+        """Stop the process as SIGTERM does."""
         core, bus = self.core, self._bus
         if core is None or bus is None:
             return
@@ -191,12 +191,13 @@ class SimFrontend:
 
 @cache
 def _empty_application(name: str) -> FastAPI:
-    """Routes are worked out at their first use, which takes longer than all that the simulated cluster does there."""
+    """Make an application without a core; its name keeps the one of each address in a cache, because resolving routes
+    takes longer than all that the simulated cluster does with them."""
     return create_app(None, FrontendMetrics())
 
 
 def _application(name: str, core: FrontendCore) -> FastAPI:
-    """One per address: the process before has ended when the next one takes it over."""
+    """Return the application of an address, for its present process: the earlier one has ended."""
     application = _empty_application(name)
     application.state.deps, application.state.metrics = core.api_deps, core.metrics
     return application

@@ -27,7 +27,7 @@ SET_VIRTUAL_NOW = "SET corral.virtual_now = '{now}'; SET corral.participant = '{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFaults:
-    """How often each fault strikes a transaction, from 0 to 1, and how long a delay may last."""
+    """Says how often each fault strikes a transaction, from 0 to 1, and how long a delay may last."""
 
     refuse: float = 0.0
     """No connection: nothing was done, and the caller knows it."""
@@ -43,7 +43,7 @@ class StoreFaults:
 
 
 class Turnstile:
-    """One per simulated database: who is inside, and who waits."""
+    """Lets one transaction at a time into a simulated database, in an order that the seed draws."""
 
     def __init__(self, loop: VirtualLoop, rng: Random, *, settle: Callable[[], Awaitable[None]] | None = None) -> None:
         self._loop = loop
@@ -108,7 +108,7 @@ class Turnstile:
             self._grant()
 
     def look_again(self) -> None:
-        """A machine was thawed; it may have been waiting for its turn."""
+        """Choose the next transaction, because a machine was thawed that may have waited for its turn."""
         if not self._busy:
             self._busy = True
             self._grant()
@@ -125,7 +125,7 @@ class Turnstile:
 
 
 class SimGate:
-    """One participant's way to the database (`store.database.Gate`): its own faults, the common turnstile."""
+    """Leads one participant to the database (`store.database.Gate`): its own faults, the common turnstile."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class SimGate:
         self._flows.set()
 
     def stall(self, *, stalls: bool) -> None:
-        """Hold everything up, as a network does that drops packets for a while and delivers them in the end."""
+        """Hold all transactions up, as a network does that drops packets for a while and delivers them in the end."""
         if stalls:
             self._flows.clear()
         else:
@@ -157,7 +157,7 @@ class SimGate:
 
     @asynccontextmanager
     async def pass_through(self) -> AsyncIterator[None]:
-        """Around one transaction, from before the connection is taken until after it is given back."""
+        """Wrap one transaction, from before the connection is taken until after it is given back."""
         await self._delay()
         await self._flows.wait()
         if self._breaks(self.faults.refuse):
@@ -173,7 +173,7 @@ class SimGate:
             raise StoreUnavailable(f"{self._name}: the simulated connection broke after the commit.")
 
     async def on_begin(self, transaction: Transaction) -> None:
-        """The first thing inside the transaction: the database's clock becomes the virtual one."""
+        """Set the database's clock to the virtual one, as the first statement of the transaction."""
         # In one message and for the session, whose next transaction sets it anew: the driver sends BEGIN with the first
         # statement of its own. Names and times need no quoting.
         raw = await transaction.connection.get_raw_connection()

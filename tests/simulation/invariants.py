@@ -43,7 +43,7 @@ HORIZON = text('SELECT "transaction"::text AS transaction, number FROM outbox_ho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One event, as the table has it."""
+    """Holds one event, as the table has it."""
 
     position: OutboxPosition
     kind: str
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(slots=True)
 class Look:
-    """One consistent reading of the registry."""
+    """Holds one consistent reading of the registry."""
 
     nodes: Sequence[Any] = ()
     tokens: Sequence[Any] = ()
@@ -87,7 +87,7 @@ class Inspector:
             await self._database.close()
 
     async def look(self) -> Look:
-        """Read everything, then hold it against the diary without giving anybody else a turn."""
+        """Read everything, then compare it with the diary without giving another task a turn."""
         look = Look()
         async with self._database.transaction() as tx:
             events = await self._new_events(tx)
@@ -154,7 +154,7 @@ class Inspector:
             self._violated(f"the term went back to {leader.term}")
 
     def _check_fence(self, witness: Any) -> None:
-        """What only a leader may do was done by the holder of a lease that had not run out."""
+        """Check that what only a leader may do was done by the holder of a lease that had not run out."""
         if witness.what not in ("node.lost", "pruned", "leader.changed"):
             return
         if witness.participant != witness.holder or witness.expires_at <= witness.at:
@@ -194,7 +194,7 @@ class Inspector:
                 self._violated(f"{what} of {node.name} is {value!r}; the admin last set {getattr(will, what)!r}")
 
     def _check_loss(self, row: Row) -> None:
-        """No loss of a node whose heartbeat was answered by a frontend that could have written it down since."""
+        """Check that no node was lost whose heartbeat a frontend had answered and could have written down since."""
         lost_s = row.at_s
         for beat in reversed(self._around.diary.beats):
             if beat.at_s < lost_s - NODE_LEASE_S + 5:

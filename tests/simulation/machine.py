@@ -35,7 +35,8 @@ class Machine:
         return self._loop.create_task(work, name=f"{self.name} {name}", context=context)
 
     async def freeze(self) -> None:
-        """As by a debugger, a full disk or a closed lid. Not inside a transaction: `StoreFaults.slow` is that."""
+        """Stop the machine's tasks as a debugger, a full disk or a closed lid does, outside of transactions:
+        `StoreFaults.slow` freezes inside of one."""
         while self._turnstile.holder == self.name:
             await asyncio.sleep(0.001)
         self._loop.freeze(self.name)

@@ -2,6 +2,7 @@
 
 Guarantee: without faults a link keeps the order of its messages, as a TCP connection does, and everything arrives.
 Each message takes two hops, sender to server and server to receiver, and each hop has its own fate.
+A request is called one without a subscriber only if no copy of it is delivered, now or later, as NATS promises.
 Limit: harsher than NATS, which loses messages only with a connection. What survives this survives NATS.
 """
 
@@ -21,7 +22,7 @@ STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusFaults:
-    """How often each fault strikes a hop, from 0 to 1."""
+    """Says how often each fault strikes a hop, from 0 to 1."""
 
     lose: float = 0.0
     repeat: float = 0.0
@@ -43,7 +44,7 @@ class Packet:
 
 
 class Receiver(Protocol):
-    """The client's end of a link."""
+    """Receives messages at the client's end of a link."""
 
     def wants(self, subject: str) -> bool: ...
 
@@ -56,7 +57,7 @@ class Receiver(Protocol):
 
 @dataclass(slots=True)
 class Link:
-    """One participant's cable. `is_up` is what both ends believe; `sends` and `hears` are what is true."""
+    """Describes one participant's cable. `is_up` is what both ends believe; `sends` and `hears` are what is true."""
 
     name: str
     receiver: Receiver
@@ -66,8 +67,15 @@ class Link:
     last_arrival_s: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Request:
+    """Holds what the server decided when the first copy of a request arrived: whether there were subscribers."""
+
+    has_subscribers: bool | None = None
+
+
 class Network:
-    """The server in the middle."""
+    """Simulates the server in the middle."""
 
     def __init__(
         self, loop: VirtualLoop, rng: Random, *, faults: BusFaults | None = None, trace: Trace | None = None
@@ -89,14 +97,15 @@ class Network:
         return link
 
     def leave(self, link: Link) -> None:
-        """The process has ended: the server sees its connection close at once."""
+        """Close the connection of a process that has ended; the server sees that at once."""
         if link in self._links:
             self._links.remove(link)
         link.is_up = False
 
     def send(self, sender: Link, packet: Packet) -> None:
         if sender.sends:
-            self._hop(sender, "to server", lambda: self._at_server(sender, packet), packet)
+            request = _Request()
+            self._hop(sender, "to server", lambda: self._at_server(sender, packet, request), packet)
         else:
             self._note(f"{sender.name} sends into the void: {packet.subject}")
 
@@ -131,7 +140,7 @@ class Network:
             self._links.remove(link)
 
     def stop_server(self) -> None:
-        """Everybody loses the connection at once."""
+        """Stop the server: every participant loses the connection at once."""
         self.is_running = False
         for link in self._links:
             self._drop(link)
@@ -143,14 +152,18 @@ class Network:
 
     # --- inside ---
 
-    def _at_server(self, sender: Link, packet: Packet) -> None:
+    def _at_server(self, sender: Link, packet: Packet, request: _Request) -> None:
         if not self.is_running or not sender.is_up:
             return
         receivers = [link for link in self._links if link.is_up and link.receiver.wants(packet.subject)]
+        if packet.reply_to:
+            if request.has_subscribers is None:
+                request.has_subscribers = bool(receivers)
+            if not request.has_subscribers:
+                self._deliver(sender, Packet(subject=packet.reply_to, data=b"", is_no_responders=True))
+                return
         for link in receivers:
             self._deliver(link, packet)
-        if packet.reply_to and not receivers:
-            self._deliver(sender, Packet(subject=packet.reply_to, data=b"", is_no_responders=True))
 
     def _deliver(self, link: Link, packet: Packet) -> None:
         def arrive() -> None:

@@ -31,14 +31,14 @@ _ENOUGH_BYTES = 2 * 1024**3
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[str]:
-    """Yields `host:port`; the server ends with the block."""
+    """Run a server, yield its `host:port`, and end the server with the block."""
     with _place(folder) as place:
         yield from _served(place)
 
 
 @contextmanager
 def _place(folder: Path) -> Iterator[Path]:
-    """In memory, if there is room for it."""
+    """Make a folder for the data, in memory if there is room for it."""
     if not os.access(_IN_MEMORY, os.W_OK) or shutil.disk_usage(_IN_MEMORY).free < _ENOUGH_BYTES:
         yield folder
     else:

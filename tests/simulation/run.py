@@ -44,7 +44,7 @@ def simulate(
 
 
 def _end(loop: VirtualLoop) -> str:
-    """Cancel what is left and let it finish; says which tasks would not, or nothing."""
+    """Cancel the tasks that are left, let them finish, and return a sentence about those that would not, or nothing."""
     left = loop.tasks()
     for task in left:
         task.cancel()

@@ -20,7 +20,7 @@ TRIES = 2000
 
 
 def settle(url: str) -> Callable[[], Awaitable[None]]:
-    """For `Turnstile(settle=...)`."""
+    """Return a wait for `Turnstile(settle=...)` until PostgreSQL has forgotten closed connections."""
 
     async def until_forgotten() -> None:
         connection = await asyncpg.connect(url)

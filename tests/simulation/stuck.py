@@ -15,7 +15,7 @@ class SimulationStuck(Exception):
 
 
 def where(task: asyncio.Task[Any]) -> list[str]:
-    """The chain of awaits of one task, outermost first, as `file:line in function`."""
+    """Return the chain of awaits of one task, outermost first, as `file:line in function`."""
     lines: list[str] = []
     waiting_on: Any = task.get_coro()
     while waiting_on is not None and len(lines) < MAX_FRAMES:

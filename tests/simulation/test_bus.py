@@ -25,7 +25,7 @@ DESCRIPTION = NodeDescription(node_id="n1", boot_id="b", name="one", version="1"
 
 
 class World:
-    """A frontend `f1` and a worker `n1`, both connected."""
+    """Holds a frontend `f1` and a worker `n1`, both connected."""
 
     def __init__(self, loop: VirtualLoop, faults: BusFaults | None) -> None:
         self.clock = SimClock(loop)
@@ -100,6 +100,34 @@ def test_request_without_a_subscriber_fails_at_once(seed: int):
         assert world.clock.monotonic() < 1
 
     in_world(seed, body)
+
+
+REPEATED = BusFaults(repeat=1.0, late=1.0, late_s=1.0)
+
+
+def test_repeated_request_that_was_delivered_once_is_not_called_one_without_a_subscriber(seed: int):
+    async def body(world: World) -> None:
+        async def describe_and_die(delivery: Delivery[DescribeNode]) -> NodeDescription:
+            world.worker.unplug()
+            return await world.describe(delivery)
+
+        await world.worker.subscribe(NODE_DESCRIBE, describe_and_die, node="n1")
+        with pytest.raises(NodeUnreachable) as failure:
+            await world.ask()
+        assert (world.received, failure.value.slug) == (["describe"], "node_timeout")
+
+    in_world(seed, body, REPEATED)
+
+
+def test_repeated_request_without_a_subscriber_is_not_delivered_later(seed: int):
+    async def body(world: World) -> None:
+        with pytest.raises(NodeUnreachable, match="No subscriber listens"):
+            await world.ask()
+        await world.worker.subscribe(NODE_DESCRIBE, world.describe, node="n1")
+        await world.clock.sleep(10.0)
+        assert world.received == []
+
+    in_world(seed, body, REPEATED)
 
 
 def test_request_without_a_reply_fails_after_its_timeout(seed: int):

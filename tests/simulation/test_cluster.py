@@ -54,7 +54,7 @@ def test_run_of_the_cluster_repeats_itself_in_another_process(cluster_server: st
 
 
 def _storm(seed: int) -> Plan:
-    """The faults of a seed in half the time and without the quiet: enough for a comparison."""
+    """Return the faults of a seed in half the time and without the quiet: enough for a comparison."""
     plan = plan_of(seed)
     halved = tuple(replace(each, start_s=each.start_s / 2, length_s=each.length_s / 2) for each in plan.faults)
     return replace(plan, faults=halved, faults_end_s=plan.faults_end_s / 2, quiet_s=5.0)

@@ -24,7 +24,7 @@ NEVER = text("SELECT pg_sleep(3600)")
 
 
 class World:
-    """A database with one counter, and gates to it."""
+    """Holds a database with one counter, and gates to it."""
 
     def __init__(self, loop: VirtualLoop, address: str) -> None:
         self.loop = loop

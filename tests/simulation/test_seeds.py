@@ -13,6 +13,13 @@ FAILS_ON_THREE = """
 def test_a_made_up_failure(seed):
     assert seed != 3
 """
+FOUND_THREE = """
+import pytest
+
+@pytest.mark.seeds(1, found=(3,))
+def test_a_made_up_failure(seed):
+    assert seed != 3
+"""
 
 
 @pytest.fixture
@@ -32,6 +39,13 @@ def test_failing_seed_says_how_to_replay_it(folder: Path):
     shown = _pytest(folder, "--seeds=5")
     assert "1 failed, 4 passed" in shown
     assert "test_made_up.py::test_a_made_up_failure' --seed=3" in shown
+
+
+def test_seed_that_found_a_defect_runs_with_any_number_of_seeds(folder: Path):
+    (folder / "test_made_up.py").write_text(FOUND_THREE)
+    assert "1 failed, 1 passed" in _pytest(folder)
+    assert "1 failed, 2 passed" in _pytest(folder, "--seeds=2")
+    assert "1 failed, 4 passed" in _pytest(folder, "--seeds=5")
 
 
 def test_simulation_runs_a_single_seed(folder: Path):

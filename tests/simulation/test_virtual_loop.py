@@ -84,15 +84,17 @@ def test_timers_of_one_instant_fire_in_the_order_of_the_seed_and_others_in_the_o
 
 
 class _Turn:
-    """Awaiting it gives the other tasks a turn, as a sleep of zero does."""
+    """Gives the other tasks a turn when awaited, as a sleep of zero does."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
 
 
 async def _count_to_two() -> int:
-    """Two tasks add one each by reading, waiting a turn and writing. In the order of plain asyncio the first is done
-    before the second begins, so that nobody notices that the number is read too early."""
+    """Add one in two tasks, each by reading, waiting a turn and writing.
+
+    In the order of plain asyncio the first is done before the second begins, which hides that the number is read too
+    early."""
     total = 0
 
     async def add_one(*, after_turns: int) -> None:

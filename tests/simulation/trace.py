@@ -7,7 +7,7 @@ import hashlib
 
 
 class Trace:
-    """A growing list of (virtual time, event). Events are sentences without addresses or real times."""
+    """Collects (virtual time, event). Events are sentences without addresses or real times."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

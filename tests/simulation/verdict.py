@@ -18,7 +18,7 @@ LIST_NODES = Request(method="GET", path="/api/nodes", headers={"Authorization": 
 
 
 def of_workers(look: Look, workers: Sequence[SimWorker]) -> list[str]:
-    """Live workers are alive and, if approved, on the bus; the others are not called alive."""
+    """Return which live workers are not alive and on the bus, and which others are called alive."""
     wrong = []
     nodes = {node.name: node for node in look.nodes}
     for worker in workers:
@@ -35,7 +35,7 @@ def of_workers(look: Look, workers: Sequence[SimWorker]) -> list[str]:
 
 
 def of_directories(look: Look, frontends: Sequence[SimFrontend]) -> list[str]:
-    """What each frontend checks calls against is what the registry says."""
+    """Return where the directory that a frontend checks calls against differs from the registry."""
     expected = {
         str(node.id): (
             node.name,
@@ -66,7 +66,7 @@ def of_leaders(look: Look, frontends: Sequence[SimFrontend]) -> list[str]:
 
 
 async def of_answers(frontends: Sequence[SimFrontend]) -> list[str]:
-    """Every frontend tells an admin the same about every node."""
+    """Return whether frontends tell an admin different things about a node."""
     statuses: dict[str, Any] = {}
     for frontend in frontends:
         answer = await frontend.begin(LIST_NODES)
@@ -79,7 +79,7 @@ async def of_answers(frontends: Sequence[SimFrontend]) -> list[str]:
 
 
 def of_watcher(watcher: Watcher, inspector: Inspector, horizon: OutboxPosition) -> list[str]:
-    """Every event once and in order, except for those that a justified reset has covered."""
+    """Return the events that a watcher missed, or saw twice or out of order, without a justified reset."""
     seen = watcher.seen
     if seen.began is None or seen.position is None:
         return []

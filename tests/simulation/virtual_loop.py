@@ -65,7 +65,7 @@ class SimFuture(asyncio.Future[Any]):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the module. Use it through `run.simulate`."""
+    """Runs tasks in virtual time, in an order that the seed draws; see the module. Use it through `run.simulate`."""
 
     def __init__(self, seed: int, *, io_limit_s: float = IO_LIMIT_S, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._now = 0.0
@@ -88,7 +88,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def io(self) -> Iterator[None]:
-        """Real I/O is outstanding: time stands still and the loop waits for the sockets."""
+        """Make time stand still while the loop waits for real sockets."""
         self._io += 1
         try:
             yield
@@ -97,7 +97,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def without_io(self) -> Iterator[None]:
-        """Inside `io()`, while no answer is outstanding: let virtual time pass, for a slow transaction."""
+        """Let virtual time pass inside `io()`, while no answer is outstanding, for a slow transaction."""
         assert self._io > 0, "without_io() belongs inside io()"
         self._io -= 1
         try:
@@ -110,23 +110,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._io
 
     def abort_connections(self) -> None:
-        """Drop what a failed run left open."""
+        """Drop the connections that a failed run left open."""
         for transport in list(self._transports.values()):
             transport.abort()
 
     def driver_tasks(self) -> list[asyncio.Task[Any]]:
-        """What the database driver does on its own at the moment: cancel a query, close a connection."""
+        """Return the tasks that the database driver runs on its own: cancel a query, close a connection."""
         return list(self._driver_tasks)
 
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Every unfinished task, oldest first."""
+        """Return every unfinished task, oldest first."""
         return sorted(asyncio.all_tasks(self), key=_number)
 
     def tasks_of(self, machine: str) -> list[asyncio.Task[Any]]:
         return [task for task in self.tasks() if isinstance(task, SimTask) and task.machine == machine]
 
     def freeze(self, machine: str) -> None:
-        """None of the machine's tasks takes a step until `thaw`; what would wake them is kept."""
+        """Stop all tasks of a machine until `thaw`; what would wake them is kept."""
         self._frozen.setdefault(machine, [])
 
     def thaw(self, machine: str) -> None:
@@ -231,7 +231,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return None
 
     def _advance(self) -> None:
-        """Nothing is ready: 1. what threads handed over, 2. sockets, 3. the next timer, 4. stuck."""
+        """Go on when nothing is ready: 1. what threads handed over, 2. sockets, 3. the next timer, 4. stuck."""
         if self._arrivals:
             self._ready.append(self._arrivals.popleft())
         elif self._io:
@@ -291,11 +291,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class StepOrder:
-    """Which ready task goes next. Half of the seeds pick evenly; the other half lets some tasks lag.
+    """Chooses which ready task goes next. Half of the seeds pick evenly; the other half lets some tasks lag.
 
-    Lagging stands for a slow machine: a task with a low priority runs only when nobody else can, until the
-    priorities are dealt anew. Even picking almost never delays one task for long enough to show such races.
-    """
+    Lagging stands for a slow machine: a task with a low priority runs only when no other can, until the priorities are
+    dealt again. Even picking almost never delays one task for long enough to show such races."""
 
     # Steps between two deals, on average.
     DEAL_EVERY = 100

@@ -22,7 +22,7 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """What was not seen: after `start`, up to `end`."""
+    """Describes what was not seen: after `start`, up to `end`."""
 
     start: OutboxPosition
     end: OutboxPosition
@@ -46,7 +46,7 @@ class Watcher:
         self._frontends = frontends
 
     async def watch(self) -> None:
-        """For ever: a while at one frontend, then a while away, then at another."""
+        """Watch for ever: a while at one frontend, then a while away, then at another."""
         while True:
             frontend = self._rng.choice(list(self._frontends))
             if frontend.is_well and frontend.core is not None:

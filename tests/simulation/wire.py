@@ -32,7 +32,7 @@ LOST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpFaults:
-    """How often each fault strikes a call, from 0 to 1."""
+    """Says how often each fault strikes a call, from 0 to 1."""
 
     lose_request: float = 0.0
     lose_answer: float = 0.0
@@ -66,13 +66,13 @@ class Server(Protocol):
     def is_frozen(self) -> bool: ...
 
     def begin(self, request: Request) -> asyncio.Task[Answer]:
-        """Start to work on a request; the work does not depend on who waits for it."""
+        """Start to work on a request; the work goes on if its client leaves."""
         ...
 
 
 @dataclass
 class Wire:
-    """The cable of one client to all servers. `unreachable` holds the addresses that it cannot reach now."""
+    """Carries the calls of one client to all servers. `unreachable` holds the addresses that it cannot reach now."""
 
     client: str
     servers: Mapping[str, Server]
@@ -133,7 +133,7 @@ class WireTransport(ApiTransport):
 
 
 async def call_app(app: Any, url: str, request: Request) -> Answer:
-    """One request through an ASGI application, without a socket."""
+    """Send one request through an ASGI application, without a socket."""
     status, parts = 500, []
     scope = {
         "type": "http",

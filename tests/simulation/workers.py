@@ -36,11 +36,11 @@ RESTART_AFTER_S = 10.0
 
 class SimWorkerBus(SimBus):
     async def refresh_credential(self) -> None:
-        """The newest credential is used at the next connect; the simulated bus ignores it."""
+        """Do nothing: the newest credential is used at the next connect, and the simulated bus ignores it."""
 
 
 class SimReadings:
-    """A machine with one GPU whose free memory moves."""
+    """Reads the hardware of a machine with one GPU whose free memory moves."""
 
     def __init__(self, around: SimulationDeps, name: str) -> None:
         self._rng = around.rng(f"hardware of {name}")
@@ -56,14 +56,14 @@ class SimReadings:
 
 
 class Work(Protocol):
-    """What a machine does for jobs: made anew with each process, on a disk that stays."""
+    """Does what a machine does for jobs: made again with each process, on a disk that stays."""
 
     def begin(self, control: HttpControlPlane, boot_id: str, services: ServiceGroup) -> CommandHandler: ...
 
     def services(self, place: Callable[[], str | None]) -> tuple[Service, ...]: ...
 
     def power_cut(self) -> None:
-        """Nothing that still runs of this process writes any more."""
+        """Stop all writing by what still runs of this process."""
         ...
 
     def lie_in_wait(self, moment: str | None, strike: Callable[[], None]) -> None:
@@ -72,7 +72,8 @@ class Work(Protocol):
 
 
 class SimWorker:
-    """`work` is what its machine does beside being a member; without it the worker takes no jobs."""
+    """Runs the worker processes of a machine. `work` is what the machine does beside being a member; without it the
+    worker takes no jobs."""
 
     labels: Mapping[str, str] = {"rack": "r1"}
     slots = 1
@@ -121,11 +122,12 @@ class SimWorker:
 
     @property
     def waits_for_a_token(self) -> bool:
-        """It was removed, and its token does not let it in again: it goes on asking until somebody helps."""
+        """Return whether it was removed and its token does not let it in again: it retries until it gets another
+        one."""
         return self.agent is not None and "join token" in (self.agent.find_not_ready_reason() or "")
 
     def start(self) -> None:
-        """A new process with a new boot id."""
+        """Start a new process with a new boot id."""
         self.should_run = True
         if self._services is not None or self.token is None:
             return
@@ -155,7 +157,7 @@ class SimWorker:
         self.machine.run(self._live(services), name="process")
 
     async def stop(self) -> None:
-        """As by SIGTERM: it says goodbye."""
+        """Stop the process as SIGTERM does, with a goodbye."""
         self.should_run = False
         if self._services is None:
             return
@@ -166,7 +168,7 @@ class SimWorker:
         await self.crash()
 
     async def crash(self) -> None:
-        """As by a power cut. It stays down until somebody starts it."""
+        """Stop the process as a power cut does. It stays down until it is started."""
         self.should_run = False
         if self._services is not None:
             self._around.trace.add(f"{self.name} is gone")
@@ -210,7 +212,7 @@ class SimWorker:
             self.start()
 
     def _new_wire(self, faults_of: Wire | None = None) -> Wire:
-        """The cables of a process end with it; the faults of the machine's network stay."""
+        """Make the cables of a new process; the faults of the machine's network stay."""
         rng = self._around.rng(f"wire of {self.name} at {self._around.now()!r}")
         wire = Wire(client=self.name, servers=self._servers, rng=rng, clock=self.clock)
         if faults_of is not None:
@@ -234,7 +236,7 @@ class SimWorker:
         return SimReadings(self._around, self.name)
 
     def _control(self) -> HttpControlPlane:
-        """The product's own, failover and all, over this machine's wire."""
+        """Make the product's own client of the control plane, failover and all, over this machine's wire."""
         control = HttpControlPlane(tuple(self._urls), self._identity.credential, clock=self.clock, ids=self._ids)
 
         def transport(url: str, key: str | None) -> WireTransport:

@@ -10,11 +10,11 @@ from sqlalchemy import text
 from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.domain.errors import LeaseLost
 from corral.reconcile.leader import LEASE_NAME, LeaderElector
-from corral.reconcile.maintenance import LivenessChecker, Pruner
+from corral.reconcile.maintenance import LivenessChecker, Pruner, RetentionOptions
 from corral.store import cluster as cluster_store
 from corral.store import nodes as node_store
 from corral.store.database import Database, Transaction
-from tests.nodes.registry import somebody_waits_for_a_lock
+from tests.nodes.registry import transaction_waits_for_a_lock
 
 LEASE_S = 15.0
 NODE_LEASE_S = 45.0
@@ -106,7 +106,10 @@ async def test_fenced_write_after_the_lease_expired_is_refused(database: Databas
 
 async def test_frontend_that_never_led_writes_nothing(database: Database) -> None:
     leader = _leader(database, "one")
-    for tick in (LivenessChecker(database, leader, NODE_LEASE_S).tick, Pruner(database, leader, 1).tick):
+    for tick in (
+        LivenessChecker(database, leader, NODE_LEASE_S).tick,
+        Pruner(database, leader, RetentionOptions(outbox_s=1)).tick,
+    ):
         with pytest.raises(LeaseLost):
             await tick()
 
@@ -120,7 +123,7 @@ async def test_lease_cannot_be_taken_during_a_fenced_write(database: Database) -
         await _write(tx)
         # Its time is over now, as if the transaction had taken very long.
         taking = group.create_task(_take_over_an_expired_lease(database, new))
-        await somebody_waits_for_a_lock(database)
+        await transaction_waits_for_a_lock(database)
         assert not taking.done()
     assert await _written(database)
     assert new.is_leader()

@@ -131,7 +131,7 @@ async def test_two_processes_that_migrate_an_empty_database_at_once_both_succeed
 
 
 class _NoticedClock(SystemClock):
-    """Tells when somebody has decided to wait."""
+    """Reports when a migration has decided to wait."""
 
     def __init__(self) -> None:
         self.slept = asyncio.Event()

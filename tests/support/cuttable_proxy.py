@@ -1,4 +1,4 @@
-"""A TCP proxy that a test can cut and restore, while the server behind it goes on running."""
+"""A TCP proxy that a test can cut and restore, while the server behind it goes on running, and that can record."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ class CuttableProxy:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self.port = 0
+        # Everything that passes, in both directions, once a test has set a list.
+        self.recorded: list[bytes] | None = None
 
     @property
     def address(self) -> str:
@@ -39,20 +41,21 @@ class CuttableProxy:
         self._open |= {writer, far_writer}
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_copy_bytes(reader, far_writer))
-                group.create_task(_copy_bytes(far_reader, writer))
+                group.create_task(self._copy_bytes(reader, far_writer))
+                group.create_task(self._copy_bytes(far_reader, writer))
         finally:
             self._open -= {writer, far_writer}
             writer.close()
             far_writer.close()
 
-
-async def _copy_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(_READ_BYTES):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    async def _copy_bytes(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(_READ_BYTES):
+                if self.recorded is not None:
+                    self.recorded.append(data)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
 
 
 @asynccontextmanager

@@ -44,8 +44,10 @@ class ModelShape:
     context: int = 4096
 
 
-def write_tiny_gguf(path: Path, *, seed: int = 1, name: str = "tiny", shape: ModelShape | None = None) -> Path:
-    """Write the model and give its path back."""
+def write_tiny_gguf(
+    path: Path, *, seed: int = 1, name: str = "tiny", shape: ModelShape | None = None, is_half: bool = False
+) -> Path:
+    """Write the model and give its path back. With `is_half`, its matrices are in half precision."""
     shape = shape or ModelShape()
     tokens, kinds, merges = _vocabulary()
     writer = gguf.GGUFWriter(path, "llama")
@@ -59,7 +61,7 @@ def write_tiny_gguf(path: Path, *, seed: int = 1, name: str = "tiny", shape: Mod
     writer.add_rope_dimension_count(shape.width // _HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(len(tokens))
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16 if is_half else gguf.LlamaFileType.ALL_F32)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
@@ -70,7 +72,7 @@ def write_tiny_gguf(path: Path, *, seed: int = 1, name: str = "tiny", shape: Mod
     writer.add_add_bos_token(False)
     writer.add_chat_template(_CHAT)
     for tensor, values in _weights(tokens, shape, np.random.default_rng(seed)).items():
-        writer.add_tensor(tensor, values)
+        writer.add_tensor(tensor, values.astype(np.float16) if is_half and values.ndim > 1 else values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

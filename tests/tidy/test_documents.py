@@ -28,6 +28,9 @@ _HOSTS = re.compile(
 _MACHINE_PATH = re.compile(
     r"(?<![\w.~/<-])/(?:root|work|(?:home|Users)/(?!one/|two/|you/|someone/)[A-Za-z][\w-]*)/[\w.-]+"
 )
+# `corral` or `corral[extra]` as the name of a package, without the file that it is in.
+_FROM_AN_INDEX = re.compile(r"corral\[[\w,{}-]+\](?! @ file:)|\binstall\s+(?:-\S+\s+)*['\"]?corral(?![\w.\[/-])")
+_NAMES_THE_DANGER = "docs/adr/0040-workers-install-from-the-frontend.md"
 _TEXT = (".py", ".md", ".toml", ".txt", ".in", ".json", ".yml", ".yaml", ".cfg", ".ini", ".sh", ".mako", "")
 
 
@@ -130,6 +133,40 @@ def test_tree_holds_no_address_of_a_registry_or_a_private_machine() -> None:
         if "." in host and not _HOSTS.fullmatch(host)
     }
     assert strange == set()
+
+
+def test_no_text_installs_the_package_by_its_name_from_an_index() -> None:
+    """A package called corral on an index may be a stranger's: it is installed from the checkout or from its file."""
+    texts = [
+        *list_files(".py", ".sh", ".toml", under="src"),
+        *list_files(".ts", ".tsx", under="ui/src"),
+        *list_files(".sh", under="docs"),
+    ]
+    texts += [path for path in list_files(".md") if path.relative_to(ROOT).as_posix() != _NAMES_THE_DANGER]
+    found = {
+        path.relative_to(ROOT).as_posix(): match.group()
+        for path in texts
+        if (match := _FROM_AN_INDEX.search(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("pip install corral", True),
+        ("uv tool install --upgrade 'corral'", True),
+        ("hint: pip install 'corral[agents]'", True),
+        ("Install `corral[embedded]`.", True),
+        ("pip install corral==0.1.0", True),
+        ("uv tool install 'corral[embedded] @ file:///path/to/corral-0.1.0-py3-none-any.whl'", False),
+        ("uv pip install -e '.[frontend]'", False),
+        ("pip install corral-0.1.0-py3-none-any.whl", False),
+        ("Install Corral again.", False),
+    ],
+)
+def test_check_of_installations_by_name_lets_files_pass(text: str, is_refused: bool) -> None:
+    assert (_FROM_AN_INDEX.search(text) is not None) == is_refused
 
 
 def test_tree_holds_no_path_of_a_private_machine() -> None:

@@ -76,16 +76,31 @@ def test_cancellation_is_never_swallowed() -> None:
     assert swallowed == []
 
 
+def test_http_session_keeps_no_cookies_unless_it_serves_one_party() -> None:
+    """A session of aiohttp keeps cookies by default, and sends those of one user with the requests of the next."""
+    keeping = [
+        module.path
+        for module in iter_modules("src")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("ClientSession")
+        and "aiohttp.DummyCookieJar()" not in {ast.unparse(keyword.value) for keyword in node.keywords}
+    ]
+    # The person of a command line, and the engines of this worker.
+    assert sorted(keeping) == ["src/corral/client/transport.py", "src/corral/worker/processes/engine_health.py"]
+
+
 @pytest.mark.parametrize("package", ["domain", "policy", "bus"])
 def test_nouns_and_decisions_need_the_standard_library_only(package: str) -> None:
-    """One exception: the codec of the bus decodes with pydantic."""
+    """Two exceptions: the codec of the bus decodes with pydantic, and templates of users are parsed by Jinja."""
     foreign = {
         (module.path, name)
         for module in iter_modules(f"src/corral/{package}")
         for name in _imported(module)
         if name not in sys.stdlib_module_names | {"corral"}
     }
-    assert foreign - {("src/corral/bus/codec.py", "pydantic")} == set()
+    known = {("src/corral/bus/codec.py", "pydantic"), ("src/corral/policy/template_language.py", "jinja2")}
+    assert foreign - known == set()
 
 
 def _imported(module: SourceModule) -> Iterator[str]:

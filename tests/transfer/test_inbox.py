@@ -58,7 +58,7 @@ async def piece(
 
 
 def seen(root: Path) -> list[str]:
-    """What anybody could take for a file."""
+    """Return everything that could be taken for a file."""
     files = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
     return sorted(name for name in files if not name.startswith(".inbox/"))
 

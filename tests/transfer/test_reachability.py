@@ -16,19 +16,19 @@ pytestmark = pytest.mark.behaviour("INS-39")
 
 
 async def sentence_for(tmp_path: Path, uri: str, **environment: str) -> str:
-    """Return what is said when a file at this address is fetched."""
+    """Return the error when a file at this address is fetched."""
     async with scene_of(tmp_path, environment=plain_environment() | environment) as scene:
         return (await scene.refuses(uri, "source_unavailable")).message
 
 
 async def test_fetch_says_that_the_connection_was_refused(tmp_path: Path) -> None:
-    said = await sentence_for(tmp_path, f"http://127.0.0.1:{find_free_port()}/model.gguf")
-    assert said == "This machine cannot reach 127.0.0.1: the connection was refused."
+    problem = await sentence_for(tmp_path, f"http://127.0.0.1:{find_free_port()}/model.gguf")
+    assert problem == "This machine cannot reach 127.0.0.1: the connection was refused."
 
 
 async def test_fetch_says_that_a_name_cannot_be_resolved(tmp_path: Path) -> None:
-    said = await sentence_for(tmp_path, "https://files.invalid/model.gguf")
-    assert said == "This machine cannot reach files.invalid: its name cannot be resolved."
+    problem = await sentence_for(tmp_path, "https://files.invalid/model.gguf")
+    assert problem == "This machine cannot reach files.invalid: its name cannot be resolved."
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ async def test_fetch_says_that_a_proxy_refuses(
 ) -> None:
     async with refusing_proxy(status) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{proxy}")
-        said = await sentence_for(
+        problem = await sentence_for(
             tmp_path, "https://files.invalid/model.gguf", HTTPS_PROXY=f"http://user:secret@{proxy}"
         )
-    assert said == f"This machine cannot reach files.invalid through the proxy {proxy}: {cause}."
+    assert problem == f"This machine cannot reach files.invalid through the proxy {proxy}: {cause}."
 
 
 async def test_fetch_says_that_no_proxy_answers_at_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = f"127.0.0.1:{find_free_port()}"
     monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy}")
-    said = await sentence_for(tmp_path, "https://files.invalid/model.gguf", HTTPS_PROXY=f"http://{proxy}")
-    assert said == f"This machine cannot reach files.invalid through the proxy {proxy}: the connection was refused."
+    problem = await sentence_for(tmp_path, "https://files.invalid/model.gguf", HTTPS_PROXY=f"http://{proxy}")
+    assert problem == f"This machine cannot reach files.invalid through the proxy {proxy}: the connection was refused."
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ Shapes = Mapping[str, Mapping[str, str]]
 
 NEEDED = ", needed"
 MOMENT = "2026-01-02T03:04:05Z"
-# What no version has said so far.
+# What no version has sent so far.
 STRANGE = "a_field_of_a_later_version"
 _BOUNDED = re.compile(r"(?P<word>\w+)(?:\((?P<low>\d*)\.\.(?P<high>\d*)\)|\((?P<special>\w+)\))?(?: of (?P<inner>.+))?")
 
@@ -103,7 +103,7 @@ def problems(value: Any, kind: str, shapes: Shapes, where: str = "") -> Iterator
 
 
 def lost(sent: Any, understood: Any, where: str = "") -> Iterator[str]:
-    """What was said and is not there any more after it was read."""
+    """Return what was sent and is missing after it was read."""
     if isinstance(sent, dict) and isinstance(understood, dict):
         for name, value in sent.items():
             place = f"{where}.{name}".lstrip(".")
@@ -122,8 +122,8 @@ def echoed(exchange: ContractMessage, value: Any) -> Any:
     """The present code reads it and says it again. Whatever error the reader raises is the caller's."""
     data = _adapter.dump_json(value)
     if exchange.transport is MessageTransport.BUS:
-        said = encode(decode(exchange.kind, data, subject=exchange.place), subject=exchange.place)
-        return _adapter.validate_json(said)
+        encoded = encode(decode(exchange.kind, data, subject=exchange.place), subject=exchange.place)
+        return _adapter.validate_json(encoded)
     adapter = TypeAdapter(exchange.kind)
     # As `client/transport.py` and the framework of the API do it.
     return adapter.dump_python(adapter.validate_json(data), mode="json")

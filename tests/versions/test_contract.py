@@ -46,7 +46,7 @@ class PreviousMessage:
     part: str
 
 
-def said_before() -> list[PreviousMessage]:
+def list_previous_messages() -> list[PreviousMessage]:
     return [
         PreviousMessage(name=f"{place} {part}", kind=ends[part], part=part)
         for place, ends in BEFORE["places"].items()
@@ -55,58 +55,58 @@ def said_before() -> list[PreviousMessage]:
     ]
 
 
-every_message = pytest.mark.parametrize("said", said_before(), ids=lambda said: said.name)
+every_message = pytest.mark.parametrize("previous", list_previous_messages(), ids=lambda previous: previous.name)
 
 
 def unread(
-    said: PreviousMessage, exchange: ContractMessage, before: Contract, *, strange: bool = False
+    previous: PreviousMessage, exchange: ContractMessage, before: Contract, *, strange: bool = False
 ) -> Iterator[str]:
     """What the present code does not understand of the version before."""
     for form in Form:
-        message = made(said.kind, before["shapes"], form)
-        sent = made(said.kind, before["shapes"], form, strange=strange)
+        message = made(previous.kind, before["shapes"], form)
+        sent = made(previous.kind, before["shapes"], form, strange=strange)
         try:
             yield from (f"{form}: {problem}" for problem in lost(message, echoed(exchange, sent)))
         except (BadMessage, ValidationError) as error:
             yield f"{form}: {error}"
 
 
-def unfit(said: PreviousMessage, exchange: ContractMessage, before: Contract) -> Iterator[str]:
+def unfit(previous: PreviousMessage, exchange: ContractMessage, before: Contract) -> Iterator[str]:
     """What the version before does not understand of the present code."""
     shapes: dict[str, dict[str, str]] = {}
     kind = contract.describe_type(exchange.kind, shapes)
     for form in Form:
         message = echoed(exchange, made(kind, shapes, form))
-        yield from (f"{form}: {problem}" for problem in problems(message, said.kind, before["shapes"]))
+        yield from (f"{form}: {problem}" for problem in problems(message, previous.kind, before["shapes"]))
 
 
 def format_problems(what: str, found: list[str]) -> str:
     return "\n  ".join([what, *dict.fromkeys(found), ADVICE])
 
 
-def present(said: PreviousMessage) -> ContractMessage:
-    assert said.name in PRESENT, format_problems(f"{said.name} is gone.", [])
-    return PRESENT[said.name]
+def present(previous: PreviousMessage) -> ContractMessage:
+    assert previous.name in PRESENT, format_problems(f"{previous.name} is gone.", [])
+    return PRESENT[previous.name]
 
 
 @pytest.mark.behaviour("VER-1")
 @every_message
-def test_messages_of_the_previous_version_are_parsed(said: PreviousMessage) -> None:
-    found = list(unread(said, present(said), BEFORE))
-    assert not found, format_problems(f"{said.name}, as the version before says it:", found)
+def test_messages_of_the_previous_version_are_parsed(previous: PreviousMessage) -> None:
+    found = list(unread(previous, present(previous), BEFORE))
+    assert not found, format_problems(f"{previous.name}, as the version before says it:", found)
 
 
 @pytest.mark.behaviour("VER-2")
 @every_message
-def test_messages_sent_to_the_previous_version_are_complete(said: PreviousMessage) -> None:
-    found = list(unfit(said, present(said), BEFORE))
-    assert not found, format_problems(f"{said.name}, as the version before hears it:", found)
+def test_messages_sent_to_the_previous_version_are_complete(previous: PreviousMessage) -> None:
+    found = list(unfit(previous, present(previous), BEFORE))
+    assert not found, format_problems(f"{previous.name}, as the version before hears it:", found)
 
 
 @every_message
-def test_unknown_fields_are_accepted(said: PreviousMessage) -> None:
-    found = list(unread(said, present(said), BEFORE, strange=True))
-    assert not found, format_problems(f"{said.name}, with a field of a later version:", found)
+def test_unknown_fields_are_accepted(previous: PreviousMessage) -> None:
+    found = list(unread(previous, present(previous), BEFORE, strange=True))
+    assert not found, format_problems(f"{previous.name}, with a field of a later version:", found)
 
 
 @pytest.mark.behaviour("VER-1")

@@ -140,6 +140,7 @@ class UpgradedCluster:
     def environment(self) -> dict[str, str]:
         environment = {"PATH": os.defpath, "HOME": str(self.home.parent), "CORRAL_HOME": str(self.home)}
         environment |= {"CORRAL_NAME": "first", "CORRAL_LABELS": "zone=shed", "CORRAL_LOG_FORMAT": "json"}
+        environment |= {"CORRAL_AGENT_WORKER": "false"}
         return environment | self.more
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
@@ -300,6 +301,15 @@ def refused_with(call: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_stored_records_are_answered_as_before_after_an_upgrade(cluster: UpgradedCluster, question: str) -> None:
     assert list(differences(stored(question), cluster.answers[question])) == []
+
+
+@pytest.mark.behaviour("VER-6")
+def test_labels_of_existing_nodes_count_as_approved_after_an_upgrade(cluster: UpgradedCluster) -> None:
+    """`zone` was sent by their workers; a node that joins now would have to be approved with it."""
+    found = {node["name"]: node for node in cluster.call("/api/nodes?selector=zone=shed")}
+    assert {"first", "second"} <= set(found)
+    for name in ("first", "second"):
+        assert (found[name]["label_sources"]["zone"], found[name]["proposed_labels"]) == ("worker", {})
 
 
 @pytest.mark.behaviour("VER-6")
@@ -486,15 +496,15 @@ def written_since(cluster: UpgradedCluster, pattern: str) -> list[Path]:
 def test_frontend_without_a_database_serves_by_what_the_old_one_kept(tmp_path: Path) -> None:
     home = tmp_path / "home"
     unpack_home(home)
-    with socket.socket() as nobody:
+    with socket.socket() as silent:
         # Bound and not listened on: whoever connects is refused.
-        nobody.bind(("127.0.0.1", 0))
-        database_url = f"postgresql://corral@127.0.0.1:{nobody.getsockname()[1]}/corral"
+        silent.bind(("127.0.0.1", 0))
+        database_url = f"postgresql://corral@127.0.0.1:{silent.getsockname()[1]}/corral"
         move_kept_state(home, database_url)
         port = free_port()
         more = {
             "CORRAL_DATABASE_URL": database_url,
-            "CORRAL_NATS_URL": f"nats://127.0.0.1:{nobody.getsockname()[1]}",
+            "CORRAL_NATS_URL": f"nats://127.0.0.1:{silent.getsockname()[1]}",
             "CORRAL_NATS_ACCOUNT_SEED_FILE": str(home / "secrets/nats-account.seed"),
             "CORRAL_STATE_DIR": str(home / "frontend"),
             "CORRAL_LIBRARY_DIR": str(home / "library"),

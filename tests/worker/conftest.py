@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -20,6 +21,9 @@ StartWorker = Callable[..., Awaitable[ComposedWorker]]
 StartProcess = Callable[..., Awaitable[WorkerProcess]]
 # Tests do not want to wait ten seconds for a heartbeat.
 QUICK: dict[str, Any] = {"heartbeat_interval_s": 0.2, "heartbeat_flush_s": 0.05}
+# Programs of MCP servers write into folders of the tests, which are for the user of the tests alone. They may take as
+# long to start as a loaded machine needs.
+OWN_USER: dict[str, Any] = {"run_user": pwd.getpwuid(os.geteuid()).pw_name, "run_mcp_grace_s": 60.0}
 
 
 @pytest.fixture

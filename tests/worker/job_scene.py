@@ -57,7 +57,7 @@ class JobScene:
         self.frontend = PretendFrontend(self.clock)
         self.disk = PretendDisk()
         self.max_parallel = 4
-        # What a frontend has heard.
+        # The reports that a frontend has received.
         self.events: list[JobEvent] = []
         self._lives = 0
         self.worker_bus: SimBus | None = None

@@ -21,6 +21,8 @@ from corral.bus.messages import (
 from corral.domain.errors import CorralError, InvalidRequest, NotAllowed, NotFound
 from corral.domain.node import NodeType
 from corral.domain.operation import JobPhase
+from corral.domain.run import RunKind
+from corral.worker.command_handler import BackendCommandHandler, RunCommandHandler
 from corral.worker.files.model_folders import delete_model
 from corral.worker.jobs.garbage_collector import DailyGarbageCollector
 from tests.simulation.chance import chance
@@ -285,27 +287,48 @@ async def test_agent_node_does_not_subscribe_to_backend_commands(tmp_path: Path,
     settings = WorkerSettings(join="http://127.0.0.1:1", worker_home=tmp_path, node_type=node_type)
     worker = compose_worker(settings)
     await worker.health.stop()
-    assert (worker.runner is not None) == (node_type is NodeType.BACKEND)
-    assert (worker.membership._deps.command_handler is not None) == (node_type is NodeType.BACKEND)
+    is_backend = node_type is NodeType.BACKEND
+    assert (worker.runner is not None) == is_backend
+    kind = BackendCommandHandler if is_backend else RunCommandHandler
+    assert isinstance(worker.membership._deps.command_handler, kind)
+
+
+@pytest.mark.parametrize(
+    ("node_type", "max_runs"), [(NodeType.BACKEND, 2), (NodeType.BACKEND, 0), (NodeType.AGENT, 2), (NodeType.AGENT, 0)]
+)
+async def test_worker_executes_runs_only_if_it_may_have_some(tmp_path: Path, node_type: NodeType, max_runs: int):
+    settings = WorkerSettings(join="http://127.0.0.1:1", worker_home=tmp_path, node_type=node_type, max_runs=max_runs)
+    worker = compose_worker(settings)
+    await worker.health.stop()
+    is_backend = node_type is NodeType.BACKEND
+    kinds = set(worker.membership._profile.run_kinds)
+    # A backend node runs programs, whether it takes other runs or not.
+    assert (worker.run_services is not None) == (is_backend or max_runs > 0)
+    assert (RunKind.AGENT_TURN in kinds, RunKind.QUANTIZE in kinds) == (max_runs > 0, is_backend)
+    if worker.run_services is not None:
+        assert worker.run_services.max_runs == max_runs
+        assert (worker.run_services.executor.open_program is not None) == is_backend
+    takes_commands = node_type is NodeType.BACKEND or max_runs > 0
+    assert (worker.membership._deps.command_handler is not None) == takes_commands
 
 
 class NotedDuties:
     """Duties that note what the worker's membership tells them."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.calls: list[str] = []
 
     async def subscribe(self, bus: object, node_id: str) -> None:
-        self.said.append(f"subscribe {node_id}")
+        self.calls.append(f"subscribe {node_id}")
 
     def on_connect(self) -> None:
-        self.said.append("on bus")
+        self.calls.append("on bus")
 
     def on_registered(self) -> None:
-        self.said.append("registered")
+        self.calls.append("registered")
 
     async def on_removed(self) -> None:
-        self.said.append("removed")
+        self.calls.append("removed")
 
 
 @pytest.mark.behaviour("WRK-20")
@@ -318,10 +341,10 @@ def test_worker_whose_node_was_removed_ends_its_work_once_and_before_it_register
         tokens, scene.frontend.tokens = scene.frontend.tokens, set()
         scene.frontend.remove(scene.frontend.only_node())
         await scene.clock.sleep(600)
-        assert duties.said.count("removed") == 1
+        assert duties.calls.count("removed") == 1
         scene.frontend.tokens = tokens
-        await scene.until(lambda: duties.said.count("registered") == 2)
-        assert duties.said.count("removed") == 1
+        await scene.until(lambda: duties.calls.count("registered") == 2)
+        assert duties.calls.count("removed") == 1
 
     play_membership(story)
 
@@ -336,9 +359,9 @@ def test_worker_that_was_away_when_its_node_was_removed_ends_its_work_when_it_is
         await first.stop()
         scene.frontend.tokens.clear()
         scene.frontend.remove(scene.frontend.only_node())
-        assert "removed" not in duties.said
+        assert "removed" not in duties.calls
         await scene.started(token=None)
-        await scene.until(lambda: "removed" in duties.said, 60)
+        await scene.until(lambda: "removed" in duties.calls, 60)
 
     play_membership(story)
 
@@ -355,7 +378,7 @@ def test_worker_whose_node_is_merely_not_known_goes_on_with_its_work():
         await scene.clock.sleep(600)
         scene.frontend.is_away = True
         await scene.clock.sleep(600)
-        assert "removed" not in duties.said
+        assert "removed" not in duties.calls
 
     play_membership(story)
 
@@ -380,10 +403,10 @@ def test_command_handler_starts_before_the_bus_and_is_notified_of_every_registra
     async def story(scene: Scene) -> None:
         scene.duties = duties
         await scene.member()
-        assert duties.said[0] == "registered"
-        assert duties.said.index("subscribe node-1") < duties.said.index("on bus")
+        assert duties.calls[0] == "registered"
+        assert duties.calls.index("subscribe node-1") < duties.calls.index("on bus")
         scene.frontend.remove(scene.frontend.only_node())
-        await scene.until(lambda: duties.said.count("registered") == 2)
-        await scene.until(lambda: duties.said.count("on bus") == 2)
+        await scene.until(lambda: duties.calls.count("registered") == 2)
+        await scene.until(lambda: duties.calls.count("on bus") == 2)
 
     play_membership(story)

@@ -187,11 +187,11 @@ def test_job_events_include_every_phase_at_a_limited_rate():
         max_size=30,
     )
 )
-def test_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(said: list[JobPhase | tuple[int, int | None]]):
+def test_percentage_never_goes_back_and_is_a_hundred_only_at_the_end(reports: list[JobPhase | tuple[int, int | None]]):
     async def story(listener: Listener) -> None:
         job = listener.job
         seen = [0.0]
-        for one in said:
+        for one in reports:
             if isinstance(one, JobPhase):
                 job.on_phase(one)
             else:

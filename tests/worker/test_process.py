@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -127,6 +128,25 @@ async def test_damaged_identity_is_an_error_and_stays_as_it_is(start_process: St
     assert await worker.ended() == 1
     assert "cannot be used: it is not JSON" in worker.output
     assert (home / "identity.json").read_text() == "{"
+
+
+@pytest.mark.behaviour("JOIN-6")
+async def test_worker_whose_runner_lacks_a_module_takes_no_runs_and_its_log_names_the_module(
+    cluster: RunningFrontend, start_process: StartProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pydantic_ai'] = None")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    worker = await start_process(token=await create_join_token(cluster, approves=True), node_type="agent", max_runs="3")
+
+    async def is_healthy() -> Any:
+        node = await _node(cluster)
+        return node if node and node["status"] == "healthy" else None
+
+    node = await eventually(is_healthy, within_s=60)
+    assert node["max_runs"] == 0
+    (line,) = worker.logged("this worker takes no runs: modules of the runner are not installed")
+    assert line["missing"] == "pydantic_ai"
+    assert "`agents`" in line["hint"]
 
 
 @pytest.mark.behaviour("WRK-6")

@@ -29,7 +29,7 @@ time. Every response has an `X-Request-Id`; one that is sent along is kept. What
 an unknown field is an error; what workers send may hold fields that this version does not know.
 
 `{node}` is a node's id or its name. Times are UTC, sizes are bytes, `null` is *not known*."""
-_ADMIN, _OPERATE, _ANY, _NODE, _JOIN, _NOBODY = (
+_ADMIN, _OPERATE, _ANY, _NODE, _JOIN, _OPEN = (
     "admin key",
     "key that may operate",
     "any key",
@@ -109,7 +109,7 @@ def _who(method: str, path: str, keys: dict[tuple[str, str], str]) -> str:
         return _ANY
     if path.startswith("/api/node/"):
         return _JOIN if path.endswith("/register") else _NODE
-    return _NOBODY
+    return _OPEN
 
 
 def _sentence(route: Mapping[str, Any]) -> str:
@@ -118,7 +118,7 @@ def _sentence(route: Mapping[str, Any]) -> str:
 
 def _section(name: str, caller: str, route: Mapping[str, Any]) -> list[str]:
     blocks = [f"### {name}", _sentence(route)]
-    lines = [f"- Who: {caller if caller != _NOBODY else 'anybody'}"]
+    lines = [f"- Who: {caller if caller != _OPEN else 'anyone'}"]
     lines += [_parameter(parameter) for parameter in route.get("parameters", ())]
     body = route.get("requestBody")
     if body:

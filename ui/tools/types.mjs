@@ -6,7 +6,7 @@ import openapi, { astToString } from "openapi-typescript";
 const source = new URL("../../docs/reference/openapi.json", import.meta.url);
 const target = new URL("../src/api/schema.d.ts", import.meta.url);
 
-const KEPT = /^\/(api\/(?!node\/)|backends$|models\/toggle-)/;
+const KEPT = /^\/(api\/(?!node\/)|backends$|models\/toggle-|v1\/(mcp\/servers\/|files|batches))/;
 
 const description = JSON.parse(await readFile(source, "utf8"));
 for (const [path, methods] of Object.entries(description.paths)) {

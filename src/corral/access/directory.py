@@ -13,21 +13,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from corral.access.secrets import hash_secret, is_matching_secret
-from corral.domain.access import KeyLimit, Principal, Scope
+from corral.domain.access import KeyLimit, Principal, RunTicketScope, Scope
 from corral.domain.cluster import OutboxEvent
 from corral.domain.errors import BootSuperseded, NotAllowed, NotAuthenticated, NotFound, StoreUnavailable
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.ports.runtime import Clock
 from corral.store import access as access_store
 from corral.store import nodes as node_store
+from corral.store import runs as run_store
 from corral.store.database import Database
 
+# How a ticket of the control plane begins; API keys begin otherwise.
+TICKET_PREFIX = "ct1."
 REFUSALS_MAX = 10_000
 REFUSAL_LIFE_S = 2.0
 # Interval at which the last use of keys is written.
@@ -39,12 +42,15 @@ FOLLOWED_PREFIXES = ("node.", "key.", "user.", "session.")
 # Node events that concern no entry; a thousand of them can arrive at once when an operation ends.
 _IGNORED_EVENTS = frozenset({"node.backends_changed", "node.bus_changed"})
 # Listed here, because `asdict` copies recursively, which is fifty times slower and blocks requests.
-_PRINCIPAL_FIELDS = tuple(field.name for field in fields(Principal))
+# Tickets of runs are not saved: their holders come back with them.
+_PRINCIPAL_FIELDS = tuple(field.name for field in fields(Principal) if field.name not in ("is_run", "is_background"))
+# A run that has ended asks no models for longer than this.
+RUN_RECHECK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
-    """Holds what a call of a node is checked against: its credential's hash, its boot id and whether it is approved."""
+    """What a frontend checks an HTTP call of a worker against: credential hash, boot id and approval."""
 
     id: NodeId
     name: str
@@ -58,7 +64,7 @@ class NodeEntry:
 
 @dataclass(frozen=True, slots=True)
 class CredentialHolder:
-    """Says which principal holds a secret, and until when."""
+    """Says which caller holds a secret (API key or session), and until when."""
 
     principal: Principal
     expires_monotonic: float | None
@@ -68,8 +74,16 @@ class CredentialHolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunTicket:
+    """Says for which run a ticket is valid and for how long, and which API key its requests count for."""
+
+    scope: RunTicketScope
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """Holds the monotonic and the wall clock, read at the same moment, to convert times of one into the other."""
+    """Monotonic and wall clock of a frontend, read at the same moment, to convert times of one into the other."""
 
     monotonic: float
     wall: datetime
@@ -82,12 +96,18 @@ class ClockReading:
 
 
 class CredentialDirectory:
-    """Holds in memory which credential belongs to whom, so that checking a key, a session or a node costs no query.
-    Implements `StateOwner`."""
+    """Knows in a frontend's memory which credential belongs to whom, so that checking a key costs no query.
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    Keys, sessions and nodes. Implements `StateOwner`.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, find_run_ticket: Callable[[str], RunTicket | None] = lambda _: None
+    ) -> None:
         self._database = database
         self._clock = clock
+        # Reads the ticket with which a run asks models.
+        self._find_run_ticket = find_run_ticket
         self._nodes: dict[str, NodeEntry] = {}
         self._keys: dict[str, CredentialHolder] = {}
         # Cached by the secret itself, because hashing it costs more than all other checks of a key. Cleared together
@@ -176,6 +196,9 @@ class CredentialDirectory:
         known = self.find_known_principal(secret)
         if known is not None:
             return known
+        ticket = self._find_run_ticket(secret) if secret.startswith(TICKET_PREFIX) else None
+        if ticket is not None:
+            return await self._authenticate_run(secret, ticket)
         hashed = hash_secret(secret)
         if not self._was_refused(hashed):
             async with self._database.transaction() as tx:
@@ -188,6 +211,31 @@ class CredentialDirectory:
             hint="On the machine of `corral up` the admin key is in CORRAL_HOME/admin.key; `corral keys recover` "
             "makes a new one.",
         )
+
+    async def _authenticate_run(self, secret: str, ticket: RunTicket) -> Principal:
+        """Return the key or user in whose name a run asks models, limited to that. Kept in memory until the keys are
+        read again, so that a revoked key ends its runs' requests too."""
+        holder = self._holders.get(ticket.scope.key_id)
+        is_known = holder is not None and holder.is_valid(self._clock.monotonic())
+        owner: Principal | None = holder.principal if holder is not None and is_known else None
+        try:
+            async with self._database.transaction() as tx:
+                if not await run_store.is_open(tx, ticket.scope.run_id):
+                    raise NotAuthenticated("The run that this ticket belongs to has ended.", code="run_ended")
+                if owner is None:
+                    owner = await access_store.find_principal_by_key_id(tx, ticket.scope.key_id)
+        except StoreUnavailable:
+            # Runs go on while PostgreSQL is away, as other requests do.
+            if owner is None:
+                raise
+        if owner is None:
+            raise NotAuthenticated("The key or user that this run belongs to no longer works.", code="run_owner_gone")
+        principal = replace(owner, scope=Scope.INFER, is_run=True, is_background=ticket.scope.is_background)
+        expires = self._clock.monotonic() + min(ticket.left_s, RUN_RECHECK_S)
+        if len(self._secret_cache) >= SECRET_CACHE_MAX:
+            self._secret_cache.clear()
+        self._secret_cache[secret] = CredentialHolder(principal, expires)
+        return principal
 
     async def authenticate_session(self, secret: str) -> Principal:
         """Return the principal of a session cookie: the user of the session, or the holder of the key that opened
@@ -421,6 +469,17 @@ def _load_principal(row: Mapping[str, Any]) -> Principal:
 
 
 _MAY_ONLY = {Scope.OPERATE: "operate the cluster", Scope.INFER: "ask models"}
+
+
+def refuse_run_ticket(principal: Principal) -> Principal:
+    """Return the caller; raise `NotAllowed` for the ticket of a run. Its worker would be its owner otherwise."""
+    if principal.is_run:
+        raise NotAllowed(
+            "The ticket of a run asks models and does nothing else.",
+            hint="Use a key of your own.",
+            code="run_ticket_refused",
+        )
+    return principal
 
 
 def require_scope(principal: Principal, scope: Scope) -> Principal:

@@ -15,6 +15,7 @@ from corral.domain.errors import Conflict
 from corral.ports.runtime import IdGenerator
 from corral.store import access as store
 from corral.store import outbox
+from corral.store import secrets as secret_store
 from corral.store.database import Transaction
 
 log = structlog.get_logger(__name__)
@@ -26,7 +27,7 @@ _REPLACE_CONFIGURED_HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySpec:
-    """Describes an API key that is to be created: its name, scope, user, models, limits and lifetime."""
+    """Values with which an API key is created: its name, scope, user, models, limits and lifetime."""
 
     name: str
     scope: Scope = Scope.INFER
@@ -44,7 +45,7 @@ RECOVERY_HINT = (
 
 
 class KeyChange(TypedDict, total=False):
-    """Lists the fields of an API key that are to change; a field that is absent stays."""
+    """Fields of an API key that are to change; a field that is absent stays."""
 
     name: str
     scope: Scope
@@ -140,11 +141,14 @@ async def rotate_key(
 
 
 async def revoke_key(tx: Transaction, key_id: str, actor: str, *, allows_none: bool = False) -> ApiKey:
-    """Revoke the key for good. The last admin key that works is revoked only with `allows_none`."""
+    """Revoke the key for good, and delete the secrets that belong to it. The last admin key that works is revoked only
+    with `allows_none`."""
     async with ensure_admin_key_remains(
         tx, allows_none=allows_none, hint=f"Or revoke it with ?last=true. {RECOVERY_HINT}"
     ):
         key = await store.revoke_key(tx, key_id)
+        # A revoked key stays revoked, so the secrets that belong to it could not be used again.
+        await secret_store.delete_secrets_of_key(tx, key.id)
     await store.record_audit(tx, actor, "key.revoke", key_id, key.name)
     await outbox.append(tx, "key.revoked", key_id, {"name": key.name})
     return key

@@ -37,8 +37,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,254}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcOptions:
-    """Says which OpenID Connect provider is used, how this cluster identifies itself there, and which claims give which
-    scope."""
+    """Settings of sign-in by OpenID Connect: the provider, this cluster's client id, and which claims give a scope."""
 
     issuer: str
     client_id: str
@@ -56,8 +55,10 @@ class OidcOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingLogin:
-    """Holds the three secrets of a login that has begun at the provider; the browser keeps them in a cookie until it
-    returns."""
+    """The three secrets of a sign-in that has begun at the OpenID Connect provider, kept in a browser cookie.
+
+    The browser keeps them until it returns.
+    """
 
     state: str = field(repr=False)
     nonce: str = field(repr=False)
@@ -74,8 +75,7 @@ class PendingLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcIdentity:
-    """Holds the verified identity of a person, as the OpenID Connect provider gave it, with the scope that it gets
-    here."""
+    """Verified identity of a person from the OpenID Connect provider, with the scope that the person gets here."""
 
     issuer: str
     subject: str
@@ -92,7 +92,7 @@ class _CachedDocument:
 
 
 class OidcClient:
-    """Logs people in at an OpenID Connect provider: builds the redirect, exchanges the code and verifies the token."""
+    """Signs people in at an OpenID Connect provider: builds the redirect, exchanges the code, verifies the token."""
 
     def __init__(self, options: OidcOptions, fetcher: Fetcher, clock: Clock, ids: IdGenerator) -> None:
         self.options = options

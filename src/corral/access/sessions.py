@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.access import users
-from corral.access.directory import CredentialDirectory
+from corral.access.directory import CredentialDirectory, refuse_run_ticket
 from corral.access.oidc import OidcClient, OidcIdentity
 from corral.access.secrets import hash_secret, make_secret
 from corral.domain.access import SESSION_PREFIX, Principal, User
@@ -55,8 +55,10 @@ _DUMMY_HASH: Final = "scrypt$32768$8$1$bm9ib2R5$" + b64encode(bytes(_KEY_BYTES))
 
 
 class AttemptThrottle:
-    """Limits how many attempts a name or an address may make in a minute. An attempt is counted before it is made; a
-    good one is taken off again."""
+    """Limits how many sign-in attempts a name or an address may make in a minute.
+
+    An attempt is counted before it is made; a good one is taken off again.
+    """
 
     def __init__(self, clock: Clock, attempts_max: int, sentence: str) -> None:
         self._clock = clock
@@ -104,7 +106,7 @@ def to_network(address: str) -> str:
 
 
 class PasswordHasher:
-    """Hashes passwords with scrypt and checks them, in a few threads of its own."""
+    """Hashes users' passwords with scrypt and checks them, in a few threads of its own."""
 
     def __init__(self, ids: IdGenerator) -> None:
         self._ids = ids
@@ -141,7 +143,7 @@ def _run_scrypt(password: str, salt: bytes, cost: tuple[int, int, int]) -> bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserSession:
-    """Holds a session that was opened for a user, and the secret of its cookie."""
+    """A browser session that was opened for a user, with the secret of its cookie."""
 
     user: User
     secret: str
@@ -149,14 +151,14 @@ class UserSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySession:
-    """Holds a session that was opened with an API key, and the secret of its cookie."""
+    """A browser session that was opened with an API key, with the secret of its cookie."""
 
     principal: Principal
     secret: str
 
 
 class SessionService:
-    """Opens and closes the sessions of browsers: by password, by API key or by an OpenID Connect identity."""
+    """Opens and closes browser sessions: by password, by API key or by an OpenID Connect identity."""
 
     def __init__(self, database: Database, clock: Clock, ids: IdGenerator, oidc: OidcClient | None = None) -> None:
         self._database = database
@@ -207,6 +209,7 @@ class SessionService:
             self._key_throttle.count_attempt(network)
             principal = await directory.authenticate_key(key)
             self._key_throttle.forget_attempts(network)
+        refuse_run_ticket(principal)
         secret = make_secret(SESSION_PREFIX, self._ids)
         try:
             row = {"hash": hash_secret(secret), "key_id": principal.key_id, "user_agent": user_agent[:_USER_AGENT_MAX]}

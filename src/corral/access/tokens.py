@@ -22,7 +22,7 @@ _MAKE_ANOTHER = "An admin can make a new one with `corral tokens create`."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTokenSpec:
-    """Describes a join token that is to be created: its name, uses, lifetime and whether it approves nodes at once."""
+    """Values with which a join token for machines is created: name, uses, lifetime, approval of nodes at once."""
 
     name: str
     max_uses: int | None

@@ -19,7 +19,7 @@ from corral.store.database import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserSpec:
-    """Describes a user who is to be created: name, scope, and a password hash or an identity at a provider."""
+    """Values with which a user is created: name, scope, and a password hash or an identity at a provider."""
 
     name: str
     scope: Scope
@@ -30,7 +30,7 @@ class UserSpec:
 
 
 class UserChange(TypedDict, total=False):
-    """Lists the fields of a user that are to change; a field that is absent stays."""
+    """Fields of a user that are to change; a field that is absent stays."""
 
     scope: Scope
     password_hash: str
@@ -72,7 +72,7 @@ async def change_user(tx: Transaction, user_id: str, change: UserChange, actor: 
 
 
 async def delete_user(tx: Transaction, user_id: str, actor: str) -> User:
-    """Delete a user with their keys and sessions. The record of their usage stays."""
+    """Delete a user with their keys, sessions and secrets. The record of their usage stays."""
     user = await store.get_user(tx, user_id)
     async with ensure_admin_key_remains(tx):
         await store.delete_user(tx, user.id)

@@ -25,7 +25,10 @@ PATH = "/v1/traces"
 
 
 class OtlpSpanExporter:
-    """Sends spans to an OpenTelemetry collector over OTLP and HTTP. Implements `ports.requests.SpanExporter`."""
+    """Sends trace spans of requests and loads to an OpenTelemetry collector over OTLP and HTTP.
+
+    Implements `ports.requests.SpanExporter`.
+    """
 
     def __init__(self, endpoint: str, *, version: str, frontend_id: str) -> None:
         """Make an exporter. `endpoint` is the collector's, as in `OTEL_EXPORTER_OTLP_ENDPOINT`: without the path."""

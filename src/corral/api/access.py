@@ -121,8 +121,9 @@ async def rotate_key(
 
 @router.delete("/keys/{key_id}")
 async def revoke_key(deps: DepsIn, admin: AdminIn, key_id: str, *, last: RevokeLastQuery = False) -> KeyOut:
-    """Revoke a key: at this frontend at once, at the others a moment later. Sessions that were opened with it end.
-    For the last working admin key this fails with 409 `last_key`, unless `last=true` is given.
+    """Revoke a key: at this frontend at once, at the others a moment later. Sessions that were opened with it end, and
+    secrets that belong to it are deleted. For the last working admin key this fails with 409 `last_key`, unless
+    `last=true` is given.
     """
     async with deps.database.transaction() as tx:
         revoked = await keys.revoke_key(tx, key_id, admin.name, allows_none=last)
@@ -236,7 +237,7 @@ async def change_user(deps: DepsIn, admin: AdminIn, user_id: str, body: UserPatc
 
 @router.delete("/users/{user_id}")
 async def delete_user(deps: DepsIn, admin: AdminIn, user_id: str) -> UserOut:
-    """Delete a user with their keys and sessions. The record of their usage stays."""
+    """Delete a user with their keys, sessions and secrets. The record of their usage stays."""
     async with deps.database.transaction() as tx:
         deleted = await users.delete_user(tx, user_id, admin.name)
     await _reload_directory(deps)

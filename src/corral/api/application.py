@@ -10,18 +10,30 @@ from starlette.types import ASGIApp
 from corral import __version__
 from corral.api import (
     access,
+    agents,
     backends,
     cluster,
     errors,
     files,
     insight,
+    mcp,
     models,
+    node_batches,
+    node_documents,
+    node_quantization,
+    node_runs,
     node_self_service,
+    node_skills,
     nodes,
     operations,
+    quantization,
     rules,
+    runs,
+    secrets,
     sessions,
+    skills,
     stream,
+    tasks,
     usage,
 )
 from corral.api.deps import ApiDeps
@@ -31,6 +43,8 @@ from corral.api.dialects.uploads import UPLOAD_ROUTES
 from corral.api.join import routes as join
 from corral.api.metrics import FrontendMetrics
 from corral.api.middleware import EdgeMiddleware
+from corral.api.openai import batches as openai_batches
+from corral.api.openai import files as openai_files
 from corral.api.openai.routes import OPENAI_ROUTES
 from corral.api.openapi import complete_document
 from corral.api.page import routes as page
@@ -64,12 +78,25 @@ def create_app(deps: ApiDeps | None, metrics: FrontendMetrics) -> FastAPI:
     errors.install_error_handlers(app)
     # Dialects come before OpenAI's routes: a request with Anthropic's headers gets Anthropic's response.
     app.router.routes.extend([*node_self_service.FAST_ROUTES, *DIALECT_ROUTES, *OPENAI_ROUTES, *page.ROUTES])
+    # Skills come before agents: `/api/agents/skills` is not an agent.
     # Rules come before nodes: `/api/nodes/scheduling` is not a node. Streams come before operations: `events` is not an
     # operation.
     routers = (
         cluster,
         insight,
         node_self_service,
+        node_runs,
+        node_batches,
+        node_skills,
+        node_quantization,
+        quantization,
+        node_documents,
+        runs,
+        openai_files,
+        openai_batches,
+        tasks,
+        skills,
+        agents,
         rules,
         nodes,
         stream,
@@ -77,10 +104,12 @@ def create_app(deps: ApiDeps | None, metrics: FrontendMetrics) -> FastAPI:
         backends,
         models,
         access,
+        secrets,
         sessions,
         join,
         usage,
         files,
+        mcp,
     )
     # Appended instead of included: FastAPI prepares included routers again for every application, at its first request,
     # which takes a third of a second for all of Corral's routes.
@@ -90,4 +119,7 @@ def create_app(deps: ApiDeps | None, metrics: FrontendMetrics) -> FastAPI:
 
 def wrap_with_edge(app: FastAPI, deps: ApiDeps, metrics: FrontendMetrics) -> ASGIApp:
     """Return the ASGI application for the server: the routes behind `EdgeMiddleware`."""
-    return EdgeMiddleware(app, metrics, deps)
+    edge = EdgeMiddleware(app, metrics, deps)
+    # Tools call the routes in this process, through all of their layers.
+    app.state.mcp_loader = mcp.McpEndpointLoader(app, edge, deps)
+    return edge

@@ -7,16 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
-from corral.access.directory import CredentialDirectory, require_scope
+from corral.access.directory import CredentialDirectory, refuse_run_ticket, require_scope
+from corral.access.secret_store import SecretStore
 from corral.access.sessions import SessionService
+from corral.agents.flows import AgentFlows
 from corral.api.join.address import JoinOptions
 from corral.api.live_views import LiveViews
 from corral.api.page.page_store import PageStore
+from corral.api.turns.chat_turns import ChatTurnResponder
+from corral.api.turns.turn_calls import TurnCallService
 from corral.backends.catalog import BackendCatalog
 from corral.backends.refresh import GalleryRefresher
 from corral.backends.upgrades import UpgradeChecker
+from corral.batches.service import BatchService
 from corral.domain.access import Principal, Scope
 from corral.domain.errors import NotAllowed
 from corral.events.feed import Feed
@@ -24,6 +29,7 @@ from corral.gateway.exchange.gateway import Gateway
 from corral.gateway.routing.health import Health
 from corral.insight.live_settings import LiveSettings
 from corral.insight.request_monitor import RequestMonitor
+from corral.knowledge.flows import KnowledgeFlows
 from corral.library.library import FrontendLibrary
 from corral.loading.service import ModelOperationService
 from corral.models.gallery import ModelGallery
@@ -38,17 +44,23 @@ from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentialIssuer
 from corral.ports.files import Fetcher
 from corral.ports.runtime import Clock, IdGenerator
+from corral.quantization.service import QuantizationService
 from corral.reconcile.leader import LeaderElector
+from corral.runs.artifacts import ArtifactService
+from corral.runs.service import RunService
 from corral.runtime.compute_process import ComputeProcess
 from corral.runtime.slice_runner import SliceRunner
+from corral.skills.repos import SkillRepoService
+from corral.skills.service import SkillService
 from corral.store.database import Database
+from corral.tasks.service import TaskService
 from corral.transfer.inbox import Inbox
 from corral.wire.cluster import SettingOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """Holds what a frontend sends to workers at registration: the heartbeat interval and the address of the bus."""
+    """What a frontend sends to workers when they register: the heartbeat interval and the address of NATS."""
 
     heartbeat_interval_s: float
     # `{host}` in it is replaced by the host name under which the worker reached this frontend.
@@ -57,12 +69,13 @@ class WorkerOptions:
 
 @dataclass(slots=True, kw_only=True)
 class ApiDeps:
-    """Holds everything that the routes of the API work with. Made by `app/core.py`."""
+    """Dependencies of all routes of the HTTP API. Made by `app/core.py`."""
 
     frontend_id: str
     database: Database
     directory: CredentialDirectory
     sessions: SessionService
+    secret_store: SecretStore
     feed: Feed
     heartbeats: HeartbeatBuffer
     bus: Bus
@@ -82,6 +95,19 @@ class ApiDeps:
     # The admission controllers of all pools of operations.
     admissions: AdmissionControllers
     deltas: OperationDeltaFeed
+    runs: RunService
+    artifacts: ArtifactService
+    batches: BatchService
+    quantizations: QuantizationService
+    tasks: TaskService
+    skills: SkillService
+    skill_repos: SkillRepoService
+    # Returns the key that webhooks of a task are signed with, by the task's id.
+    derive_webhook_key: Callable[[str], bytes]
+    agents: AgentFlows
+    knowledge: KnowledgeFlows
+    # Answers calls by runs: those for agents.
+    turn_calls: TurnCallService
     backend_reports: BackendReportWriter
     fetcher: Fetcher
     gateway: Gateway
@@ -111,14 +137,21 @@ class ApiDeps:
     slice_runner: SliceRunner = field(default_factory=SliceRunner)
     # Translates large requests and responses in another process, for the same reason.
     compute: ComputeProcess = field(default_factory=ComputeProcess)
+    # Opens responses of runs for chat requests; made of `turn_calls`.
+    turns: ChatTurnResponder = field(init=False)
     # Key for `/metrics`; None: `/metrics` is open.
     metrics_key: str | None = field(default=None, repr=False)
     # Decides which web pages of other origins may call models.
     cors_policy: CorsPolicy = field(default_factory=lambda: CorsPolicy(()))
+    # Whether the MCP tools at /mcp only read.
+    mcp_read_only: bool = False
     # Inbox of uploads by admins; created with the first upload.
     inbox: Inbox | None = None
     # Held by the request that fetches new galleries; other requests that need them wait for it.
     gallery_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.turns = ChatTurnResponder(self.turn_calls, self.compute)
 
 
 # A coroutine although it awaits nothing: FastAPI would run a plain function in a thread, on every request.
@@ -169,7 +202,13 @@ async def _authenticate(request: Request, deps: ApiDeps) -> Principal:
 
 
 async def _require_key(request: Request, deps: DepsIn) -> Principal:
-    return await authenticate_caller(request, deps)
+    return refuse_run_ticket(await authenticate_caller(request, deps))
+
+
+async def _require_owner(principal: AnyCallerIn) -> Principal:
+    if principal.node_id is not None:
+        raise NotAllowed("The key of a node asks models and owns nothing.", hint="Use a key of your own.")
+    return principal
 
 
 async def _require_operator(principal: AnyCallerIn) -> Principal:
@@ -181,5 +220,21 @@ async def _require_admin(principal: AnyCallerIn) -> Principal:
 
 
 AnyCallerIn = Annotated[Principal, Depends(_require_key)]
+# A caller that can own runs, tasks and agents: everybody except nodes.
+OwnerIn = Annotated[Principal, Depends(_require_owner)]
 OperatorIn = Annotated[Principal, Depends(_require_operator)]
 AdminIn = Annotated[Principal, Depends(_require_admin)]
+
+
+async def find_visible_owner(
+    caller: OwnerIn, *, all_users: Annotated[bool, Query(description="For admins: those of all users.")] = False
+) -> str | None:
+    """Return the owner whose runs, tasks and jobs the caller sees: the caller, or None for all owners."""
+    if not all_users:
+        return str(caller.owner)
+    if not caller.is_admin:
+        raise NotAllowed("Only admins see the runs, tasks and jobs of other users.", hint="Leave all_users out.")
+    return None
+
+
+VisibleOwnerIn = Annotated[str | None, Depends(find_visible_owner)]

@@ -38,7 +38,7 @@ _CONTENT_RESPONSES: dict[int | str, dict[str, Any]] = {
     206: {"description": "The requested bytes.", "content": _BYTES},
     416: {"model": ErrorOut, "description": "The range is outside the content."},
 }
-_UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
+UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": UploadedFileOut, "description": "The whole file has arrived and is intact."},
     308: {"description": "The piece was stored; `X-File-Size` says how much has arrived."},
     416: {
@@ -223,7 +223,11 @@ async def collect_files(
 @router.head("/api/files/{sha256}", include_in_schema=False)
 async def probe_file(request: Request, deps: DepsIn, _operator: OperatorIn, sha256: Sha256) -> Response:
     """Return how much of a file has arrived; described with PUT."""
-    key = sha256.lower()
+    return await probe_upload(request, deps, sha256.lower())
+
+
+async def probe_upload(request: Request, deps: ApiDeps, key: str) -> Response:
+    """Answer how much of an upload has arrived. The caller has authorised it."""
     if await deps.library.has(key):
         return Response(headers=_make_blob_headers(await deps.library.get_blob(key)))
     answer = await _ensure_inbox(deps).probe(key, key)
@@ -235,7 +239,7 @@ async def probe_file(request: Request, deps: DepsIn, _operator: OperatorIn, sha2
     return _render_inbox_response(request, answer)
 
 
-@router.put("/api/files/{sha256}", response_model=UploadedFileOut, responses=_UPLOAD_RESPONSES)
+@router.put("/api/files/{sha256}", response_model=UploadedFileOut, responses=UPLOAD_RESPONSES)
 async def send_file(
     request: Request,
     deps: DepsIn,
@@ -248,7 +252,11 @@ async def send_file(
     """Upload a file by its SHA-256, whole or in pieces; a model names it as `upload:<sha256>`. Uploading an existing
     file again is a success. HEAD returns how much has arrived: `X-Target-SHA256` with `X-File-Size`, or
     `X-Content-SHA256` when it is all here."""
-    key = sha256.lower()
+    return await receive_upload(request, deps, sha256.lower(), content_range)
+
+
+async def receive_upload(request: Request, deps: ApiDeps, key: str, content_range: str) -> Response:
+    """Store a piece of an upload, and take the file into the library once it is whole. The caller has authorised it."""
     if await deps.library.has(key):
         return _make_uploaded_response(await deps.library.get_blob(key))
     inbox = _ensure_inbox(deps)

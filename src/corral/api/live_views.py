@@ -85,7 +85,7 @@ class _FrameSource(ABC):
 
 
 class LiveFrameSource(_FrameSource):
-    """Renders the live view of all requests as frames for watchers."""
+    """Renders the live traffic of all models as events for the browsers that watch `GET /api/stream`."""
 
     def __init__(self, clock: Clock, read_live: Callable[[], Awaitable[LiveOut]]) -> None:
         super().__init__(clock, LIVE_AGE_MIN_S)
@@ -116,7 +116,10 @@ class _NodeRow:
 
 
 class NodeFrameSource(_FrameSource):
-    """Renders the numbers of nodes as frames for watchers; only nodes whose readings have changed are read whole."""
+    """Renders the readings of nodes as events for watchers of `GET /api/stream`.
+
+    Only nodes whose readings have changed are read whole.
+    """
 
     def __init__(self, clock: Clock, database: Database, count_in_flight: CountInFlight) -> None:
         super().__init__(clock, NODES_AGE_MIN_S)
@@ -166,8 +169,10 @@ class NodeFrameSource(_FrameSource):
 
 
 class LiveViews:
-    """Holds what watchers see beside the changes: the live view, the numbers of nodes, and the last hour of both;
-    counts the watchers."""
+    """Renders the numbers that watchers of `GET /api/stream` see: traffic, nodes, and the last hour of both.
+
+    It also counts the watchers.
+    """
 
     def __init__(
         self,

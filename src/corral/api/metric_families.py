@@ -21,8 +21,10 @@ from corral.insight.tally import Histogram, TallyRow
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """Describes one family of metrics in Prometheus' format: name, kind, labels and help text. `kind` is counter, gauge
-    or histogram."""
+    """Describes one family of metrics in Prometheus' format: name, kind, labels and help text.
+
+    `kind` is counter, gauge or histogram.
+    """
 
     name: str
     kind: str
@@ -86,8 +88,10 @@ FAMILIES = (
 
 
 class RequestMetrics:
-    """Renders the metrics of requests in Prometheus' text format, from memory. `spool_lines`: how many requests are not
-    in PostgreSQL yet."""
+    """Renders a frontend's metrics of inference requests in Prometheus' text format, from memory.
+
+    `spool_lines`: how many requests are not in PostgreSQL yet.
+    """
 
     def __init__(self, insight: RequestMonitor, spool_lines: Callable[[], int] = int) -> None:
         self._insight = insight

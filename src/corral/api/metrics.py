@@ -10,11 +10,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from corral.api.metric_families import RequestMetrics
 from corral.domain.backend import AssignmentState
 from corral.domain.operation import OperationState
+from corral.domain.run import RunKind, RunState
 from corral.operations.command_sender import CommandOutcome, JobEventOutcome, StepOutcome
+
+# From the answer of a small model to a long piece of work with many tool calls.
+RUN_SECONDS_BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, float("inf"))
 
 
 class MetricsPageCollector(Protocol):
-    """Collects the metrics pages of all frontend processes on one port."""
+    """Interface that collects the Prometheus pages of all frontend processes that share one port."""
 
     async def collect_pages(self) -> bytes:
         """Return the metrics of all processes on this port as one page."""
@@ -63,6 +67,7 @@ class FrontendMetrics:
             ["state"],
             registry=self.registry,
         )
+        self.runs, self._run_seconds = _make_run_metrics(self.registry)
         self.held_operations = Gauge(
             "corral_operations_held", "Operations that this frontend drives.", registry=self.registry
         )
@@ -102,6 +107,15 @@ class FrontendMetrics:
         for assignment_state in AssignmentState:
             self.assignments.labels(assignment_state).set(assignments.get(assignment_state, 0))
 
+    def set_run_counts(self, runs: Mapping[tuple[str, str], int]) -> None:
+        """Set the number of runs by kind and state; a pair without runs is set to 0."""
+        for kind in RunKind:
+            for state in RunState:
+                self.runs.labels(kind, state).set(runs.get((kind, state), 0))
+
+    def count_run(self, kind: RunKind, state: RunState, seconds: float) -> None:
+        self._run_seconds.labels(kind, state).observe(seconds)
+
     def count_response(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -109,3 +123,20 @@ class FrontendMetrics:
     def render(self) -> bytes:
         requests = self.request_metrics.render() if self.request_metrics is not None else b""
         return generate_latest(self.registry) + requests
+
+
+def _make_run_metrics(registry: CollectorRegistry) -> tuple[Gauge, Histogram]:
+    runs = Gauge(
+        "corral_runs",
+        "Runs of agents and tasks by kind and state, in the whole cluster.",
+        ["kind", "state"],
+        registry=registry,
+    )
+    seconds = Histogram(
+        "corral_run_seconds",
+        "Time from the start of a run to its end, counted by the frontend that ended it.",
+        ["kind", "state"],
+        buckets=RUN_SECONDS_BUCKETS,
+        registry=registry,
+    )
+    return runs, seconds

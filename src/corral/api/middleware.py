@@ -16,15 +16,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.api.deps import ApiDeps
 from corral.api.dialects.error_envelopes import OLLAMA_PATHS, find_envelope
+from corral.api.dialects.uploads import UPLOAD_ROUTES
 from corral.api.errors import TOO_LARGE_HINT
 from corral.api.metrics import FrontendMetrics
 from corral.api.openai.asgi import ClientDisconnected, parse_declared_length, receive_body, release_body, send_error
+from corral.api.openai.routes import MCP_CHAT_PATHS
 from corral.api.page.routes import is_page
 from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable, TooLarge, Unavailable
 from corral.gateway.connection.connection_limits import DRAINED_BYTES_MAX, INFERENCE_BODY_BYTES_MAX
 from corral.gateway.connection.http_messages import NO_SNIFF
 from corral.gateway.errors import make_envelope
-from corral.gateway.request.request_body import check_body_in_slices
+from corral.gateway.request.request_body import check_body_in_slices, check_decodable_in_slices
+from corral.runs.artifacts import FILE_BYTES_MAX
 
 log = structlog.get_logger(__name__)
 # The level is checked before a line is built: debug logging is nearly always off.
@@ -35,6 +38,21 @@ BODY_BYTES_MAX = 1024 * 1024
 AUDIO_BODY_BYTES_MAX = 1024 * 1024 * 1024
 # Model files, which are streamed to the disk.
 UPLOAD_BODY_BYTES_MAX = 50 * 1024 * 1024 * 1024
+# Files of users, which are streamed to the registry; the form around one takes some bytes, too.
+FILE_BODY_BYTES_MAX = FILE_BYTES_MAX + 1024 * 1024
+# Paths below /v1 that are FastAPI's and need the registry.
+_STORED_PATHS = ("/v1/files", "/v1/batches", "/v1/mcp/servers/", "/v1/mcp/prompts/", "/v1/mcp/resources/")
+# Recordings are sent to these paths.
+_UPLOAD_PATHS = frozenset(route.path for route in UPLOAD_ROUTES)
+# What workers deliver of a batch, files of tools, skills of a repository, and documents.
+_BATCH_ANSWERS_PATH = re.compile(r"/api/node/[^/]+/runs/[^/]+/(batch/answers|files|skills|document/chunks)")
+# Archives with skills, and forms around files of skills.
+_SKILL_FILES_PATH = re.compile(r"/api/agents/skills/(import|[^/]+/resources(/.+)?)")
+# Documents of collections, which are streamed to the registry.
+_DOCUMENT_PATH = re.compile(r"/api/agents/collections/[^/]+/upload")
+# Jobs come with pictures and other attachments, which go into a request to a model.
+JOBS_PATH = "/api/agent/jobs/execute"
+FILES_PATH = "/v1/files"
 _NO_STORE = (b"cache-control", b"no-store")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _NO_REGISTRY = "PostgreSQL does not respond, and this frontend has started without it: only inference works."
@@ -42,12 +60,15 @@ _NO_REGISTRY = "PostgreSQL does not respond, and this frontend has started witho
 _HEALTH = ("/health", "/healthz")
 _ALWAYS_SERVED = (*_HEALTH, "/readyz", "/metrics")
 # Paths that are served without the registry.
-_SERVED_FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", "/api/me", "/api/session"})
+# `/mcp` only passes calls on, each of which is served or refused by its own path.
+_SERVED_FROM_MEMORY = frozenset({*_ALWAYS_SERVED, "/api/cluster", "/api/me", "/api/session", "/mcp"})
 
 
 class EdgeMiddleware:
-    """The outermost ASGI layer of the API: request ids, limits on bodies, CORS, metrics, and a refusal while the
-    frontend is not ready."""
+    """The outermost ASGI layer of the API: request ids, limits on bodies, CORS and metrics.
+
+    It also refuses requests while the frontend is not ready.
+    """
 
     def __init__(self, app: ASGIApp, metrics: FrontendMetrics, deps: ApiDeps) -> None:
         self._app = app
@@ -137,8 +158,8 @@ class EdgeMiddleware:
         Return None if a response was sent here, or the client has disconnected."""
         try:
             body = await receive_body(scope, receive, self._budget)
-            if body.lstrip()[:1] in (b"{", b"["):
-                await check_body_in_slices(body, self._slice_runner)
+            check = check_decodable_in_slices if _is_json(scope) else check_body_in_slices
+            await check(body, self._slice_runner)
         except ClientDisconnected:
             return None
         except CorralError as error:
@@ -169,6 +190,10 @@ def _is_from_memory(path: str) -> bool:
 
 
 def _is_cors_path(path: str) -> bool:
+    """Return whether web pages of other origins may call a path: calls that models answer, lists of models, health.
+
+    Files, batches, and prompts and resources of MCP servers outlast a page or reach programs: they are for programs.
+    """
     return _is_inference(path) or path in _HEALTH
 
 
@@ -178,14 +203,20 @@ def _get_header(scope: Scope, name: bytes) -> bytes:
 
 
 def _is_inference(path: str) -> bool:
-    return path.startswith("/v1/") or path in OLLAMA_PATHS
+    if path in OLLAMA_PATHS or path in MCP_CHAT_PATHS:
+        return True
+    return path.startswith("/v1/") and not path.startswith(_STORED_PATHS)
 
 
 def _get_body_limit(path: str) -> int:
     if path.startswith("/api/files/"):
         return UPLOAD_BODY_BYTES_MAX
-    if path.startswith("/v1/audio/"):
+    if path in _UPLOAD_PATHS:
         return AUDIO_BODY_BYTES_MAX
+    if path == FILES_PATH or _DOCUMENT_PATH.fullmatch(path):
+        return FILE_BODY_BYTES_MAX
+    if path == JOBS_PATH or _BATCH_ANSWERS_PATH.fullmatch(path) or _SKILL_FILES_PATH.fullmatch(path):
+        return INFERENCE_BODY_BYTES_MAX
     return INFERENCE_BODY_BYTES_MAX if _is_inference(path) else BODY_BYTES_MAX
 
 
@@ -193,9 +224,15 @@ def _is_body_read_here(scope: Scope, declared: int | None) -> bool:
     """Return whether a body is read here: those of FastAPI's routes are, which would decode them whole. Inference
     routes read their own bodies, and uploads are streamed."""
     path = scope["path"]
-    if _is_inference(path) or path.startswith("/api/files/"):
+    if _is_inference(path) or path == FILES_PATH or path.startswith("/api/files/") or _DOCUMENT_PATH.fullmatch(path):
         return False
     return bool(declared) or any(name == b"transfer-encoding" for name, _ in scope["headers"])
+
+
+def _is_json(scope: Scope) -> bool:
+    """Return whether a body is decoded as JSON. YAML can begin with the same brackets, and has limits of its own."""
+    content_type = _get_header(scope, b"content-type").lower()
+    return not content_type or b"json" in content_type
 
 
 def _make_replay(body: bytes, receive: Receive) -> Receive:

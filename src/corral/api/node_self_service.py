@@ -76,6 +76,8 @@ async def register_node(request: Request, deps: DepsIn, body: RegisterIn) -> Reg
             seen_address=request.client.host if request.client else "",
             labels=body.labels,
             slots=body.max_replicas_per_model,
+            max_runs=body.max_runs,
+            run_kinds=body.run_kinds,
             budget=body.vram_budget,
             hardware=Hardware(**hardware, gpus=None if gpus is None else tuple(gpus)),
             running=[(one.model, one.replica, one.address, one.revision) for one in body.running]

@@ -64,7 +64,7 @@ _MODEL_PARAMETER: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceCallSpec:
-    """Describes a call that a plain ASGI route answers: what FastAPI would read from the signature of a route."""
+    """Describes an inference route for the OpenAPI document, because FastAPI cannot read it from a plain ASGI route."""
 
     name: str
     path: str
@@ -82,7 +82,15 @@ INFERENCE_CALLS = (
         path="/v1/chat/completions",
         description="Answer a chat with a replica of the model; with `stream`, piece by piece. A model that is not "
         "loaded is loaded\nfirst: after 60 s (CORRAL_REQUEST_WAIT_S) the response is 503 `model_loading` with "
-        "`loading` and Retry-After, and\nthe load continues.",
+        "`loading` and Retry-After, and\nthe load continues. A name that means no model may be an agent's, and "
+        "`agent/NAME` always is;\n`metadata.mcp_servers` names MCP servers of the model. Both are answered by a run.",
+        body=ChatIn,
+    ),
+    InferenceCallSpec(
+        name="create_mcp_chat_completion",
+        path="/v1/mcp/chat/completions",
+        description="Answer a chat with all MCP servers of the model, by a run; `metadata.mcp_servers` chooses some of "
+        "them. LocalAI's paths\n`/mcp/v1/chat/completions` and `/mcp/chat/completions` are the same.",
         body=ChatIn,
     ),
     InferenceCallSpec(
@@ -101,7 +109,7 @@ INFERENCE_CALLS = (
         name="list_served_models",
         path="/v1/models",
         method="get",
-        description="List the models that this key may use, loaded or not.",
+        description="List the models that this key may use, loaded or not, and behind them agents (`agent/NAME`).",
         response=OpenAiModelListOut,
     ),
     InferenceCallSpec(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -30,11 +30,11 @@ from corral.api.views import event_to_wire
 from corral.bus.messages import OperationDelta
 from corral.domain.access import Principal, Scope
 from corral.domain.cluster import OutboxEvent, OutboxPosition
-from corral.domain.errors import NotFound, StoreUnavailable
+from corral.domain.errors import CorralError, NotFound
 from corral.events.feed import QuietNotice, ResetNotice
 from corral.insight.history import STEP_S, HistorySeries
 from corral.ports.runtime import Clock
-from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
+from corral.runtime.attempt import AttemptSuccess, attempt
 from corral.runtime.tasks import TaskSet
 from corral.wire.live import EventOut, HistorySeriesOut
 
@@ -49,6 +49,8 @@ _RIGHTS = ("key.", "user.", "session.")
 # An event and not a comment, because pages cannot see comments and must tell a quiet connection from a dead one.
 _STILL = b"event: still\ndata: {}\n\n"
 StreamItem = OutboxEvent | ResetNotice | QuietNotice | OperationDelta | bytes
+# Rendered server-sent events, one or several at a time.
+FrameStream = AsyncGenerator[bytes, None]
 ItemQueue = asyncio.Queue[StreamItem | None]
 PROGRESS = "operation.progress"
 # How many frames are kept for other readers. Progress of a thousand nodes is a third of a megabyte.
@@ -81,7 +83,7 @@ async def stream_everything(
         deps,
         WatchOptions(
             after=_parse_position(last_event_id or after),
-            check_permission=_make_permission_check(request, deps),
+            check_permission=make_permission_check(request, deps),
             has_numbers=True,
         ),
     )
@@ -95,7 +97,7 @@ async def stream_operation_events(
     `hello` and `reset` are as in `/api/events`."""
     watch = WatchOptions(
         after=_parse_position(last_event_id),
-        check_permission=_make_permission_check(request, deps),
+        check_permission=make_permission_check(request, deps),
         topics=OPERATION_TOPICS,
     )
     return _respond(request, deps, watch)
@@ -103,15 +105,29 @@ async def stream_operation_events(
 
 def _respond(request: Request, deps: ApiDeps, watch: WatchOptions) -> StreamingResponse:
     deps.live_views.check_room()
-    frames = stream_frames(deps, _ensure_frame_cache(request, deps), watch)
-    return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
+    return make_stream_response(stream_frames(deps, _ensure_frame_cache(request, deps), watch))
+
+
+def make_stream_response(frames: FrameStream) -> StreamingResponse:
+    """Return a response that streams these frames. A `CorralError` of theirs ends the stream: the client reconnects
+    with its last id, and then gets the reason as an error."""
+    return StreamingResponse(_end_at_error(frames), media_type="text/event-stream", headers=STREAM_HEADERS)
+
+
+async def _end_at_error(frames: FrameStream) -> FrameStream:
+    with suppress(CorralError):
+        async with aclosing(frames):
+            async for frame in frames:
+                yield frame
 
 
 def _parse_position(text: str | None) -> OutboxPosition | None:
     return OutboxPosition.parse(text) if text else None
 
 
-def _make_permission_check(request: Request, deps: ApiDeps) -> Callable[[], Awaitable[Principal]]:
+def make_permission_check(request: Request, deps: ApiDeps) -> Callable[[], Awaitable[Principal]]:
+    """Return a function that raises `CorralError` if the caller may not watch the cluster any more."""
+
     async def look() -> Principal:
         return require_scope(await authenticate_caller(request, deps), Scope.OPERATE)
 
@@ -129,8 +145,10 @@ def _ensure_frame_cache(request: Request, deps: ApiDeps) -> FrameCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """Says what one watcher of the stream gets: from which position on, which topics, and whether numbers. `topics` are
-    prefixes of kinds; none is all of them."""
+    """Says what one watcher of `GET /api/stream` gets: from which position, which topics, and whether numbers.
+
+    `topics` are prefixes of kinds; none is all of them.
+    """
 
     after: OutboxPosition | None
     check_permission: Callable[[], Awaitable[object]]
@@ -138,7 +156,7 @@ class WatchOptions:
     has_numbers: bool = False
 
 
-async def stream_frames(deps: ApiDeps, frames: FrameCache, options: WatchOptions) -> AsyncIterator[bytes]:
+async def stream_frames(deps: ApiDeps, frames: FrameCache, options: WatchOptions) -> FrameStream:
     start = options.after or deps.feed.position
     assert start is not None, "the feed has begun before the first request"
     queue: ItemQueue = asyncio.Queue(maxsize=QUEUE_LIMIT)
@@ -154,8 +172,8 @@ async def stream_frames(deps: ApiDeps, frames: FrameCache, options: WatchOptions
             yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n".encode()
             while items := await take_items(queue):
                 yield b"".join(render_items(frames, items, options.topics))
-                if _concerns_rights(items) and isinstance(await attempt(options.check_permission), AttemptFailure):
-                    return  # The client reconnects, and then gets the reason as an error.
+                if _concerns_rights(items):
+                    await options.check_permission()
         finally:
             await readers.close()
 
@@ -199,7 +217,7 @@ def render_items(frames: FrameCache, items: list[StreamItem], topics: tuple[str,
         yield render_frame(last_event, topics).encode()
 
 
-def _concerns_rights(items: list[StreamItem]) -> bool:
+def _concerns_rights(items: Sequence[StreamItem]) -> bool:
     return any(
         isinstance(item, QuietNotice) or (isinstance(item, OutboxEvent) and item.kind.startswith(_RIGHTS))
         for item in items
@@ -225,7 +243,7 @@ async def _forward_for_ever(deps: ApiDeps, watch: Callable[[], AsyncGenerator[by
 
 
 class FrameCache:
-    """Renders frames of changes and of progress once for all watchers of the same topics, and caches the last few."""
+    """Renders events for watchers of `GET /api/stream` once for all that follow the same topics, and caches a few."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -290,6 +308,7 @@ def _to_wire(past: HistorySeries) -> HistorySeriesOut:
 
 @router.get("/api/events", response_class=StreamingResponse, tags=["events"])
 async def stream_events(
+    request: Request,
     deps: DepsIn,
     _: OperatorIn,
     last_event_id: Annotated[str | None, Header(max_length=60)] = None,
@@ -299,24 +318,22 @@ async def stream_events(
     to resume; the event `reset` means that events were missed and the state must be read again."""
     after = OutboxPosition.parse(last_event_id) if last_event_id else None
     kind_prefixes = tuple(f"{topic.strip()}." for topic in topics.split(",") if topic.strip())
-    return StreamingResponse(
-        _iter_frames(deps, after, kind_prefixes),
-        media_type="text/event-stream",
-        headers=STREAM_HEADERS,
-    )
+    return make_stream_response(_iter_frames(deps, after, kind_prefixes, make_permission_check(request, deps)))
 
 
 async def _iter_frames(
-    deps: ApiDeps, after: OutboxPosition | None, kind_prefixes: tuple[str, ...]
-) -> AsyncIterator[str]:
+    deps: ApiDeps,
+    after: OutboxPosition | None,
+    kind_prefixes: tuple[str, ...],
+    check_permission: Callable[[], Awaitable[object]],
+) -> FrameStream:
     # `hello` promises every event after its id, including those that are written while it is being sent.
     start = after or deps.feed.position
-    yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n"
-    try:
-        async for item in deps.feed.watch(start, KEEPALIVE_S):
-            yield render_frame(item, kind_prefixes)
-    except StoreUnavailable:
-        return  # The client reconnects with its last id; PostgreSQL may be reachable by then.
+    yield f"retry: {RETRY_MS}\nid: {start}\nevent: hello\ndata: {{}}\n\n".encode()
+    async for item in deps.feed.watch(start, KEEPALIVE_S):
+        yield render_frame(item, kind_prefixes).encode()
+        if _concerns_rights([item]):
+            await check_permission()
 
 
 def render_frame(item: OutboxEvent | ResetNotice | QuietNotice, kind_prefixes: tuple[str, ...]) -> str:

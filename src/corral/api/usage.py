@@ -38,7 +38,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class UsageFormat(StrEnum):
-    """Names the formats of a usage report."""
+    """Names the formats in which `GET /api/usage` returns a usage report."""
 
     JSON = "json"
     CSV = "csv"

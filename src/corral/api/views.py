@@ -41,6 +41,7 @@ def node_to_wire(node: Node, busy: Mapping[NodeId, int] | None = None) -> NodeOu
         reserved_vram=node.reserved_vram,
         max_replicas_per_model=node.slots,
         max_replicas_per_model_manually_set=node.slots_override is not None,
+        max_runs=node.max_runs,
         vram_budget=node.budget,
         vram_budget_bytes=budget.compute_ceiling(node.hardware.total_vram),
         vram_budget_manually_set=node.budget_override is not None,

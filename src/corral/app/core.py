@@ -31,6 +31,7 @@ from corral.ports.requests import LoadRequester
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import assignments as assignment_store
 from corral.store import operations as operation_store
+from corral.store import runs as run_store
 from corral.store.migrate import migrate
 
 __all__ = ["CoreDeps", "CoreOptions", "FrontendCore"]
@@ -42,8 +43,10 @@ STORE_RETRY_S = 0.2
 
 
 class FrontendCore:
-    """Runs one frontend without its sockets: wires the registry, directory, feed, leader election and loops together. A
-    service: `start` boots, `stop` hands over what this frontend holds."""
+    """Wires one frontend together without its sockets: registry, credentials, event feed, leadership and loops.
+
+    A service: `start` boots, `stop` hands over what this frontend holds.
+    """
 
     name = "frontend"
 
@@ -66,6 +69,7 @@ class FrontendCore:
         self.presence = parts.make_presence(context)
         self.leader = parts.make_leader(context, self.presence)
         self.directory = parts.make_directory(context)
+        self.secret_store = parts.make_secret_store(context)
         self.feed = parts.make_feed(context, self.directory, self._follow, self._reload)
         self._bus_handler = FrontendBusHandler(deps, self.health, self.loops, self.presence, self.leader)
 
@@ -74,14 +78,15 @@ class FrontendCore:
         self.model_gallery = parts.make_model_gallery(context)
         self.model_refresher = parts.make_model_refresher(context)
         self.library = self._make_library()
-        self.health.add_source(self.library.describe_lost_uploads)
 
         self.admission = parts.make_backend_admission(context, self.catalog)
         self.upgrade_checker = parts.make_upgrade_checker(context, self.catalog, self.admission)
         self.model_operations = parts.make_model_operations(
             context, self.catalog, self.library, self.presence, lambda: self.checks_disk
         )
-        self.pools = parts.make_pools(context, self.catalog, self.admission, self.model_operations)
+        self.runs = parts.make_runs(context)
+        self._make_run_kinds(context)
+        self.pools = parts.make_pools(context, self.catalog, self.admission, self.model_operations, self.runs)
         self.deltas = parts.make_deltas(context)
         self.dispatcher = parts.make_dispatcher(
             context, self.pools, self.deltas, self.leader, self._bus_handler.leaves_to_peers
@@ -102,18 +107,38 @@ class FrontendCore:
         self.replica_checker = parts.make_replica_checker(context, self.leader, self.model_operations)
         self.scaling = parts.make_scaling(context, self.leader, self.model_operations)
         level = LiveSettingTarget(initial=options.log_level, apply=deps.set_log_level)
-        owners = list_live_setting_targets(self, self.gateway, self.scaling, log_level=level)
-        self.live_settings = make_live_settings(deps.database, options.settings, owners)
+        self.live_settings = make_live_settings(
+            deps.database,
+            options.settings,
+            list_live_setting_targets(self, self.gateway, self.scaling, log_level=level),
+        )
 
         self.loops.add(list_loops(self, options), self.leader.is_leader)
+        self._connect_parts()
+        self.api_deps = make_api_deps(self, options, deps)
+
+    def _make_run_kinds(self, context: parts.PartContext) -> None:
+        """Make the flows that start runs; each builds the runs of its own kinds."""
+        self.batches = parts.make_batches(context, self.runs)
+        self.skills = parts.make_skills(context, self.runs)
+        self.quantizations = parts.make_quantizations(context, self.catalog, self.runs)
+        self.knowledge = parts.make_knowledge(context, self.leader, self.runs, self.batches, self._find_embedding_model)
+        self.agents = parts.make_agents(context, self.leader, self.runs, self.knowledge)
+        self.tasks = parts.make_tasks(context, self.leader, self.runs, self.secret_store)
+
+    def _connect_parts(self) -> None:
+        """Let parts wake loops and operations that were made after them."""
         self.key_limiter.on_new = self.loops["limits"].wake
         self.model_operations.connect(
             wake_operation=self.dispatcher.wake_operation,
             wake_stops=self.loops["stops"].wake,
             wake_removals=self.loops["removals"].wake,
         )
-        deps.database.after_commit = self._on_commit
-        self.api_deps = make_api_deps(self, options, deps)
+        self.runs.wake_operation = self.dispatcher.wake_operation
+        self.batches.service.wake_finalizer = self.loops["batches"].wake
+        self.knowledge.collections.wake_reader = self.loops["collections"].wake
+        self._deps.database.after_commit = self._on_commit
+        self.runs.admission.claimer = self.dispatcher
 
     def get_not_ready_reason(self) -> str | None:
         """Return why this frontend accepts no requests, or None if it does, possibly from the state saved on disk."""
@@ -144,12 +169,15 @@ class FrontendCore:
         for last_act in (
             *(loop.stop for loop in self.loops.before_boot),
             self.gateway.close,
+            self.api_deps.turn_calls.close,
             self.api_deps.compute.close,
             self.request_monitor.close,
             self.save_state,
             self.router.stop,
             self.dispatcher.stop,
             self.model_operations.close,
+            self.tasks.scheduler.close,
+            self.tasks.webhook_sender.close,
             self.library.stop,
             self.heartbeats.flush,
             self.leader.release,
@@ -195,14 +223,22 @@ class FrontendCore:
                 await ensure_local_token(tx, self._deps.ids, self._options.local_join_token)
             await rule_flow.seed(tx, self._options.rules)
         self.first_key = made or self.first_key
+        resealed = await self.secret_store.reseal()
+        if resealed:
+            log.info("sealed stored secrets with the first key of the key file", count=resealed)
         await self.feed.begin()
         await self._reload()
         await self.presence.tick()
-        await self._bus_handler.subscribe_once(self.dispatcher, self.deltas, self.live_views.traffic)
+        await self._bus_handler.subscribe_once(self.dispatcher, self.deltas, self.live_views.traffic, self.runs.readers)
         await self.feed.tick()
 
+    def _find_embedding_model(self) -> str | None:
+        return parts.find_embedding_model(self._options.embedding_model, self.router.snapshot.list_models())
+
     def _make_library(self) -> FrontendLibrary:
-        return make_library(self._options, self._deps)
+        library = make_library(self._options, self._deps)
+        self.health.add_source(library.describe_lost_uploads)
+        return library
 
     async def _follow(self, events: Sequence[OutboxEvent]) -> None:
         await self.directory.follow(events)
@@ -213,6 +249,7 @@ class FrontendCore:
         await self.router.follow(events)
         await self.live_settings.follow(events)
         self.request_monitor.follow(events)
+        self.agents.streams.follow(events)
         self._mark_state_changed()
         if self.scaling.is_called_by(events):
             self.loops.wake("scaling")
@@ -271,4 +308,6 @@ class FrontendCore:
         async with self._deps.database.transaction() as tx:
             operations = await operation_store.count_states(tx)
             assignments = await assignment_store.count_states(tx)
+            runs = await run_store.count_states(tx)
         self.metrics.set_counts(operations, assignments)
+        self.metrics.set_run_counts(runs)

@@ -10,7 +10,7 @@ from functools import partial
 from corral.app.core_loops import LoopSet
 from corral.app.core_options import CoreDeps
 from corral.bus.messages import WakeFrontends, WorkerHello
-from corral.bus.subjects import FRONTEND_NUMBERS, FRONTENDS_WAKE, JOB_EVENT, NODE_HELLO, OPERATION_DELTA
+from corral.bus.subjects import FRONTEND_NUMBERS, FRONTENDS_WAKE, JOB_EVENT, NODE_HELLO, OPERATION_DELTA, RUN_DELTA
 from corral.domain.errors import CorralError
 from corral.domain.node import NodeId
 from corral.gateway.routing.health import Health
@@ -21,12 +21,15 @@ from corral.operations.dispatcher import OperationDispatcher
 from corral.ports.bus import Delivery
 from corral.reconcile.leader import LeaderElector
 from corral.reconcile.maintenance import FrontendPresence
+from corral.runs.trace import RunTraceNotifier
 from corral.runtime.tasks import TaskSet
 
 
 class FrontendBusHandler:
-    """Subscribes a frontend to the bus, wakes its loops at messages and at changes of the connection, and wakes the
-    peers after commits."""
+    """Connects a frontend to NATS: wakes its loops at messages, and wakes other frontends after commits.
+
+    Loops are also woken at changes of the connection.
+    """
 
     def __init__(
         self, deps: CoreDeps, health: Health, loops: LoopSet, presence: FrontendPresence, leader: LeaderElector
@@ -41,7 +44,11 @@ class FrontendBusHandler:
         self._tasks = TaskSet("frontend")
 
     async def subscribe_once(
-        self, dispatcher: OperationDispatcher, deltas: OperationDeltaFeed, traffic: TrafficAggregator
+        self,
+        dispatcher: OperationDispatcher,
+        deltas: OperationDeltaFeed,
+        traffic: TrafficAggregator,
+        trace_readers: RunTraceNotifier,
     ) -> None:
         """Subscribe to everything that frontends listen to; a no-op after the first success."""
         if self._is_subscribed:
@@ -51,6 +58,7 @@ class FrontendBusHandler:
         await self._bus.subscribe(JOB_EVENT, dispatcher.on_job_event)
         await self._bus.subscribe(OPERATION_DELTA, deltas.on_delta)
         await self._bus.subscribe(FRONTEND_NUMBERS, traffic.on_traffic)
+        await self._bus.subscribe(RUN_DELTA, trace_readers.on_delta)
         self._bus.on_reconnect(partial(self._on_reconnect, dispatcher))
         self._is_subscribed = True
 

@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corral.access.directory import USES_INTERVAL_S
+from corral.agents import schedule
 from corral.api.live_views import NODES_INTERVAL_S
 from corral.app.core_options import CoreOptions
 from corral.backends import refresh, upgrades
+from corral.batches import finalizer
 from corral.gateway.exchange.gateway import SWEEP_INTERVAL_S
 from corral.gateway.routing import in_flight_leases, key_limiter, saved_state
 from corral.insight import history, recent_rates, request_tracer, traffic_aggregator
+from corral.knowledge import reader, vector_tables
 from corral.loading import copy_remover, replica_stopper
 from corral.metering import usage_shipper
 from corral.ports.runtime import Clock
 from corral.reconcile import maintenance, scaling
 from corral.runtime.loop import Loop, LoopOptions
+from corral.tasks import scheduler, webhook_sender
 
 if TYPE_CHECKING:
     from corral.app.core import FrontendCore
@@ -37,7 +41,7 @@ COUNT_INTERVAL_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class LoopSpec:
-    """Describes one loop: its name, its interval, its pass, and where and from when on it runs."""
+    """Describes one background loop of a frontend: its name, interval, pass, and where and from when on it runs."""
 
     name: str
     interval_s: float
@@ -76,6 +80,13 @@ def list_loops(core: FrontendCore, options: CoreOptions) -> tuple[LoopSpec | Loo
         LoopSpec("removals", copy_remover.INTERVAL_S, operations.copy_remover.tick),
         LoopSpec("replicas", maintenance.REPLICA_CHECK_INTERVAL_S, core.replica_checker.tick, leader_only=True),
         LoopSpec("scaling", scaling.INTERVAL_S, core.scaling.tick, leader_only=True),
+        # Tasks of users.
+        LoopSpec("task scheduler", scheduler.INTERVAL_S, core.tasks.scheduler.tick, leader_only=True),
+        LoopSpec("webhooks", webhook_sender.INTERVAL_S, core.tasks.webhook_sender.tick),
+        LoopSpec("batches", finalizer.INTERVAL_S, core.batches.finalizer.tick),
+        LoopSpec("agent schedule", schedule.INTERVAL_S, core.agents.scheduler.tick, leader_only=True),
+        LoopSpec("collections", reader.INTERVAL_S, core.knowledge.reader.tick, leader_only=True),
+        LoopSpec("vector tables", vector_tables.INTERVAL_S, core.knowledge.tables.tick),
         LoopSpec("key uses", USES_INTERVAL_S, core.directory.write_uses),
         # "dispatcher", "operation leases", "job events" and "operation deltas", which the dispatcher wakes itself.
         *core.dispatcher.loops,
@@ -88,7 +99,7 @@ def list_loops(core: FrontendCore, options: CoreOptions) -> tuple[LoopSpec | Loo
 
 
 class LoopSet:
-    """Holds the loops of a frontend by name. Empty until `add`; a part may keep the set and wake a loop later."""
+    """Holds a frontend's background loops by name. Empty until `add`; a part may keep the set and wake a loop later."""
 
     def __init__(self, clock: Clock, rng: random.Random, on_crash: Callable[[BaseException], None] | None) -> None:
         self._clock = clock

@@ -20,12 +20,14 @@ from corral.gateway.routing.replica_pool import ReplicaPoolOptions
 from corral.gateway.routing.saved_state import SavedStateFile
 from corral.insight.request_monitor import RequestMonitorOptions
 from corral.policy.loads import LoadTimeouts
+from corral.policy.sealing_keys import SealingKey
 from corral.policy.serving.cors import CorsPolicy
 from corral.ports.bus import Bus
 from corral.ports.credentials import BusCredentialIssuer
 from corral.ports.files import Fetcher, ModelFileOrigins, SharedStorage
 from corral.ports.requests import EngineClient, LoadRequester, SpanExporter
 from corral.ports.runtime import Clock, IdGenerator
+from corral.runs.artifacts import ArtifactOptions
 from corral.runtime.byte_budget import ByteLimits
 from corral.runtime.read_batcher import ReadBatcher
 from corral.store.database import Database
@@ -92,6 +94,10 @@ class CoreOptions:
     metrics_key: str | None = field(default=None, repr=False)
     # Origins whose web pages may call models.
     cors_policy: CorsPolicy = field(default_factory=lambda: CorsPolicy(()))
+    # Keys that seal stored secrets, the first one new ones; empty: none can be stored or used.
+    sealing_keys: tuple[SealingKey, ...] = ()
+    # Whether MCP tools only read.
+    mcp_read_only: bool = False
     # OpenID Connect provider for users; None: users sign in with passwords.
     oidc: OidcOptions | None = None
     # A state that was saved on disk longer ago than this is not served.
@@ -99,6 +105,17 @@ class CoreOptions:
     # Folder that holds usage records until PostgreSQL has them; None: they are held in memory only.
     usage_dir: Path | None = None
     usage_retention_s: float = 400 * 86400.0
+    # How long runs that have ended are kept, and how long one may take if its agent or task does not say. None: a job
+    # of a task 10 minutes, a turn or a chat 5 minutes.
+    run_retention_s: float = 30 * 86400.0
+    thread_retention_s: float = 365 * 86400.0
+    run_timeout_s: float | None = None
+    # How much an owner may keep in files, and how long.
+    artifacts: ArtifactOptions = field(default_factory=ArtifactOptions)
+    # The embedding model of collections that name none; empty: the only one there is.
+    embedding_model: str = ""
+    # Whether webhooks of tasks may lead into private networks.
+    allows_private_webhooks: bool = False
     log_level: str = "info"
     # All settings of this frontend, as admins may see them.
     settings: tuple[SettingOut, ...] = ()
@@ -116,7 +133,7 @@ class CoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreDeps:
-    """Holds the dependencies of a `FrontendCore`: database, bus, clock, ids and the adapters."""
+    """Dependencies of a whole frontend (`FrontendCore`): database, bus, clock, ids and the adapters."""
 
     database: Database
     bus: Bus

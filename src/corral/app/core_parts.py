@@ -6,24 +6,35 @@ calls each once and starts what they do.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from corral.access.directory import FOLLOWED_PREFIXES, CredentialDirectory
+from corral.access.directory import FOLLOWED_PREFIXES, CredentialDirectory, RunTicket
 from corral.access.oidc import OidcClient
+from corral.access.secret_sealer import SecretSealer
+from corral.access.secret_store import SecretStore
 from corral.access.sessions import SessionService
+from corral.agents.flows import AgentFlows, make_agent_flows
+from corral.agents.mcp_calls import McpCallDeps
+from corral.agents.service import AgentServiceDeps
 from corral.api.deps import ApiDeps, WorkerOptions
 from corral.api.metric_families import RequestMetrics
 from corral.api.metrics import FrontendMetrics
 from corral.api.page.page_store import BUILT_FOLDER, PageStore
+from corral.api.turns.turn_calls import TurnCallService
 from corral.app.core_options import CoreDeps, CoreOptions
 from corral.app.insight import GatewayFleetView
 from corral.backends.catalog import BackendCatalog
 from corral.backends.refresh import GalleryKind, GalleryRefresher, RefreshOptions
 from corral.backends.upgrades import UpgradeChecker
+from corral.batches.finalizer import BatchFinalizer
+from corral.batches.service import BatchService, BatchServiceDeps
+from corral.domain.access import parse_run_ticket_scope
 from corral.domain.cluster import OutboxEvent
 from corral.domain.operation import OperationId, OperationKind
+from corral.domain.run import RunBudgets, RunKind
+from corral.domain.task import TASK_WALL_S
 from corral.events.feed import Feed, LookAheadFollower
 from corral.gateway.exchange.gateway import Gateway
 from corral.gateway.routing.health import Health
@@ -35,6 +46,9 @@ from corral.gateway.routing.router import Router
 from corral.gateway.routing.routing_snapshot import RoutingSnapshot
 from corral.gateway.routing.saved_state import StateOwner, StateSaver
 from corral.insight.request_monitor import RequestMonitor
+from corral.knowledge.flows import KnowledgeFlows, make_knowledge_flows
+from corral.knowledge.service import CollectionServiceDeps
+from corral.knowledge.vector_tables import VectorTables
 from corral.library.library import FrontendLibrary
 from corral.loading.admission import ModelOperationSpec
 from corral.loading.placer import PlacerOptions
@@ -51,12 +65,29 @@ from corral.operations.command_sender import CommandSender
 from corral.operations.deltas import OperationDeltaFeed
 from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, OperationDispatcher
 from corral.operations.driver import OperationPool
+from corral.ports.credentials import FRONTENDS_AUDIENCE
 from corral.ports.requests import LoadRequester
+from corral.quantization.service import QuantizationService, QuantizationServiceDeps
 from corral.reconcile.leader import LeaderElector
-from corral.reconcile.maintenance import FrontendPresence, LivenessChecker, Pruner, ReplicaChecker
+from corral.reconcile.maintenance import (
+    FrontendPresence,
+    LivenessChecker,
+    Pruner,
+    ReplicaChecker,
+    RetentionOptions,
+)
 from corral.reconcile.scaling import ScaleRequest, ScalingReconciler
+from corral.runs.artifacts import ArtifactService
+from corral.runs.service import RunService, RunServiceDeps
 from corral.runtime.byte_budget import ByteBudget
 from corral.runtime.tasks import TaskSet
+from corral.skills.repos import SkillRepoService, SkillRepoServiceDeps
+from corral.skills.service import SkillService, SkillServiceDeps
+from corral.store.replica_use import ServedModel
+from corral.tasks.media import MediaFetcher
+from corral.tasks.scheduler import TaskScheduler, TaskSchedulerDeps
+from corral.tasks.service import TaskService, TaskServiceDeps
+from corral.tasks.webhook_sender import WebhookSender, WebhookSenderDeps
 
 if TYPE_CHECKING:
     from corral.app.core import FrontendCore
@@ -64,7 +95,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartContext:
-    """Holds what every part of a frontend may need: options, dependencies, health, metrics, and the crash callback."""
+    """Dependencies of every part of a frontend: options, adapters, health, metrics, and the crash callback."""
 
     options: CoreOptions
     deps: CoreDeps
@@ -88,7 +119,20 @@ def make_leader(context: PartContext, presence: FrontendPresence) -> LeaderElect
 
 
 def make_directory(context: PartContext) -> CredentialDirectory:
-    return CredentialDirectory(context.deps.database, context.deps.clock)
+    credentials = context.deps.credentials
+
+    def find_run_ticket(text: str) -> RunTicket | None:
+        found = credentials.find_ticket_scope(text, audience=FRONTENDS_AUDIENCE)
+        scope = None if found is None else parse_run_ticket_scope(found[0])
+        return None if found is None or scope is None else RunTicket(scope=scope, left_s=found[1])
+
+    return CredentialDirectory(context.deps.database, context.deps.clock, find_run_ticket)
+
+
+def make_secret_store(context: PartContext) -> SecretStore:
+    """Make the store of secrets. Without a key file it cannot seal any."""
+    deps, keys = context.deps, context.options.sealing_keys
+    return SecretStore(deps.database, deps.ids, SecretSealer(keys, deps.ids) if keys else None)
 
 
 def make_feed(
@@ -199,6 +243,7 @@ def make_pools(
     catalog: BackendCatalog,
     admission: BackendAdmissionController,
     model_operations: ModelOperationService,
+    runs: RunService,
 ) -> dict[str, OperationPool]:
     """Make the pools of operations, by name."""
     deps = context.deps
@@ -206,7 +251,168 @@ def make_pools(
     return {
         "backend": make_backend_pool(admission, sender, catalog, deps.ids),
         "model": model_operations.pool,
+        "run": runs.pool,
     }
+
+
+def make_runs(context: PartContext) -> RunService:
+    """Make the service of runs; the flows that start runs add their kinds."""
+    deps, options = context.deps, context.options
+    return RunService(
+        RunServiceDeps(
+            database=deps.database,
+            bus=deps.bus,
+            clock=deps.clock,
+            ids=deps.ids,
+            sender=CommandSender(deps.bus, limit=options.fan_out, metrics=context.metrics),
+            frontend_id=options.frontend_id,
+            metrics=context.metrics,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchParts:
+    """Services of a frontend for users' files and for batches of inference requests, wired together."""
+
+    artifacts: ArtifactService
+    service: BatchService
+    finalizer: BatchFinalizer
+
+
+def make_batches(context: PartContext, runs: RunService) -> BatchParts:
+    """Make what keeps files and answers batches, and let it build the runs of their kind."""
+    deps = context.deps
+    artifacts = ArtifactService(deps.database, deps.ids, context.options.artifacts)
+    service = BatchService(BatchServiceDeps(database=deps.database, ids=deps.ids, runs=runs, artifacts=artifacts))
+    runs.add_kind(RunKind.BATCH, service)
+    finalizer = BatchFinalizer(deps.database, service, artifacts)
+    return BatchParts(artifacts=artifacts, service=service, finalizer=finalizer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillParts:
+    """Services of a frontend for skills of LLM agents and for the git repositories that they come from."""
+
+    service: SkillService
+    repos: SkillRepoService
+
+
+def make_skills(context: PartContext, runs: RunService) -> SkillParts:
+    """Make what keeps skills, and let it build the runs of its kind."""
+    deps = context.deps
+    repos = SkillRepoService(
+        SkillRepoServiceDeps(
+            database=deps.database, ids=deps.ids, runs=runs, allows_private=context.options.allows_private_sources
+        )
+    )
+    runs.add_kind(RunKind.SKILL_SYNC, repos)
+    return SkillParts(service=SkillService(SkillServiceDeps(database=deps.database, ids=deps.ids)), repos=repos)
+
+
+def make_knowledge(
+    context: PartContext,
+    leader: LeaderElector,
+    runs: RunService,
+    batches: BatchParts,
+    find_default_model: Callable[[], str | None],
+) -> KnowledgeFlows:
+    """Make the flows about collections, and let them say where PostgreSQL has no room for embeddings."""
+    deps, options = context.deps, context.options
+    tables = VectorTables(deps.database)
+    context.health.add_source(tables.describe_problem)
+    return make_knowledge_flows(
+        CollectionServiceDeps(
+            database=deps.database,
+            ids=deps.ids,
+            runs=runs,
+            artifacts=batches.artifacts,
+            tables=tables,
+            find_default_model=find_default_model,
+        ),
+        leader,
+        deps.fetcher,
+        allows_private=options.allows_private_sources,
+    )
+
+
+def find_embedding_model(configured: str, models: Iterable[ServedModel]) -> str | None:
+    """Return the embedding model of collections that name none: that of the setting, else the only one."""
+    found = [model.name for model in models if model.is_enabled and "embeddings" in (model.serves or ())]
+    return configured or (found[0] if len(found) == 1 else None)
+
+
+def make_agents(context: PartContext, leader: LeaderElector, runs: RunService, knowledge: KnowledgeFlows) -> AgentFlows:
+    """Make the flows about agents, and let them build the runs of their kind."""
+    deps, options = context.deps, context.options
+    return make_agent_flows(
+        AgentServiceDeps(
+            database=deps.database,
+            ids=deps.ids,
+            runs=runs,
+            allows_private_addresses=options.allows_private_sources,
+            default_wall_s=options.run_timeout_s or RunBudgets().wall_s,
+        ),
+        leader,
+        McpCallDeps(database=deps.database, bus=deps.bus, credentials=deps.credentials),
+        knowledge.memory,
+    )
+
+
+def make_quantizations(context: PartContext, catalog: BackendCatalog, runs: RunService) -> QuantizationService:
+    """Make what quantises models, and let it build the runs of its kind."""
+    deps = context.deps
+    service = QuantizationService(
+        QuantizationServiceDeps(database=deps.database, ids=deps.ids, runs=runs, catalog=catalog)
+    )
+    runs.add_kind(RunKind.QUANTIZE, service)
+    return service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskParts:
+    """Services of a frontend for users' tasks, wired together: the tasks, the scheduler, and the webhook sender."""
+
+    service: TaskService
+    scheduler: TaskScheduler
+    webhook_sender: WebhookSender
+    # Returns the key that webhooks of a task are signed with, by the task's id.
+    derive_webhook_key: Callable[[str], bytes]
+
+
+def make_tasks(context: PartContext, leader: LeaderElector, runs: RunService, secrets: SecretStore) -> TaskParts:
+    """Make what executes tasks, and let it build the runs of their kind."""
+    deps, options = context.deps, context.options
+
+    def derive_webhook_key(task_id: str) -> bytes:
+        return deps.credentials.derive_key(f"webhooks of task {task_id}")
+
+    service = TaskService(
+        TaskServiceDeps(
+            database=deps.database,
+            ids=deps.ids,
+            runs=runs,
+            media=MediaFetcher(deps.fetcher, secrets, allows_private=options.allows_private_sources),
+            default_wall_s=options.run_timeout_s or TASK_WALL_S,
+            allows_private_addresses=options.allows_private_sources,
+        )
+    )
+    runs.add_kind(RunKind.TASK, service)
+    sender = WebhookSender(
+        WebhookSenderDeps(
+            database=deps.database,
+            fetcher=deps.fetcher,
+            clock=deps.clock,
+            secrets=secrets,
+            derive_key=derive_webhook_key,
+            allows_private=options.allows_private_webhooks,
+            on_crash=context.on_crash,
+        )
+    )
+    scheduler = TaskScheduler(
+        TaskSchedulerDeps(database=deps.database, leader=leader, runs=runs, tasks=service, on_crash=context.on_crash)
+    )
+    return TaskParts(service=service, scheduler=scheduler, webhook_sender=sender, derive_webhook_key=derive_webhook_key)
 
 
 def make_deltas(context: PartContext) -> OperationDeltaFeed:
@@ -307,7 +513,7 @@ def make_usage_shipper(context: PartContext, gateway: Gateway, request_monitor: 
     return shipper
 
 
-# Reconcilers: they correct the registry while nobody acts.
+# Reconcilers: they correct the registry without a request.
 
 
 def make_heartbeats(context: PartContext) -> HeartbeatBuffer:
@@ -320,7 +526,13 @@ def make_liveness_checker(context: PartContext, leader: LeaderElector) -> Livene
 
 def make_pruner(context: PartContext, leader: LeaderElector) -> Pruner:
     options = context.options
-    return Pruner(context.deps.database, leader, options.outbox_retention_s, options.usage_retention_s)
+    retention = RetentionOptions(
+        outbox_s=options.outbox_retention_s,
+        usage_s=options.usage_retention_s,
+        runs_s=options.run_retention_s,
+        threads_s=options.thread_retention_s,
+    )
+    return Pruner(context.deps.database, leader, retention)
 
 
 def make_replica_checker(
@@ -355,10 +567,12 @@ def make_api_deps(core: FrontendCore, options: CoreOptions, deps: CoreDeps) -> A
         database=deps.database,
         directory=core.directory,
         sessions=_make_sessions(options, deps),
+        secret_store=core.secret_store,
         public_url=options.public_url,
         join_options=options.join,
         metrics_key=options.metrics_key,
         cors_policy=options.cors_policy,
+        mcp_read_only=options.mcp_read_only,
         settings=options.settings,
         live_settings=core.live_settings,
         feed=core.feed,
@@ -381,6 +595,17 @@ def make_api_deps(core: FrontendCore, options: CoreOptions, deps: CoreDeps) -> A
         admission=core.admission,
         admissions={name: pool.admission for name, pool in core.pools.items()},
         deltas=core.deltas,
+        runs=core.runs,
+        artifacts=core.batches.artifacts,
+        batches=core.batches.service,
+        skills=core.skills.service,
+        skill_repos=core.skills.repos,
+        quantizations=core.quantizations,
+        tasks=core.tasks.service,
+        derive_webhook_key=core.tasks.derive_webhook_key,
+        agents=core.agents,
+        knowledge=core.knowledge,
+        turn_calls=TurnCallService(core.agents, core.runs, core.gateway),
         backend_reports=BackendReportWriter(deps.database),
         fetcher=deps.fetcher,
         library=core.library,

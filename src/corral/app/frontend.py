@@ -31,11 +31,19 @@ from corral.app.http_server import GracefulShutdown, HttpServer
 from corral.app.insight import open_span_exporter
 from corral.app.logs import configure_access_log, configure_logging, set_log_level
 from corral.app.port_providers import LazyModelFileOrigins, NodeCredentialIssuer, open_storage
-from corral.app.process_group import FOLDER_VARIABLE, PARENT_VARIABLE, MetricsPeers, listen
+from corral.app.process_group import (
+    FOLDER_VARIABLE,
+    PARENT_VARIABLE,
+    MetricsPeers,
+    bind_shared_port,
+    is_port_served,
+    listen,
+)
 from corral.app.settings import FrontendSettings, LoadedSettings, redact_settings
 from corral.app.settings.models import parse_scopes
-from corral.app.settings.values import parse_networks, parse_origins
+from corral.app.settings.values import parse_networks, parse_origins, read_sealing_keys
 from corral.bus.subjects import BusRole
+from corral.domain.errors import InvalidRequest
 from corral.domain.replica import Rule
 from corral.gateway.connection.connection_limits import ConnectionLimits
 from corral.gateway.connection.protocol import ConnectionRegistry
@@ -45,8 +53,10 @@ from corral.gateway.routing.saved_state import SavedStateFile, compute_cluster_k
 from corral.insight.request_monitor import RequestMonitorOptions
 from corral.models.rules import read_seed
 from corral.policy.loads import LoadTimeouts
+from corral.policy.sealing_keys import SealingKey
 from corral.policy.serving.cors import CorsPolicy
 from corral.ports.runtime import Clock, IdGenerator
+from corral.runs.artifacts import ArtifactOptions
 from corral.runtime.byte_budget import ByteLimits
 from corral.runtime.read_batcher import ReadBatcher
 from corral.runtime.services import ServiceGroup
@@ -62,6 +72,8 @@ log = structlog.get_logger(__name__)
 GC_THRESHOLD = 10_000
 # Interval at which a process of a group checks whether its parent is alive.
 PARENT_POLL_S = 1.0
+# Pause between two looks at a shared port while this process starts.
+PORT_POLL_S = 0.2
 # An address of a documentation network (RFC 5737), which no machine has: its route is the default route.
 _DOCUMENTATION_ADDRESS = "192.0.2.1"
 
@@ -90,7 +102,8 @@ async def _serve(loaded: LoadedSettings[FrontendSettings], parent_pid: int | Non
     its parent does."""
     settings = loaded.settings
     clock, ids = SystemClock(), SystemIdGenerator()
-    listener = listen(settings.host, settings.port, shares_port=parent_pid is not None)
+    open_port = listen if parent_pid is None else bind_shared_port
+    listener = open_port(settings.host, settings.port)
     port = listener.getsockname()[1]
     frontend_id = settings.instance_id or ids.new_id()
     database = Database(settings.database_url.get_secret_value())
@@ -114,6 +127,7 @@ async def _serve(loaded: LoadedSettings[FrontendSettings], parent_pid: int | Non
     # Started before the first request and stopped after the last one, so that all usage is counted.
     services.add(_DatabaseCloser(database), core.usage_shipper, http, deps.credentials, deps.bus)
     if parent_pid is not None:
+        http.wait_for_turn = _PortTurn(core, settings.host, port, clock).wait
         services.add(
             _ParentWatcher(parent_pid, services.request_stop, clock),
             *_make_process_group(core, frontend_id, parent_pid),
@@ -182,10 +196,20 @@ def _make_core_options(settings: FrontendSettings, frontend_id: str, port: int) 
         join=JoinOptions(listen_host=settings.host, port=port, find_host=_find_network_host),
         metrics_key=settings.metrics_key.get_secret_value() if settings.metrics_key else None,
         cors_policy=CorsPolicy(parse_origins(settings.cors_origins)),
+        mcp_read_only=settings.mcp_read_only,
         oidc=_make_oidc_options(settings),
+        sealing_keys=_read_sealing_keys(settings),
         saved_state_max_age_s=settings.kept_max_age_s,
         usage_dir=settings.state_dir / "usage" / compute_cluster_key(settings.database_url.get_secret_value()),
         usage_retention_s=settings.usage_retention_s,
+        run_retention_s=settings.run_retention_s,
+        thread_retention_s=settings.thread_retention_s,
+        run_timeout_s=settings.run_timeout_s,
+        artifacts=ArtifactOptions(
+            owner_bytes_max=settings.artifact_bytes_max, retention_s=settings.artifact_retention_s
+        ),
+        embedding_model=settings.embedding_model,
+        allows_private_webhooks=settings.allow_private_webhooks,
         request_monitor=RequestMonitorOptions(access_log=settings.access_log, trace_share=settings.trace_share),
         replica_pool=ReplicaPoolOptions(
             concurrency=settings.replica_concurrency,
@@ -251,6 +275,17 @@ def _make_oidc_options(settings: FrontendSettings) -> OidcOptions | None:
         scopes=parse_scopes(settings.oidc_scopes),
         default_scope=settings.oidc_default_scope,
     )
+
+
+def _read_sealing_keys(settings: FrontendSettings) -> tuple[SealingKey, ...]:
+    """Return the keys of the key file, none if no file is set."""
+    if settings.secrets_key_file is None:
+        return ()
+    try:
+        return read_sealing_keys(settings.secrets_key_file)
+    except ValueError as error:
+        # It was right when the settings were checked, a moment ago.
+        raise InvalidRequest(f"secrets_key_file {error}.") from None
 
 
 def _read_rules(settings: FrontendSettings) -> tuple[Rule, ...]:
@@ -340,6 +375,21 @@ class _ParentWatcher:
             await self._clock.sleep(PARENT_POLL_S)
         log.warning("the parent process is gone")
         self._end()
+
+
+class _PortTurn:
+    """Keeps a process of a group off its shared port while it starts and another process serves the port."""
+
+    def __init__(self, core: FrontendCore, host: str, port: int, clock: Clock) -> None:
+        self._core = core
+        self._host = host
+        self._port = port
+        self._clock = clock
+
+    async def wait(self) -> None:
+        """Return once this frontend is ready or no other process accepts connections on the port."""
+        while self._core.get_not_ready_reason() is not None and await is_port_served(self._host, self._port):
+            await self._clock.sleep(PORT_POLL_S)
 
 
 class _ReadyAnnouncer:

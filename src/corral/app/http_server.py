@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import math
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import structlog
 import uvicorn
@@ -38,7 +38,10 @@ class _SignalFreeServer(uvicorn.Server):
 
 
 class HttpServer:
-    """Runs uvicorn as a service on an open socket. `protocol` handles the connections; None: uvicorn's own."""
+    """Runs uvicorn as a service on an open socket. `protocol` handles the connections; None: uvicorn's own.
+
+    Connections are accepted once `wait_for_turn` returns, which is set for a port shared with other processes.
+    """
 
     name = "http"
 
@@ -72,8 +75,28 @@ class HttpServer:
             )
         )
 
+        self.wait_for_turn: Callable[[], Awaitable[None]] | None = None
+        self._turn: asyncio.Task[None] | None = None
+
     async def start(self) -> None:
-        self._tasks.start(self._server.serve(sockets=[self._listener]), name="serve")
+        self._tasks.start(self._serve(), name="serve")
+
+    async def _serve(self) -> None:
+        if self.wait_for_turn is not None:
+            self._turn = asyncio.ensure_future(self.wait_for_turn())
+            try:
+                await asyncio.wait({self._turn})
+            finally:
+                self._turn.cancel()
+            if self._turn.cancelled():
+                return
+            self._turn.result()
+        await self._server.serve(sockets=[self._listener])
+
+    def _request_exit(self) -> None:
+        self._server.should_exit = True
+        if self._turn is not None:
+            self._turn.cancel()
 
     async def drain(self, within_s: float) -> bool:
         """Accept no new connections, close idle ones, and wait for the others to end. Return whether they did in
@@ -81,7 +104,7 @@ class HttpServer:
         try:
             async with asyncio.timeout(within_s):
                 await self._close_listeners()
-                self._server.should_exit = True
+                self._request_exit()
                 await self._tasks.join()
         except TimeoutError:
             return False
@@ -96,7 +119,7 @@ class HttpServer:
             await asyncio.sleep(LINGER_S)
 
     async def stop(self) -> None:
-        self._server.should_exit = True
+        self._request_exit()
         await self._tasks.join()
         self._listener.close()
 

@@ -29,8 +29,7 @@ from corral.wire.cluster import SettingOut
 
 
 class GatewayFleetView:
-    """Shows the models, circuit breakers and open requests of this frontend to the request monitor. Implements
-    `FleetView`."""
+    """Shows a frontend's models, circuit breakers and open requests to its request monitor. Implements `FleetView`."""
 
     def __init__(self, gateway: Gateway, is_leader: Callable[[], bool]) -> None:
         self._gateway = gateway
@@ -82,14 +81,17 @@ def open_span_exporter(settings: FrontendSettings, frontend_id: str) -> SpanExpo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSettingTarget:
-    """Holds the value of a live setting at the start, and the function that applies another one."""
+    """Connects a setting that can change at run time to a frontend: its value at the start, and who applies it."""
 
     initial: Any
     apply: Callable[[Any], None]
 
 
 class DiskCheckHolder(Protocol):
-    """An object with the switch `checks_disk`: whether a model may not be placed where its files do not fit."""
+    """Interface of the object with the switch `checks_disk`, which a setting flips at run time.
+
+    On: a model may not be placed where its files do not fit.
+    """
 
     checks_disk: bool
 

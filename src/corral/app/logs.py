@@ -20,7 +20,7 @@ from corral.insight.access_log import LOGGER as ACCESS_LOGGER
 from corral.insight.access_log import AccessLogStyle
 
 # These loggers are too verbose at our level; their warnings are still shown.
-_QUIET_LOGGERS = ("aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic")
+_QUIET_LOGGERS = ("aiohttp.access", "uvicorn.access", "asyncio", "nats", "alembic", "mcp")
 # At most warnings of these: the first logs every row it handles, and our own lines replace those of the second.
 _MUTED_LOGGERS = ("sqlalchemy", "uvicorn.error")
 _LOGGERS_WITH_HANDLERS = ("uvicorn", "uvicorn.error", "uvicorn.access", "sqlalchemy", "asyncio", "alembic")

@@ -31,8 +31,10 @@ TICKET_S = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class PeerContentFetcher:
-    """Fetches contents from the libraries of other frontends, with a ticket that the frontends sign themselves.
-    Implements `PeerLibraries`."""
+    """Fetches model files from other frontends' libraries, with a ticket that frontends sign.
+
+    Implements `PeerLibraries`.
+    """
 
     credentials: BusCredentialIssuer
     frontend_id: str

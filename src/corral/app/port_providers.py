@@ -8,6 +8,7 @@ never fetch one. The libraries for shared storage are an extra, imported only wh
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 from collections.abc import Mapping
 from importlib import import_module
@@ -31,12 +32,14 @@ from corral.ports.requests import EngineEndpoint, EngineLost, EngineRequest, Res
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.runtime.tasks import TaskSet
-from corral.transfer.tickets import Ticket, sign_ticket, verify_ticket
+from corral.transfer.tickets import Ticket, read_ticket, sign_ticket, verify_ticket
 
 
 class NullEngineClient:
-    """An `EngineClient` that reaches no engine: every call is lost at once. For frontends that only administer, and for
-    the simulator."""
+    """Implements `EngineClient` (requests to engines) without reaching any engine: every call is lost at once.
+
+    For frontends that only administer, and for the simulator.
+    """
 
     def send(self, endpoint: EngineEndpoint, request: EngineRequest, handler: ResponseHandler) -> _NullCallHandle:
         del request
@@ -66,7 +69,10 @@ class _NullCallHandle:
 
 
 class NullFetcher:
-    """A `Fetcher` that reaches no address, for frontends without network access and for the simulator."""
+    """Implements `Fetcher` (small documents over HTTP) without reaching any address.
+
+    For frontends without network access and for the simulator.
+    """
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
         raise Unavailable(f"There is no way to {request.url.partition('?')[0][:200]}.", code="source_unavailable")
@@ -77,7 +83,10 @@ class NullFetcher:
 
 
 class NullModelFileOrigins:
-    """A `ModelFileOrigins` that has no file."""
+    """Implements `ModelFileOrigins` without finding any file.
+
+    For frontends without network access and for the simulator.
+    """
 
     async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]:
         raise Unavailable(f"There is no way to {part.uri.partition('?')[0][:200]}.", code="source_unavailable")
@@ -111,8 +120,9 @@ if TYPE_CHECKING:
 
 
 class LazyModelFileOrigins:
-    """Resolves and fetches model files according to the settings of a frontend; imports the code for it at the first
-    file. Implements `ModelFileOrigins`.
+    """Finds and fetches model files from their origins, as a frontend's settings allow; imports its code late.
+
+    The code is imported at the first file, so that a frontend starts fast. Implements `ModelFileOrigins`.
 
     `extra_folders` are folders that may be read besides those of the settings: the library's.
     """
@@ -181,8 +191,10 @@ log = structlog.get_logger(__name__)
 
 
 class NodeCredentialIssuer:
-    """Issues and revokes the bus credentials of nodes, and signs tickets with the same seed. Implements
-    `BusCredentialIssuer`."""
+    """Issues and revokes the NATS credentials of nodes for a frontend, and signs tickets with the same seed.
+
+    Implements `BusCredentialIssuer`.
+    """
 
     name = "node credentials"
 
@@ -221,8 +233,21 @@ class NodeCredentialIssuer:
             return False
         return ticket.reader == reader
 
+    def find_ticket_scope(self, text: str, *, audience: str) -> tuple[str, float] | None:
+        now = self._clock.wall()
+        try:
+            ticket = read_ticket(text, self._minter.account_public, audience=audience, now=now)
+        except CorralError:
+            return None
+        return ticket.scope, ticket.expires_at - now.timestamp()
+
     def get_ticket_key(self) -> str:
         return self._minter.account_public
+
+    def derive_key(self, purpose: str) -> bytes:
+        # A signature by Ed25519 is the same every time. What is signed begins with words that neither a token of the
+        # bus nor a ticket begins with, and the signature itself is never shown.
+        return hashlib.sha256(self._minter.sign(f"corral derived key 1\n{purpose}".encode())).digest()
 
     async def start(self) -> None:
         return

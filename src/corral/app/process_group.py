@@ -3,7 +3,9 @@
 The parent serves no requests. It binds the port without listening, starts `corral serve` N times, each with its own
 instance id, restarts processes that die after a growing pause, and forwards SIGTERM, after which every process finishes
 its open responses. Each process has its own socket on the port (SO_REUSEPORT), and the kernel distributes new
-connections. If the parent is killed, its children notice within a second and shut down as if they had received SIGTERM.
+connections over those that listen: a process that starts while another one serves listens once it is ready, so that no
+client of a working frontend reads that it is starting. If the parent is killed, its children notice within a second
+and shut down as if they had received SIGTERM.
 
 `/metrics` is one page for all: the process that is scraped collects the pages of the others. Each has a socket in a
 folder that the parent made, closed to other users, and sends its own page to every client that connects. Every metric
@@ -58,8 +60,10 @@ _BEGINS = b"\n# HELP "
 
 
 class MetricsPeers:
-    """Exchanges metrics pages with the other frontend processes on the same port, over sockets in a shared folder.
-    Implements `MetricsPageCollector`."""
+    """Exchanges metrics pages between frontend processes on the same port, over sockets in a shared folder.
+
+    Implements `MetricsPageCollector`.
+    """
 
     name = "siblings"
 
@@ -155,14 +159,47 @@ def merge_pages(pages: Iterable[bytes]) -> bytes:
     return b"".join(part for parts in families.values() for part in parts)
 
 
-def listen(host: str, port: int, *, shares_port: bool = False) -> socket.socket:
-    """Return a listening socket. `shares_port`: other processes of the same user may listen on the port too, and the
-    kernel distributes the connections."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port of its own."""
     try:
-        listener = socket.create_server((host, port), family=family, backlog=1024, reuse_port=shares_port)
+        listener = socket.create_server((host, port), family=_choose_family(host), backlog=1024)
     except OSError as error:
         raise explain_bind_error(error, host, port) from error
+    return _send_at_once(listener)
+
+
+def bind_shared_port(host: str, port: int) -> socket.socket:
+    """Return a socket on a port that other processes of the same user may bind too. It gets no connections before it
+    listens; then the kernel distributes them over all sockets that do."""
+    bound = socket.socket(_choose_family(host), socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise explain_bind_error(error, host, port) from error
+    return _send_at_once(bound)
+
+
+async def is_port_served(host: str, port: int) -> bool:
+    """Return whether a process accepts connections on the port, by opening one."""
+    try:
+        async with asyncio.timeout(ANSWER_LIMIT_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _choose_family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _send_at_once(listener: socket.socket) -> socket.socket:
     # Inherited by every connection. asyncio sets it only on sockets that it made itself, and without it the second
     # of two small writes, such as headers and body, waits 40 ms for the client's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -191,22 +228,13 @@ def hold_port(host: str, port: int) -> socket.socket:
     """Bind a port for the children and return its socket. It does not listen, so it receives no connections."""
     # First without SO_REUSEPORT: a port that is in use is reported at once, instead of being shared by mistake.
     with listen(host, port) as probe:
-        address = probe.getsockname()
-        family = probe.family
-    reserved = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        reserved.bind(address)
-    except OSError:
-        reserved.close()
-        raise
-    return reserved
+        chosen_port = probe.getsockname()[1]
+    return bind_shared_port(host, chosen_port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessGroupOptions:
-    """Options of a group of frontend processes: their commands, environment, and limits for restarts and stopping."""
+    """Options of a group of frontend processes on one port: commands, environment, restarts and time limits."""
 
     # Maps a child's instance id to its command line.
     commands: Mapping[str, tuple[str, ...]]

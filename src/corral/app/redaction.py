@@ -28,7 +28,11 @@ _BEARER = re.compile(r"(?P<scheme>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}",
 _OUR_SECRET = re.compile(r"(?<![A-Za-z0-9])(?P<prefix>c[kjns]_)[A-Za-z0-9_-]{8,}")
 # Without a leading word boundary: a seed glued to other text is still a seed.
 _SEED = re.compile(r"S[AOUNCX][A-Z2-7]{56}")
-_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+# A JWT may be glued to other text, too. Each run of such characters is read from its beginning alone: read from every
+# `eyJ` of a text that has nothing else, the work would grow with the square of its length.
+_JWT = re.compile(
+    r"(?<![A-Za-z0-9_-])(?P<before>(?:(?!eyJ)[A-Za-z0-9_-])*)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"
+)
 
 
 def _mask_userinfo(match: re.Match[str]) -> str:
@@ -47,7 +51,7 @@ def redact_text(text: str) -> str:
     text = _USERINFO.sub(_mask_userinfo, text)
     text = _PASSWORD_PARAMETER.sub(rf"\g<key>{MASK}", text)
     text = _BEARER.sub(rf"\g<scheme>{MASK}", text)
-    text = _JWT.sub(MASK, text)
+    text = _JWT.sub(rf"\g<before>{MASK}", text)
     text = _OUR_SECRET.sub(rf"\g<prefix>{MASK}", text)
     return _SEED.sub(MASK, text)
 

@@ -1,4 +1,4 @@
-"""`corral up`: PostgreSQL, NATS, one frontend and one worker on this machine, as supervised children.
+"""`corral up`: PostgreSQL, NATS, one frontend, one worker and one agent worker on this machine, as supervised children.
 
 One process per home, guarded by a lock. It starts everything at once, says when it is ready, restarts what dies and
 stops all of it in order. It holds no data: killing it loses nothing, and the next one cleans up after it.
@@ -26,6 +26,7 @@ from corral.embedded.child_process import (
     ChildPlan,
     ChildSupervisor,
     HttpEndpoint,
+    make_agent_environment,
     make_frontend_environment,
     make_worker_environment,
 )
@@ -59,7 +60,7 @@ _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
-    """Options of `corral up`: the home, the addresses and what is used instead of starting it."""
+    """Options of `corral up`: the home folder, the addresses, and what to use instead of starting it."""
 
     home: Path
     host: str = "127.0.0.1"
@@ -72,6 +73,8 @@ class UpOptions:
     nats_bin: Path | None = None
     # Number of frontend processes.
     processes: int = 1
+    # Whether a second worker executes runs of agents and tasks.
+    agent_worker: bool = True
     serve_command: tuple[str, ...] = SERVE
     worker_command: tuple[str, ...] = WORKER
     # Set in the background process that `detach` starts, together with the time that the user had already waited.
@@ -121,7 +124,7 @@ def _measure_process_age_s() -> float:
 
 
 class _LocalCluster:
-    """Runs one local cluster: prepares, starts and supervises PostgreSQL, NATS, a frontend and a worker until it is
+    """Runs one local cluster: prepares, starts and supervises PostgreSQL, NATS, a frontend and its workers until it is
     stopped."""
 
     def __init__(self, home: HomeLayout, options: UpOptions, terminal: UpTerminal, lock: HomeLock) -> None:
@@ -137,7 +140,8 @@ class _LocalCluster:
         self._nats: EmbeddedNats | None = None
         self._supervisor: ChildSupervisor | None = None
         self._frontend_address = HttpEndpoint(host=options.host, port=options.port)
-        self._worker_address: HttpEndpoint | None = None
+        # Where the worker and the agent worker say whether they are ready, by the name of the child.
+        self._worker_addresses: dict[str, HttpEndpoint] = {}
         self._is_key_refused = False
 
     async def run(self) -> int:
@@ -171,6 +175,7 @@ class _LocalCluster:
         self._state.set_port("frontend", port)
         ensure_secret(self._home.admin_key, ADMIN_KEY_PREFIX)
         ensure_secret(self._home.join_token, JOIN_TOKEN_PREFIX)
+        ensure_secret(self._home.secrets_key)
         if options.database_url is None:
             folder = find_bin_folder(options.postgres_bin)
             self._postgres = EmbeddedPostgres(self._home, self._state, folder, self._on_nats_moved)
@@ -249,7 +254,14 @@ class _LocalCluster:
             stop_signals=WORKER_STOP,
             start_limit_s=WORKER_START_LIMIT_S,
         )
-        return [*servers, frontend, worker]
+        agent = ChildPlan(
+            name="agent",
+            launch=self._launch_agent,
+            is_ready=self._is_agent_ready,
+            stop_signals=WORKER_STOP,
+            start_limit_s=WORKER_START_LIMIT_S,
+        )
+        return [*servers, frontend, worker, *((agent,) if self._options.agent_worker else ())]
 
     async def _launch_frontend(self) -> ChildLaunch:
         if self._nats is not None:
@@ -269,23 +281,41 @@ class _LocalCluster:
         return ChildLaunch(command=self._options.serve_command, env=environment)
 
     async def _launch_worker(self) -> ChildLaunch:
-        host = os.environ.get("CORRAL_HTTP_HOST") or "127.0.0.1"
         configured_port = int(os.environ.get("CORRAL_HTTP_PORT") or 0)
-        port = configured_port or choose_port(host, self._state.find_port("worker"))
-        self._state.set_port("worker", port)
-        self._worker_address = HttpEndpoint(host=host, port=port)
+        inherited = dict(os.environ)
+        if self._options.agent_worker:
+            # Then the number of runs is meant for the agent worker.
+            inherited.pop("CORRAL_MAX_RUNS", None)
         environment = make_worker_environment(
-            os.environ, home=self._home, frontend=self._frontend_address, endpoint=self._worker_address
+            inherited,
+            home=self._home,
+            frontend=self._frontend_address,
+            endpoint=self._choose_worker_address("worker", configured_port),
         )
         return ChildLaunch(command=self._options.worker_command, env=environment)
+
+    async def _launch_agent(self) -> ChildLaunch:
+        environment = make_agent_environment(
+            os.environ,
+            home=self._home,
+            frontend=self._frontend_address,
+            endpoint=self._choose_worker_address("agent"),
+        )
+        return ChildLaunch(command=self._options.worker_command, env=environment)
+
+    def _choose_worker_address(self, name: str, configured_port: int = 0) -> HttpEndpoint:
+        host = os.environ.get("CORRAL_HTTP_HOST") or "127.0.0.1"
+        port = configured_port or choose_port(host, self._state.find_port(name))
+        self._state.set_port(name, port)
+        endpoint = self._worker_addresses[name] = HttpEndpoint(host=host, port=port)
+        return endpoint
 
     async def _is_frontend_ready(self, pid: int) -> bool:  # noqa: ARG002 - the port was free, so it is ours
         return await asyncio.to_thread(is_ready, self._frontend_address.url)
 
     async def _check_worker_ready(self, pid: int) -> bool:  # noqa: ARG002 - the port was free, so it is ours
         # The worker's own status comes first: the registry may still describe the node's previous run.
-        assert self._worker_address is not None, "the worker was launched before its state is read"
-        if not await asyncio.to_thread(is_ready, self._worker_address.url):
+        if not await asyncio.to_thread(is_ready, self._worker_addresses["worker"].url):
             return False
         # Read each time, because `corral keys rotate` may have replaced the key.
         key = read_secret(self._home.admin_key) or ""
@@ -293,6 +323,9 @@ class _LocalCluster:
         # A revoked key does not prevent serving: the worker's own status has to suffice.
         self._is_key_refused = found is NodeProbeResult.KEY_REFUSED
         return found is not NodeProbeResult.NONE_LIVE
+
+    async def _is_agent_ready(self, pid: int) -> bool:  # noqa: ARG002 - the port was free, so it is ours
+        return await asyncio.to_thread(is_ready, self._worker_addresses["agent"].url)
 
     def _list_external_servers(self) -> dict[str, str]:
         """Return the servers that are used but not started here, without passwords, because the result is shown."""
@@ -306,7 +339,7 @@ class _LocalCluster:
 
     def _on_nats_moved(self) -> None:
         if self._supervisor is not None:
-            self._supervisor.restart("frontend", "worker")
+            self._supervisor.restart("frontend", "worker", "agent")
 
     def _on_event(self, event: ChildEvent) -> None:
         log = str(self._home.get_log_path(event.name))
@@ -334,8 +367,8 @@ class _LocalCluster:
                 return f"{self._options.host}:{self._nats.port}"
             case "frontend":
                 return self._frontend_address.url
-            case "worker" if self._worker_address is not None:
-                return self._worker_address.url
+            case "worker" | "agent" if name in self._worker_addresses:
+                return self._worker_addresses[name].url
             case _:
                 return ""
 

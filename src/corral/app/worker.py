@@ -25,15 +25,19 @@ from corral.adapters.system import SystemClock, SystemIdGenerator
 from corral.app.logs import configure_logging
 from corral.app.settings import WorkerSettings, parse_registry_credentials
 from corral.app.settings.values import parse_names
+from corral.domain.errors import INSTALL_HINT
 from corral.domain.model import PrefetchEntry, PrefetchKind
 from corral.domain.node import NodeType
+from corral.domain.run import RunKind
 from corral.ports.runtime import Clock, IdGenerator
 from corral.runtime.services import Service, ServiceGroup
+from corral.runtime.tasks import TaskSet
+from corral.wire.runner_protocol import PROGRAM_LIMITS_VARIABLE, SERVER_GRACE_VARIABLE
 from corral.worker.address import AdvertisedAddresses, choose_advertised_addresses
 from corral.worker.backends.installer import DiskInstaller
 from corral.worker.backends.sources.staging_source import InstallerOptions
 from corral.worker.bus_link import BusFactory, BusGrant, CommandHandler, WorkerBus
-from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps
+from corral.worker.command_handler import BackendCommandHandler, CommandHandlerDeps, RunCommandHandler
 from corral.worker.control_plane import HttpControlPlane, parse_frontend_urls
 from corral.worker.control_reporter import BackendReporter, HoldingsReporter
 from corral.worker.files.chunk_client import LibraryAccess
@@ -50,8 +54,19 @@ from corral.worker.jobs.journal import DiskJobJournal
 from corral.worker.jobs.runner import JobRunner, JobRunnerDeps
 from corral.worker.membership import Membership, MembershipDeps, SurvivorReader, WorkerProfile
 from corral.worker.prefetch import PrefetchRequester
-from corral.worker.processes.options import EngineSupervisorOptions
+from corral.worker.processes.engine_process import EngineSupervisorOptions
 from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
+from corral.worker.programs.program_host import ProgramHost, ProgramHostDeps
+from corral.worker.programs.quantizer import Quantizer, QuantizerDeps, has_quantizer_build
+from corral.worker.runs.executor import RunExecutor, RunExecutorDeps
+from corral.worker.runs.program_limits import find_program_limits
+from corral.worker.runs.runner_supervisor import (
+    RUNNER_COMMAND,
+    RunnerOptions,
+    RunnerSupervisor,
+    clean_runner_environment,
+    list_missing_runner_modules,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +96,7 @@ def _pick_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedWorker:
-    """Holds the composed services of one worker that has not been started yet."""
+    """One worker with all its services wired together, before it is started."""
 
     services: ServiceGroup
     membership: Membership
@@ -89,11 +104,13 @@ class ComposedWorker:
     # Both are None on an agent node.
     runner: JobRunner | None = None
     prefetch: PrefetchRequester | None = None
+    # None on a node that executes no runs.
+    run_services: RunServices | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlaneEndpoint:
-    """Holds the addresses of the frontends, and what they have sent so far: the node id and the key for tickets."""
+    """How a worker reaches its frontends: their addresses, and the node id and ticket key that they sent."""
 
     urls: tuple[str, ...]
     credential: str = field(repr=False)
@@ -103,7 +120,7 @@ class ControlPlaneEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
-    """Holds what all parts of a worker are built with: settings, clock, ids and the control plane's endpoint."""
+    """Dependencies of all parts of a worker: settings, clock, ids and the frontends' addresses."""
 
     settings: WorkerSettings
     clock: Clock
@@ -114,8 +131,10 @@ class WorkerDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTools:
-    """Holds the installer, the model files and the engine processes of a worker. `services` start before the jobs and
-    stop after them."""
+    """The parts of a worker that serve models: installer, model files and engine processes.
+
+    `services` start before the jobs and stop after them.
+    """
 
     installer: BackendInstaller
     files: ModelFiles
@@ -123,6 +142,16 @@ class WorkerTools:
     services: tuple[Service, ...] = ()
     # Routes that are served on the worker's port.
     routes: tuple[HttpRoutes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """The parts of a worker that execute runs: the runner process, and the executor that hands runs to it."""
+
+    process: RunnerSupervisor
+    executor: RunExecutor
+    # How many runs it executes in its runner process; 0: none, but programs perhaps.
+    max_runs: int
 
 
 WorkerToolsFactory = Callable[[WorkerDeps], WorkerTools]
@@ -196,7 +225,12 @@ def _read_registry_credentials(settings: WorkerSettings) -> dict[str, str]:
     return {} if given is None else parse_registry_credentials(given.get_secret_value())
 
 
-def compose_worker(settings: WorkerSettings, make_tools: WorkerToolsFactory = make_real_tools) -> ComposedWorker:
+def compose_worker(
+    settings: WorkerSettings,
+    make_tools: WorkerToolsFactory = make_real_tools,
+    *,
+    runner_command: tuple[str, ...] = RUNNER_COMMAND,
+) -> ComposedWorker:
     clock, ids = SystemClock(), SystemIdGenerator()
     boot_id = ids.new_id()
     urls = parse_frontend_urls(settings.join)
@@ -216,10 +250,14 @@ def compose_worker(settings: WorkerSettings, make_tools: WorkerToolsFactory = ma
         ticket_key=lambda: agent.ticket_key,
     )
     deps = WorkerDeps(settings=settings, clock=clock, ids=ids, rng=rng, control_plane=endpoint)
+    runs = _make_run_services(deps, control, boot_id, runner_command, on_crash=services.request_stop)
     tools = make_tools(deps) if settings.node_type is NodeType.BACKEND else None
     work = None
     if tools is not None:
-        work = _make_job_services(deps, tools, control, boot_id, on_crash=services.request_stop)
+        work = _make_job_services(
+            deps, tools, control, boot_id, runs.executor if runs else None, on_crash=services.request_stop
+        )
+    program_kinds = _connect_programs(deps, tools, work, runs, control, on_crash=services.request_stop)
     around = MembershipDeps(
         control=control,
         open_bus=open_bus,
@@ -231,23 +269,121 @@ def compose_worker(settings: WorkerSettings, make_tools: WorkerToolsFactory = ma
         new_bus_key=BUS_KEYS.make_key_pair,
         clock=clock,
         rng=rng,
-        command_handler=work.duties if work else None,
+        command_handler=_pick_command_handler(work, runs, boot_id),
         wait_for_processes=work.survivors.wait_for_processes if work else None,
     )
-    agent = Membership(_make_profile(settings, boot_id), identity, around, on_end=services.request_stop)
+    max_runs = runs.max_runs if runs is not None else 0
+    kinds = (*(kind for kind in RunKind if max_runs and not kind.is_program), *program_kinds)
+    agent = Membership(
+        _make_profile(settings, boot_id, max_runs, kinds), identity, around, on_end=services.request_stop
+    )
     health = WorkerHttpServer(listener, agent.find_not_ready_reason, tools.routes if tools else ())
     services.add(_ControlCloser(control), health, agent)
+    if runs is not None:
+        services.add(runs.process, runs.executor)
     if work is None:
-        return ComposedWorker(services=services, membership=agent, health=health)
-    for reports in work.reports:
-        reports.get_node_id = lambda: agent.node_id if agent.is_approved else None
-    _connect_prefetch(work, agent)
-    # A worker that is not registered yet retries at its own pace.
-    work.wake_on_process_change(lambda: agent.wake() if agent.node_id is not None else None)
+        return ComposedWorker(services=services, membership=agent, health=health, run_services=runs)
+    _connect_job_services(work, agent)
     services.add(*work.services)
     return ComposedWorker(
-        services=services, membership=agent, health=health, runner=work.runner, prefetch=work.prefetch
+        services=services,
+        membership=agent,
+        health=health,
+        runner=work.runner,
+        prefetch=work.prefetch,
+        run_services=runs,
     )
+
+
+def _make_run_services(
+    deps: WorkerDeps,
+    control: HttpControlPlane,
+    boot_id: str,
+    runner_command: tuple[str, ...],
+    *,
+    on_crash: Callable[[BaseException], None],
+) -> RunServices | None:
+    """Return the parts that execute runs; None if this worker executes none. Without places, or without the modules of
+    the runner, whose runs would end at once, a backend node still runs programs."""
+    settings, max_runs = deps.settings, deps.settings.max_runs
+    missing = list_missing_runner_modules() if max_runs else []
+    if missing:
+        log.error(
+            "this worker takes no runs: modules of the runner are not installed",
+            missing=", ".join(missing),
+            hint=INSTALL_HINT.format(extra="agents"),
+        )
+        max_runs = 0
+    if max_runs == 0 and settings.node_type is not NodeType.BACKEND:
+        return None
+    options = RunnerOptions(
+        command=runner_command,
+        environment={**clean_runner_environment(os.environ), **make_runner_variables(settings)},
+        directory=settings.worker_home / "runner",
+    )
+    process = RunnerSupervisor(options, deps.clock, deps.rng, on_crash)
+    executor = RunExecutor(
+        RunExecutorDeps(
+            control=control,
+            runner=process,
+            clock=deps.clock,
+            rng=deps.rng,
+            boot_id=boot_id,
+            max_runs=max_runs,
+            on_crash=on_crash,
+        )
+    )
+    return RunServices(process=process, executor=executor, max_runs=max_runs)
+
+
+def _connect_programs(
+    deps: WorkerDeps,
+    tools: WorkerTools | None,
+    work: _JobServices | None,
+    runs: RunServices | None,
+    control: HttpControlPlane,
+    *,
+    on_crash: Callable[[BaseException], None],
+) -> tuple[RunKind, ...]:
+    """Let a backend node run programs, and return their kinds."""
+    if tools is None or work is None or runs is None or not has_quantizer_build():
+        return ()
+    settings = deps.settings
+    quantizer = Quantizer(
+        QuantizerDeps(
+            control=control,
+            installer=tools.installer,
+            files=tools.files,
+            backend_locks=work.runner.backend_locks,
+            on_installed=work.runner.on_change,
+            work_dir=settings.worker_home / "programs",
+            environment=dict(os.environ),
+            threads=os.cpu_count() or 1,
+            headroom_bytes=settings.disk_headroom_bytes,
+            clock=deps.clock,
+            rng=deps.rng,
+        )
+    )
+    host = ProgramHostDeps(work=quantizer, tasks=TaskSet("programs", on_crash))
+    runs.executor.open_program = lambda ids: ProgramHost(ids, host)
+    return (RunKind.QUANTIZE,)
+
+
+def make_runner_variables(settings: WorkerSettings) -> dict[str, str]:
+    """Return the variables by which a runner process knows the settings of its worker."""
+    limits = find_program_limits(
+        settings.run_user, memory_bytes=settings.run_memory_bytes, file_bytes=settings.run_file_bytes
+    )
+    return {
+        PROGRAM_LIMITS_VARIABLE: limits.model_dump_json(),
+        SERVER_GRACE_VARIABLE: str(settings.run_mcp_grace_s),
+    }
+
+
+def _pick_command_handler(work: _JobServices | None, runs: RunServices | None, boot_id: str) -> CommandHandler | None:
+    if work is not None:
+        return work.duties
+    return RunCommandHandler(runs.executor, boot_id) if runs is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +415,7 @@ def _make_job_services(
     tools: WorkerTools,
     control: HttpControlPlane,
     boot_id: str,
+    runs: RunExecutor | None,
     *,
     on_crash: Callable[[BaseException], None],
 ) -> _JobServices:
@@ -309,6 +446,7 @@ def _make_job_services(
             files=tools.files,
             processes=tools.processes,
             boot_id=boot_id,
+            runs=runs,
         )
     )
     collection = DailyGarbageCollector((tools.installer, tools.files), deps.clock, deps.rng, on_crash)
@@ -332,6 +470,15 @@ def _list_prefetch_entries(settings: WorkerSettings) -> tuple[PrefetchEntry, ...
     backends = [PrefetchEntry(kind=PrefetchKind.BACKEND, name=name) for name in parse_names(settings.prefetch_backends)]
     models = [PrefetchEntry(kind=PrefetchKind.MODEL, name=name) for name in parse_names(settings.prefetch_models)]
     return (*backends, *models)
+
+
+def _connect_job_services(job_services: _JobServices, membership: Membership) -> None:
+    """Let reports go out in the name of the approved node, and changes of engines be reported at once."""
+    for reports in job_services.reports:
+        reports.get_node_id = lambda: membership.node_id if membership.is_approved else None
+    _connect_prefetch(job_services, membership)
+    # A worker that is not registered yet retries at its own pace.
+    job_services.wake_on_process_change(lambda: membership.wake() if membership.node_id is not None else None)
 
 
 def _connect_prefetch(job_services: _JobServices, membership: Membership) -> None:
@@ -359,7 +506,9 @@ def _find_engine_host(settings: WorkerSettings) -> str:
     return advertised.address.rpartition(":")[0].strip("[]")
 
 
-def _make_profile(settings: WorkerSettings, boot_id: str) -> WorkerProfile:
+def _make_profile(
+    settings: WorkerSettings, boot_id: str, max_runs: int, run_kinds: tuple[RunKind, ...]
+) -> WorkerProfile:
     return WorkerProfile(
         name=settings.name,
         version=__version__,
@@ -369,6 +518,8 @@ def _make_profile(settings: WorkerSettings, boot_id: str) -> WorkerProfile:
         token=settings.token.get_secret_value() if settings.token else None,
         labels=settings.labels,
         max_replicas_per_model=settings.max_replicas_per_model,
+        max_runs=max_runs,
+        run_kinds=run_kinds,
         vram_budget=settings.vram_budget,
     )
 

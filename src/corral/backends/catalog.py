@@ -63,7 +63,7 @@ def read_built_in() -> BackendIndex:
 
 
 class BackendCatalog:
-    """Holds every backend gallery in memory, and resolves names to builds for a node's hardware."""
+    """Holds every backend gallery in a frontend's memory, and chooses builds for a node's hardware."""
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ InstalledByNode = Mapping[NodeId, Sequence[InstalledBackend]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendListingQuery:
-    """Filters, sorts and pages the listing of backend galleries."""
+    """Search, filters, order and page of a listing of the backends that galleries offer."""
 
     term: str = ""
     tag: str = ""
@@ -306,7 +306,7 @@ class BackendListingQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendInstallation:
-    """Pairs a node with a backend that is installed on it."""
+    """Pairs a node with a backend that is installed on it, for listings."""
 
     node: Node
     installed: InstalledBackend
@@ -314,7 +314,7 @@ class BackendInstallation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedBackend:
-    """Shows one gallery entry with its versions, the hardware that can run it and the nodes that have it."""
+    """One backend of a gallery with its versions, the hardware that can run it and the nodes that have it."""
 
     entry: GalleryEntry
     # The version that is installed when none is named; empty for a meta and for a gallery without versions.
@@ -334,7 +334,7 @@ class ListedBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendListing:
-    """Holds one page of the backend galleries, with the totals and filter values for all of it."""
+    """One page of the backends that galleries offer, with the totals and filter values for all of them."""
 
     items: tuple[ListedBackend, ...]
     # Totals of the query, over all pages.

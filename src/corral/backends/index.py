@@ -35,7 +35,7 @@ _VERSION_CHARACTERS = 128
 
 
 class NamedEntry(Protocol):
-    """An entry of an index that has a name."""
+    """Interface of an entry of a gallery index that has a name."""
 
     @property
     def name(self) -> str: ...

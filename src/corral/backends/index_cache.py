@@ -25,7 +25,7 @@ NOT_FETCHED = "not fetched yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryState:
-    """Shows one gallery to an operator: its address, number of entries, last problem and warnings."""
+    """State of one gallery as operators see it: its address, number of entries, last problem and warnings."""
 
     name: str
     url: str
@@ -37,7 +37,7 @@ class GalleryState:
 
 
 class GalleryIndex(Protocol):
-    """The entries and warnings of one gallery's index, whatever the entries are about."""
+    """Interface of one gallery's parsed index: entries (backends or models) and warnings."""
 
     @property
     def entries(self) -> Sequence[object]: ...

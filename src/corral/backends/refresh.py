@@ -45,7 +45,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshResult:
-    """Says what became of refreshing one gallery. No problem and not changed: the copy is up to date."""
+    """Says what became of fetching one gallery's index again.
+
+    No problem and not changed: the copy is up to date.
+    """
 
     name: str
     is_changed: bool = False
@@ -62,7 +65,7 @@ class _FetchedIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshOptions:
-    """Tunables of refreshing galleries: how often, and the timeout of one attempt."""
+    """Tunables of fetching gallery indexes again: how often, and the timeout of one attempt."""
 
     interval_s: float = 3600.0
     timeout_s: float = ATTEMPT_TIMEOUT_S
@@ -70,14 +73,17 @@ class RefreshOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryKind:
-    """Names galleries of backends or of models, with the parser that accepts their indexes."""
+    """Describes one kind of galleries, those of backends or those of models, with the parser of its indexes."""
 
     name: str
     read: Callable[[str, str], Awaitable[object]]
 
 
 class GalleryRefresher:
-    """Fetches gallery indexes from their sources and stores the readable ones. `tick` runs on the leader only."""
+    """Fetches gallery indexes from their sources and stores the readable ones in PostgreSQL.
+
+    `tick` runs on the leader only.
+    """
 
     def __init__(
         self,

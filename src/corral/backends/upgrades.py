@@ -63,7 +63,7 @@ _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeCheckResult:
-    """Says what one pass did: how many tags it queried, how many failed, which upgrades it requested."""
+    """Says what one search for backend upgrades did: tags queried, failures, upgrades requested."""
 
     queried: int = 0
     failed: int = 0
@@ -71,7 +71,7 @@ class UpgradeCheckResult:
 
 
 class UpgradeChecker:
-    """Finds upgrades of installed backends, and requests the automatic ones. `tick` runs on the leader."""
+    """Finds upgrades of installed backends, and requests the automatic ones. `tick` runs on the leading frontend."""
 
     def __init__(
         self,

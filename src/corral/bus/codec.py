@@ -25,7 +25,7 @@ MAX_ERROR_CHARACTERS = 2000
 
 
 class BadMessage(CorralError):
-    """A message on the bus cannot be read."""
+    """A message received over NATS cannot be decoded."""
 
     code = "bad_message"
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeNode:
-    """Command: asks a worker to describe itself and its machine."""
+    """Bus command: asks a worker to describe itself and its machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDescription:
-    """Describes a worker and its machine, in the worker's own words."""
+    """Bus reply to `DescribeNode`: a worker describes itself and its machine."""
 
     node_id: str
     boot_id: str
@@ -30,22 +30,21 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeNode:
-    """Command: tells a worker that something about its node has changed, so it sends a heartbeat and reads its state
-    now."""
+    """Bus command: tells a worker that something about its node has changed, so that it sends a heartbeat now."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopNode:
-    """Command: tells a worker to finish and exit."""
+    """Bus command: tells a worker to finish and exit."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopNodeReply:
-    """Reply to `StopNode`: whether the worker will stop, and which process of it answered."""
+    """Bus reply to `StopNode`: whether the worker will stop, and which worker process answered."""
 
     accepted: bool
     boot_id: str
@@ -53,14 +52,14 @@ class StopNodeReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHello:
-    """Event: a worker is on the bus, after a start or after a broken connection."""
+    """Bus event of a worker: it is connected to NATS, after a start or after a broken connection."""
 
     boot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeFrontends:
-    """Event: the outbox has moved, so frontends read it now."""
+    """Bus event of a frontend to all others: the outbox has new events, so read them now."""
 
 
 # --- jobs: a command is accepted within two seconds, and its fate is reported by events ---
@@ -68,7 +67,7 @@ class WakeFrontends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCommand:
-    """Command: installs, replaces, removes or rolls back one backend.
+    """Bus command to a worker: installs, replaces, removes or rolls back one backend.
 
     The sender has chosen `job_id`: the same command sent twice is one job. A `generation` older than one that the
     worker has seen for this backend is refused (`stale_generation`). `build` is what to install
@@ -86,7 +85,10 @@ class BackendCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartBackend:
-    """Command: runs an engine as the process `model#replica`; without a model it is only tried out."""
+    """Bus command to a worker: starts an engine process with the key `model#replica`.
+
+    Without a model the engine is only tried out.
+    """
 
     job_id: str
     backend: str
@@ -105,7 +107,7 @@ class StartBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFileItem:
-    """Names a file of a model by its content; `path` is where it belongs in the model's folder."""
+    """One file of a model in a bus command: its sha256, and `path`, where it belongs in the model's folder."""
 
     path: str
     sha256: str
@@ -114,7 +116,7 @@ class ModelFileItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobSource:
-    """Says where a content can be fetched from: a node, a frontend's library or shared storage. Tried in order.
+    """A source in a bus command from which a worker can fetch a model file; tried in order.
 
     `kind`: node (another worker; `url` is its port and `ticket` lets this one in), library (the frontends that this
     worker knows, or the one at `url`) or storage (an address that needs nothing more). Without a sha256 it is for all
@@ -130,7 +132,10 @@ class BlobSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageModel:
-    """Command: brings the files of a model to the node; a job. Right files that exist already are not fetched again."""
+    """Bus command to a worker: fetches the files of a model to the node's disk, as a job.
+
+    Right files that exist already are not fetched again.
+    """
 
     job_id: str
     model: str
@@ -142,11 +147,11 @@ class StageModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadModel:
-    """Command: runs one replica: install the backend if it is missing, get the files, start the process, wait until
-    it is ready.
+    """Bus command to a worker: runs one replica of a model as an engine process.
 
-    One job. Sent twice it is still one; after a worker's restart it goes on where it was. `revision` is the model's run
-    hash: the process carries it, and a running one with another is ended first.
+    One job: install the backend if it is missing, get the files, start the process, wait until it is ready. Sent twice
+    it is still one; after a worker's restart it goes on where it was. `revision` is the model's run hash: the process
+    carries it, and a running one with another is ended first.
     """
 
     job_id: str
@@ -173,7 +178,9 @@ class LoadModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent:
-    """Event: the state of a job. `seq` grows by one with every event of a job; the last one has a final state.
+    """Bus event of a worker: the state of one of its jobs.
+
+    `seq` grows by one with every event of a job; the last one has a final state.
 
     `state`: queued, running, done, failed, cancelled, paused (`domain.operation.JobState`). Bytes that are not known
     are absent. `stopped` are the keys of processes that the job has ended, also when it failed.
@@ -199,7 +206,10 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAcceptedReply:
-    """Reply to a command that is a job: the worker has written it to its journal. `job` is its current state."""
+    """Bus reply to a command that starts a job: the worker has written the job to its journal.
+
+    `job` is its current state.
+    """
 
     boot_id: str
     job: JobEvent
@@ -207,7 +217,7 @@ class JobAcceptedReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJob:
-    """Command: stops a job and deletes its partial files, or keeps them for a resume."""
+    """Bus command to a worker: stops a job and deletes its partial files, or keeps them for a resume."""
 
     job_id: str
     keeps_partial: bool = False
@@ -215,7 +225,7 @@ class CancelJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJobReply:
-    """Reply to `CancelJob`. `job` is absent if the worker knows no such job."""
+    """Bus reply to `CancelJob`. `job` is absent if the worker knows no such job."""
 
     boot_id: str
     job: JobEvent | None = None
@@ -223,17 +233,81 @@ class CancelJobReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetJobs:
-    """Command: asks for the state of these jobs; without ids, of all that run and the last that ended."""
+    """Bus command: asks a worker for the state of these jobs; without ids, of all that run and the last that ended."""
 
     job_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetJobsReply:
-    """Reply to `GetJobs`: the states of the jobs."""
+    """Bus reply to `GetJobs`: the states of the worker's jobs."""
 
     boot_id: str
     jobs: tuple[JobEvent, ...] = ()
+
+
+# --- runs: work on behalf of a person ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRun:
+    """Bus command to a worker: executes one attempt of a run (such as an LLM agent's turn), as a job.
+
+    The worker fetches what to do over HTTP with its own credential, so neither texts nor secrets travel on the bus.
+    """
+
+    job_id: str
+    run_id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallMcpServer:
+    """Bus command to a worker: calls an MCP server of a model, outside of any run.
+
+    With the ticket the worker fetches over HTTP, with its own credential, how the server is reached; the ticket is of
+    no use to another node.
+
+    `params` are those of `wire.runner_protocol.McpMessage`.
+    """
+
+    ticket: str
+    action: str
+    params: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallMcpServerReply:
+    """Bus reply to `CallMcpServer`: what the MCP server has answered, or why it has not."""
+
+    boot_id: str
+    result: Mapping[str, object] = field(default_factory=dict)
+    # Empty if the server has answered.
+    problem_code: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeRun:
+    """Bus event to the worker of a run: a person has decided something, such as an approval, so ask a frontend now."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDelta:
+    """Bus event between frontends: the trace of a run has grown to `last_seq`.
+
+    Its readers then read the new entries from PostgreSQL.
+    """
+
+    run_id: str
+    last_seq: int
+    state: str
+    # True if the last entry is the end of an attempt, which the frontend that drives the run has to conclude.
+    is_ended: bool = False
+    # The frontend that publishes it.
+    origin: str = ""
 
 
 # --- what is installed and what runs ---
@@ -241,12 +315,12 @@ class GetJobsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListBackends:
-    """Command: asks which backends are installed."""
+    """Bus command: asks a worker which backends are installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledBackendItem:
-    """Describes one installed backend, as `domain.backend.InstalledBackend`; `installed_at` is ISO 8601."""
+    """One installed backend in a bus reply, as `domain.backend.InstalledBackend`; `installed_at` is ISO 8601."""
 
     name: str
     meta: str = ""
@@ -264,7 +338,7 @@ class InstalledBackendItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListBackendsReply:
-    """Reply to `ListBackends`. `removed`: backends that are gone, with the generation of their removal."""
+    """Bus reply to `ListBackends`. `removed`: backends that are gone, with the generation of their removal."""
 
     boot_id: str
     backends: tuple[InstalledBackendItem, ...] = ()
@@ -273,14 +347,14 @@ class ListBackendsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBackends:
-    """Command: deletes files that no backend uses, or only lists them."""
+    """Bus command to a worker: deletes files that no engine backend uses, or only lists them."""
 
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbageItem:
-    """Names a file or folder below the worker's folder of backends that is of no use."""
+    """One unused file or folder below a worker's engine backends folder, in a bus reply."""
 
     name: str
     size_bytes: int
@@ -288,7 +362,7 @@ class GarbageItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBackendsReply:
-    """Reply to `CollectBackends`. `items` are the largest; `count` and `freed_bytes` are about all of them."""
+    """Bus reply to `CollectBackends`. `items` are the largest; `count` and `freed_bytes` are about all of them."""
 
     items: tuple[GarbageItem, ...] = ()
     count: int = 0
@@ -297,7 +371,10 @@ class CollectBackendsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopBackend:
-    """Command: ends the processes of one backend, or all of them; an empty message ends nothing."""
+    """Bus command to a worker: ends the engine processes of one backend, or all of them.
+
+    An empty message ends nothing.
+    """
 
     backend: str = ""
     all: bool = False
@@ -306,7 +383,7 @@ class StopBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopBackendReply:
-    """Reply to `StopBackend`. `survivors` could not be ended and go on running."""
+    """Bus reply to `StopBackend`: engine processes that the worker ended. `survivors` could not be ended."""
 
     stopped: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
@@ -314,7 +391,10 @@ class StopBackendReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopModel:
-    """Command: ends exactly this process. With another address than expected it is left alone."""
+    """Bus command to a worker: ends the engine process of exactly this replica of a model.
+
+    With another address than expected the process is left alone.
+    """
 
     process_key: str
     expected_address: str = ""
@@ -323,7 +403,10 @@ class StopModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopModelReply:
-    """Reply to `StopModel`, sent after the process has ended. An unknown key counts as terminated and not matched."""
+    """Bus reply to `StopModel`, sent after the engine process has ended.
+
+    An unknown key counts as terminated and not matched.
+    """
 
     process_key: str
     matched: bool
@@ -334,14 +417,14 @@ class StopModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModel:
-    """Command: removes a model's files. Contents that another model of the node uses stay."""
+    """Bus command to a worker: removes a model's files. Files that another model of the node uses stay."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModelReply:
-    """Reply to `DeleteModel`: how many files went, and the bytes that this freed."""
+    """Bus reply to `DeleteModel`: how many files the worker removed, and the bytes that this freed."""
 
     model: str
     files: int = 0
@@ -350,7 +433,7 @@ class DeleteModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRunning:
-    """Command: asks which processes run."""
+    """Bus command: asks a worker which engine processes run."""
 
     # Measure memory and CPU of each process now, which takes a fraction of a second.
     measures: bool = False
@@ -358,7 +441,7 @@ class ListRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningProcess:
-    """Describes one engine process on a node: model, backend, address, state and measured use."""
+    """One engine process of a node in a bus reply: model, backend, address, state and measured use."""
 
     key: str
     model: str
@@ -390,7 +473,7 @@ class RunningProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRunningReply:
-    """Reply to `ListRunning`: the processes of one worker."""
+    """Bus reply to `ListRunning`: the engine processes of one worker."""
 
     boot_id: str
     processes: tuple[RunningProcess, ...] = ()
@@ -398,8 +481,10 @@ class ListRunningReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLog:
-    """Command: reads lines of a process after a number, waiting a little for the first. Without a key: lists the
-    logs."""
+    """Bus command to a worker: reads log lines of an engine process after a number, waiting a little for the first.
+
+    Without a key: lists the logs.
+    """
 
     key: str = ""
     after: int = 0
@@ -409,7 +494,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """Holds one line of a process's output."""
+    """One line of an engine process's output, in a bus reply."""
 
     number: int
     at: str
@@ -419,7 +504,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLogReply:
-    """Reply to `ReadLog`. `next` is the number to ask for afterwards; `first` is the oldest line there is."""
+    """Bus reply to `ReadLog`: lines of an engine's log.
+
+    `next` is the number to ask for afterwards; `first` is the oldest line there is.
+    """
 
     keys: tuple[str, ...] = ()
     lines: tuple[LogLine, ...] = ()
@@ -432,7 +520,7 @@ class ReadLogReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDelta:
-    """Says how far one node of an operation is."""
+    """Progress of an operation on one of its nodes, inside the bus event `OperationDelta`."""
 
     node: str
     node_name: str
@@ -447,7 +535,7 @@ class TargetDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationDelta:
-    """Event: the progress of an operation for its watchers, with the targets that moved."""
+    """Bus event between frontends: the progress of an operation for its watchers, with the nodes that moved."""
 
     operation_id: str
     rev: int
@@ -464,7 +552,9 @@ class OperationDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaTraffic:
-    """Holds what one frontend sends to a model at one replica; without a replica, what has reached none.
+    """Requests that one frontend sends to a model at one replica, inside the bus event `FrontendTraffic`.
+
+    Without a replica: requests that have reached none.
 
     `rates` are requests, errors, tokens of prompts and tokens, each in a second. Times are sent as buckets of
     `insight/tally.py`: number of the bucket, how many, number, how many; empty ones are left out.
@@ -482,7 +572,10 @@ class ReplicaTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontendTraffic:
-    """Event: the traffic of one frontend, once a second. `places` is only sent while a client watches."""
+    """Bus event of a frontend, once a second: the inference traffic through that frontend.
+
+    `places` is only sent while a client watches.
+    """
 
     origin: str
     streams_open: int = 0

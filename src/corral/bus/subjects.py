@@ -7,12 +7,14 @@ listed here cannot be used: no credential allows it. Node ids become one token b
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from corral.bus.messages import (
     BackendCommand,
+    CallMcpServer,
+    CallMcpServerReply,
     CancelJob,
     CancelJobReply,
     CollectBackends,
@@ -34,8 +36,10 @@ from corral.bus.messages import (
     OperationDelta,
     ReadLog,
     ReadLogReply,
+    RunDelta,
     StageModel,
     StartBackend,
+    StartRun,
     StopBackend,
     StopBackendReply,
     StopModel,
@@ -44,6 +48,7 @@ from corral.bus.messages import (
     StopNodeReply,
     WakeFrontends,
     WakeNode,
+    WakeRun,
     WorkerHello,
 )
 from corral.domain.errors import InvalidRequest
@@ -56,7 +61,7 @@ NODE_FIELD = "{node}"
 
 
 class BusRole(StrEnum):
-    """Names who uses the bus: a frontend, a worker or an agent."""
+    """Names who uses NATS: a frontend, a worker, or an agent node, which has no engines."""
 
     FRONTEND = "frontend"
     WORKER = "worker"
@@ -70,7 +75,7 @@ class BusRole(StrEnum):
 
 
 class SubjectKind(StrEnum):
-    """Names whether a subject carries requests with replies or publications."""
+    """Names whether a NATS subject carries requests with replies or publications."""
 
     REQUEST = "request"
     PUBLISH = "publish"
@@ -84,11 +89,15 @@ WORKERS = frozenset({BusRole.WORKER})
 ACCEPT_S = 2.0
 # Stopping and reading wait for processes and people; so many of them at a time are enough for one machine.
 SLOW_AT_A_TIME = 16
+# More than a worker accepts: those beyond are refused at once instead of waiting in line.
+MCP_CALLS_AT_A_TIME = 200
+# Connecting, the longest call, and what the worker and the server need to give up.
+MCP_CALL_S = 60.0 + 360.0 + 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectSpec(Generic[Q, R]):
-    """Describes one subject. A request has a reply type and a timeout; a publication has neither."""
+    """Describes one NATS subject. A request has a reply type and a timeout; a publication has neither."""
 
     name: str
     template: str
@@ -115,7 +124,7 @@ class SubjectSpec(Generic[Q, R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusPermissions:
-    """Lists the subjects that one credential may publish and subscribe to."""
+    """Lists the NATS subjects that one credential may publish and subscribe to."""
 
     publish_allow: tuple[str, ...]
     subscribe_allow: tuple[str, ...]
@@ -227,8 +236,34 @@ BACKEND_STOP = _make_command(
 BACKEND_LOGS = _make_command(
     "backend.logs", ReadLog, ReadLogReply, "Read lines of a process's output.", timeout_s=10.0, parallel=SLOW_AT_A_TIME
 )
-JOBS_GET = _make_command("jobs.get", GetJobs, GetJobsReply, "List the states of jobs, also of ended ones.")
-JOBS_CANCEL = _make_command("jobs.cancel", CancelJob, CancelJobReply, "Stop a job, with or without its partial files.")
+JOBS_GET = replace(
+    _make_command("jobs.get", GetJobs, GetJobsReply, "List the states of jobs, also of ended ones."), receivers=NODES
+)
+JOBS_CANCEL = replace(
+    _make_command("jobs.cancel", CancelJob, CancelJobReply, "Stop a job, with or without its partial files."),
+    receivers=NODES,
+)
+RUN_START = replace(_make_command("run.start", StartRun, JobAcceptedReply, "Execute a run; a job."), receivers=NODES)
+RUN_WAKE: SubjectSpec[WakeRun, None] = SubjectSpec(
+    name="run.wake",
+    template="nodes.{node}.run.wake",
+    kind=SubjectKind.PUBLISH,
+    senders=FRONTENDS,
+    receivers=NODES,
+    request=WakeRun,
+    doc="Hints that a decision about a run is there for its worker to fetch.",
+)
+MCP_CALL = replace(
+    _make_command(
+        "mcp.call",
+        CallMcpServer,
+        CallMcpServerReply,
+        "Call an MCP server of a model; replies when it has answered.",
+        timeout_s=MCP_CALL_S,
+        parallel=MCP_CALLS_AT_A_TIME,
+    ),
+    receivers=NODES,
+)
 MODEL_LOAD = _make_command("model.load", LoadModel, JobAcceptedReply, "Run a replica: engine, files, process; a job.")
 MODEL_STAGE = _make_command("model.stage", StageModel, JobAcceptedReply, "Fetch the files of a model; a job.")
 MODEL_STOP = _make_command(
@@ -247,7 +282,7 @@ JOB_EVENT: SubjectSpec[JobEvent, None] = SubjectSpec(
     name="jobs.event",
     template="nodes.{node}.jobs.event",
     kind=SubjectKind.PUBLISH,
-    senders=WORKERS,
+    senders=NODES,
     receivers=FRONTENDS,
     request=JobEvent,
     doc="The state of a job: at most four times a second, and always the final one.",
@@ -260,6 +295,15 @@ OPERATION_DELTA: SubjectSpec[OperationDelta, None] = SubjectSpec(
     receivers=FRONTENDS,
     request=OperationDelta,
     doc="The progress of an operation, for watchers at other frontends.",
+)
+RUN_DELTA: SubjectSpec[RunDelta, None] = SubjectSpec(
+    name="frontends.run",
+    template="frontends.run",
+    kind=SubjectKind.PUBLISH,
+    senders=FRONTENDS,
+    receivers=FRONTENDS,
+    request=RunDelta,
+    doc="Hints that the trace of a run has grown or ended, for its readers and its driver at other frontends.",
 )
 FRONTEND_NUMBERS: SubjectSpec[FrontendTraffic, None] = SubjectSpec(
     name="frontends.numbers",
@@ -294,7 +338,11 @@ SUBJECTS: tuple[SubjectSpec[Any, Any], ...] = (
     MODEL_STOP,
     MODEL_DELETE,
     MODELS_RUNNING,
+    RUN_START,
+    RUN_WAKE,
+    MCP_CALL,
     OPERATION_DELTA,
+    RUN_DELTA,
     FRONTEND_NUMBERS,
 )
 

@@ -508,7 +508,10 @@ def _read_password(*, is_piped: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFile:
-    """Names a file on this machine that holds an API key, with the key's cluster and how to write another key there."""
+    """A file on this machine in which the command line finds an API key, with the cluster of the key.
+
+    It also says how to write another key there.
+    """
 
     path: Path
     url: str

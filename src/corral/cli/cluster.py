@@ -48,6 +48,16 @@ DatabaseOption = Annotated[
 ]
 
 
+AgentWorkerOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--agent-worker/--no-agent-worker",
+        envvar="CORRAL_AGENT_WORKER",
+        help="Start a second worker that executes runs of agents and tasks.  [yes]",
+    ),
+]
+
+
 def up(
     *,
     home: HomeOption = None,
@@ -99,8 +109,9 @@ def up(
             help="Number of frontend processes; they share one port.  [1]",
         ),
     ] = None,
+    agent_worker: AgentWorkerOption = None,
 ) -> None:
-    """Start everything on this machine: PostgreSQL, NATS, a frontend and a worker."""
+    """Start everything on this machine: PostgreSQL, NATS, a frontend, a worker and an agent worker."""
     given: dict[str, Any] = {
         "home": home,
         "host": host,
@@ -111,6 +122,7 @@ def up(
         "postgres_bin": postgres_bin,
         "nats_bin": nats_bin,
         "processes": processes,
+        "agent_worker": agent_worker,
     }
     raise typer.Exit(_run_up({name: value for name, value in given.items() if value is not None}))
 

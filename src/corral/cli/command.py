@@ -10,7 +10,7 @@ import gc
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,7 +43,7 @@ _SHARED_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSession:
-    """Holds the connection and the output form of one command that talks to a cluster."""
+    """Connection to a cluster and output form of one command of the command line."""
 
     client: CorralClient
     as_json: bool
@@ -55,7 +55,7 @@ class CommandSession:
 
 
 class ListingGroup(TyperGroup):
-    """A command group that runs its command `list` when no command is named: `pending --json` lists as JSON."""
+    """Group of CLI commands that runs its command `list` when none is named: `pending --json` lists as JSON."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         names_none = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
@@ -75,6 +75,18 @@ def make_group(help_text: str, *, lists_by_default: bool = False) -> typer.Typer
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+
+def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Return the pairs of a repeatable option NAME=VALUE."""
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not name or not separator:
+            # The text may hold a secret, so it is not repeated.
+            raise typer.BadParameter(f"one {option} is not like NAME=VALUE")
+        pairs[name] = value
+    return pairs
 
 
 @contextmanager

@@ -40,9 +40,42 @@ def complete_rule_names(incomplete: str) -> list[str]:
     return _complete(incomplete, "/api/rules", lambda rules: [rule["model"] for rule in rules])
 
 
+def complete_secret_names(incomplete: str) -> list[str]:
+    """Return the names of the own secrets."""
+    return _complete(incomplete, "/api/secrets", lambda secrets: [secret["name"] for secret in secrets])
+
+
+def complete_mcp_server_names(incomplete: str) -> list[str]:
+    """Return the names of the declared MCP servers."""
+    return _complete(incomplete, "/api/mcp/servers", lambda found: [server["name"] for server in found["servers"]])
+
+
 def complete_operation_ids(incomplete: str) -> list[str]:
     """Return the ids of the operations in the live list."""
     return _complete(incomplete, "/api/operations", lambda answer: [one["id"] for one in answer["operations"]])
+
+
+def complete_run_ids(incomplete: str) -> list[str]:
+    """Return the ids of the caller's runs that have not ended."""
+    return _complete(incomplete, "/api/runs?state=open", lambda answer: [one["id"] for one in answer["runs"]])
+
+
+def complete_agent_names(incomplete: str) -> list[str]:
+    """Return the names of the agents that the caller may use."""
+    return _complete(incomplete, "/api/agents", lambda answer: list(answer["agents"]))
+
+
+def complete_task_names(incomplete: str) -> list[str]:
+    return _complete(incomplete, "/api/agent/tasks", lambda tasks: [task["name"] for task in tasks])
+
+
+def complete_skill_names(incomplete: str) -> list[str]:
+    return _complete(incomplete, "/api/agents/skills", lambda skills: [skill["name"] for skill in skills])
+
+
+def complete_job_ids(incomplete: str) -> list[str]:
+    """Return the ids of the caller's newest jobs."""
+    return _complete(incomplete, "/api/agent/jobs", lambda jobs: [job["id"] for job in jobs])
 
 
 def _complete(incomplete: str, path: str, pick_names: Any) -> list[str]:

@@ -31,7 +31,7 @@ MODELS: tuple[type[ProcessSettings], ...] = (FrontendSettings, WorkerSettings, U
 
 
 class ConfigurableProcess(StrEnum):
-    """The processes whose settings `corral config` can check and show."""
+    """Names the processes whose settings `corral config` can check and show."""
 
     FRONTEND = "frontend"
     WORKER = "worker"

@@ -43,6 +43,21 @@ def read_documents(path: str) -> list[Any]:
     return parse_documents(read_text(path), "standard input" if path == "-" else path)
 
 
+def read_value(text: str) -> str:
+    """Return the value of an option; `@FILE` names a file that holds it."""
+    return read_text(text[1:]) if text.startswith("@") else text
+
+
+def read_body(file: str, noun: str, hint: str = "") -> dict[str, Any]:
+    """Return the one document of a file as the body of a call; nothing without a file."""
+    if not file:
+        return {}
+    documents = read_documents(file)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise InvalidRequest(f"{file}: a file with one {noun} was expected.", hint=hint or None)
+    return dict(documents[0])
+
+
 def parse_documents(text: str, where: str) -> list[Any]:
     import yaml
 
@@ -60,7 +75,7 @@ def format_yaml(value: Any) -> str:
     import yaml
 
     class FleetDumper(yaml.SafeDumper):
-        """Writes a fleet file with the items of a list below their key."""
+        """Writes a fleet file as YAML for `corral fleet`, with the items of a list indented below their key."""
 
         def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
             del indentless
@@ -81,7 +96,9 @@ def merge_fleet(documents: list[Any], where: str) -> dict[str, Any]:
     fleet: dict[str, Any] = {}
     for document in documents:
         if not isinstance(document, dict):
-            raise InvalidRequest(f"{where}: a table with models, rules, nodes or galleries is expected.")
+            raise InvalidRequest(
+                f"{where}: a table with models, rules, nodes, galleries, agents, tasks or mcp_servers is expected."
+            )
         for key, value in document.items():
             known = fleet.get(key)
             if isinstance(known, list) and isinstance(value, list):
@@ -110,7 +127,10 @@ async def apply_fleet(
         bool, typer.Option("--allow-empty", help="With --prune: accept an empty file, which removes everything.")
     ] = False,
 ) -> None:
-    """Apply a file to the fleet: models, rules, nodes, galleries. All changes are made, or none."""
+    """Apply a file to the fleet: models, rules, nodes, galleries, agents, tasks. All changes are made, or none.
+
+    MCP servers are in it, too. Agents and tasks in the file belong to you; --prune removes yours only.
+    """
     fleet = merge_fleet(read_documents(file), file)
     if prune and not allow_empty and not any(fleet.values()):
         _refuse_empty(file, plan=plan)
@@ -163,14 +183,19 @@ def show_changes(session: CommandSession, answer: FleetChangesOut) -> None:
 
 
 async def export_fleet(session: CommandSession) -> None:
-    """Export the fleet as a file: models, rules, nodes, galleries. Applying it changes nothing."""
+    """Export the fleet as a file: models, rules, nodes, galleries, agents, tasks. Applying it changes nothing.
+
+    Agents and tasks are yours; admins also get shared agents and the declared MCP servers. Secrets are references.
+    """
     fleet = await session.client.fleet.export()
     if session.as_json:
         render.print_json(fleet)
     elif fleet:
         render.print_data(format_yaml(fleet))
     else:
-        render.print_notice("There is nothing to export: no models, rules, labels, limits or galleries.")
+        render.print_notice(
+            "There is nothing to export: no models, rules, labels, limits, galleries, agents, tasks or MCP servers."
+        )
 
 
 apply = add_session(apply_fleet)

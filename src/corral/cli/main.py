@@ -36,7 +36,7 @@ _PROCESSES = "Processes of a cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
-    """Describes a command that is imported when it is used: its section, module, attribute and sentence."""
+    """Describes a CLI command that is imported only when it is used: its section, module, attribute and sentence."""
 
     section: str
     module: str
@@ -60,7 +60,10 @@ def load_command(name: str, entry: LazyCommand) -> Any:
 
 
 class LazyCommandTable(MutableMapping[str, Any]):
-    """Maps command names to commands, and imports a command when it is looked up. Stands in for click's dictionary."""
+    """Maps names of CLI commands to commands, and imports a command when it is looked up.
+
+    Stands in for click's dictionary.
+    """
 
     def __init__(self, entries: dict[str, LazyCommand]) -> None:
         self.entries = entries
@@ -85,7 +88,10 @@ class LazyCommandTable(MutableMapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """A command group that lists its commands by section without importing any. A subclass sets `entries`."""
+    """Group of CLI commands that lists its commands by section without importing any.
+
+    A subclass sets `entries`.
+    """
 
     entries: ClassVar[dict[str, LazyCommand]]
 
@@ -113,7 +119,10 @@ def _make_entry(section: str, module: str, attribute: str, sentence: str) -> Laz
 
 COMMANDS: dict[str, LazyCommand] = {
     "up": _make_entry(
-        _LOCAL, "cluster", "up", "Start everything on this machine: PostgreSQL, NATS, a frontend and a worker."
+        _LOCAL,
+        "cluster",
+        "up",
+        "Start everything on this machine: PostgreSQL, NATS, a frontend, a worker and an agent worker.",
     ),
     "status": _make_entry(_LOCAL, "cluster", "status", "Show the state of the cluster on this machine."),
     "try": _make_entry(_LOCAL, "run", "try_it", "Send a prompt to a small model, the quickest way to see Corral work."),
@@ -133,22 +142,54 @@ COMMANDS: dict[str, LazyCommand] = {
         _NOUNS, "backends", "app", "Backends, the engines that run models: search, install, upgrade and remove them."
     ),
     "models": _make_entry(_NOUNS, "models", "app", "Models: search, install, configure, load and unload them."),
+    "quantize": _make_entry(
+        _NOUNS, "quantize", "app", "Make a model smaller: start, list, cancel and download quantisations."
+    ),
     "rules": _make_entry(_NOUNS, "rules", "app", "Rules: where a model may run, and how many replicas it has."),
     "apply": _make_entry(
         _NOUNS,
         "fleet",
         "apply",
-        "Apply a file to the fleet: models, rules, nodes, galleries. All changes are made, or none.",
+        "Apply a file to the fleet: models, rules, nodes, galleries, agents, tasks. All changes are made, or none.",
     ),
     "export": _make_entry(
         _NOUNS,
         "fleet",
         "export",
-        "Export the fleet as a file: models, rules, nodes, galleries. Applying it changes nothing.",
+        "Export the fleet as a file: models, rules, nodes, galleries, agents, tasks. Applying it changes nothing.",
     ),
     "operations": _make_entry(
         _NOUNS, "operations", "app", "Operations: list, watch, cancel and retry them, and show their history."
     ),
+    "agents": _make_entry(
+        _NOUNS, "agents", "app", "Agents, models with instructions and tools: create them, and chat with them."
+    ),
+    "skills": _make_entry(
+        _NOUNS,
+        "skills",
+        "app",
+        "Skills, instructions that agents read when a task needs them: write, import and sync them.",
+    ),
+    "runs": _make_entry(
+        _NOUNS,
+        "runs",
+        "app",
+        "Runs of agents, tasks and batches: list, watch and cancel them, and approve their tool calls.",
+    ),
+    "tasks": _make_entry(
+        _NOUNS,
+        "tasks",
+        "app",
+        "Tasks, templates of prompts: create them, and run them by hand or by a cron pattern.",
+    ),
+    "batches": _make_entry(
+        _NOUNS,
+        "batches",
+        "app",
+        "Batches, files of requests that are answered in the background: create, cancel and download them.",
+    ),
+    "collections": _make_entry(_NOUNS, "collections", "app", "Collections of documents: create, fill and search them."),
+    "jobs": _make_entry(_NOUNS, "jobs", "app", "Jobs, the executions of tasks: list, watch, cancel and delete them."),
     "tokens": _make_entry(
         _NOUNS,
         "access",
@@ -159,6 +200,9 @@ COMMANDS: dict[str, LazyCommand] = {
     "users": _make_entry(
         _NOUNS, "access", "users_app", "Users: create, list, disable and delete them, and set scopes and passwords."
     ),
+    "secrets": _make_entry(
+        _NOUNS, "secrets", "app", "Secrets, such as tokens of other services: set, list and delete them."
+    ),
     "settings": _make_entry(
         _NOUNS, "overview", "settings_app", "Settings of the running frontends: show them, and change the live ones."
     ),
@@ -168,6 +212,12 @@ COMMANDS: dict[str, LazyCommand] = {
     "cluster": _make_entry(_NOUNS, "overview", "cluster", "Show the frontends, the leader, PostgreSQL and NATS."),
     "top": _make_entry(_NOUNS, "top", "top", "Watch models, replicas, requests and tokens live."),
     "explain": _make_entry(_NOUNS, "overview", "explain", "Show which replica would serve a request now, and why."),
+    "mcp": _make_entry(
+        _NOUNS, "mcp", "app", "MCP servers, sources of tools: declare them, and list the tools of a model."
+    ),
+    "mcp-server": _make_entry(
+        _NOUNS, "mcp_server", "serve_mcp", "Serve the cluster as MCP tools on standard input and output."
+    ),
     "login": _make_entry(_NOUNS, "target", "login", "Check an API key and store it for later commands."),
     "logout": _make_entry(_NOUNS, "target", "logout", "Delete the stored key."),
     "serve": _make_entry(

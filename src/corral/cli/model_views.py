@@ -78,6 +78,7 @@ def format_model(model: ModelOut, now: datetime, *, colour: bool) -> str:
         "Defaults": _format_pairs(config.get("defaults")),
         "Serves": ", ".join(config.get("serves", ())),
         "From": model.gallery + (f", variant {model.variant}" if model.variant else ""),
+        "Made from": _describe_provenance(model),
         "Revision": f"{model.revision}, {render.format_age(model.updated_at, now)} ago",
         "Size": format_size(model) if model.files else "",
         "Headers": _describe_facts(model.facts or {}),
@@ -93,6 +94,16 @@ def format_model(model: ModelOut, now: datetime, *, colour: bool) -> str:
         parts.append(render.format_table(headers, rows, colour=colour))
     parts.append(render.clean_text(describe_next_step(model)) + "\n")
     return "\n".join(parts)
+
+
+def _describe_provenance(model: ModelOut) -> str:
+    """Return what a quantisation has made a model from; empty for other models."""
+    made = model.provenance
+    if made is None:
+        return ""
+    before = ", ".join(made.source_types)
+    again = "; requantised: the weights had been quantised before" if made.is_requantized else ""
+    return f"{made.model} ({before}) as {made.weight_type} by {made.tool}{again}"
 
 
 def _make_file_rows(model: ModelOut) -> list[list[str]]:

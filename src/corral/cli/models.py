@@ -153,7 +153,7 @@ async def install_model(
             render.print_json(planned.model_dump(mode="json"))
             return
         render.print_data(format_install_plan(planned))
-        _print_warnings(planned.warnings)
+        render.print_warnings(planned.warnings)
         render.print_notice("Dry run: nothing was changed. Run it again without `--plan` to apply.")
         return
     operation = await session.client.models.install(entry, body)
@@ -490,7 +490,7 @@ async def plan_model(
     text = format_load_plan(found, colour=render.has_colour(sys.stdout))
     if text:
         render.print_data(text)
-    _print_warnings(found.warnings)
+    render.print_warnings(found.warnings)
     render.print_notice(render.clean_text(f"{found.message} Dry run: nothing was changed."))
 
 
@@ -567,16 +567,11 @@ def _show_saved(session: CommandSession, saved: SavedModelOut) -> None:
     for line in saved.changes:
         render.print_data(render.clean_text(line))
     render.print_notice(render.clean_text(saved.message))
-    _print_warnings(saved.warnings)
-
-
-def _print_warnings(warnings: list[str]) -> None:
-    for warning in warnings:
-        render.print_notice(render.clean_text(f"warning: {warning}"))
+    render.print_warnings(saved.warnings)
 
 
 async def _follow_operation(session: CommandSession, operation: ModelOperationOut, *, detach: bool) -> None:
-    _print_warnings(operation.warnings)
+    render.print_warnings(operation.warnings)
     if detach:
         if session.as_json:
             render.print_json(operation.model_dump(mode="json", by_alias=True))
@@ -595,8 +590,10 @@ FALLBACK = "vi"
 
 
 class DraftFile:
-    """A temporary file with a text that a person edits. `discard` it once the text was saved; else it stays for its
-    owner to find."""
+    """A temporary file in which a person edits a model's configuration from the command line.
+
+    `discard` it once the text was saved; else it stays for its owner to find.
+    """
 
     def __init__(self, text: str) -> None:
         handle, name = tempfile.mkstemp(prefix="corral-", suffix=".yaml")

@@ -78,6 +78,7 @@ def _collect_facts(node: NodeOut, now: datetime) -> dict[str, str]:
         "Disk": f"{render.format_free(node.available_disk, node.total_disk)} free",
         "Slots": f"{node.max_replicas_per_model} per model, "
         f"{_describe_setter(is_manual=node.max_replicas_per_model_manually_set)}",
+        **_format_runs(node),
         "Models": f"{node.model_count}, {node.in_flight_count} requests in flight",
         "Labels": _format_labels(node, with_automatic=True),
         **({"Not approved": render.format_pairs(node.proposed_labels)} if node.proposed_labels else {}),
@@ -85,6 +86,12 @@ def _collect_facts(node: NodeOut, now: datetime) -> dict[str, str]:
         "Registered": f"{render.format_age(node.created_at, now)} ago ({render.format_time(node.created_at)})",
     }
     return {name: text for name, text in facts.items() if name not in _ENGINE_FACTS} if _is_agent(node) else facts
+
+
+def _format_runs(node: NodeOut) -> dict[str, str]:
+    if node.max_runs:
+        return {"Runs": f"up to {node.max_runs} at the same time"}
+    return {"Runs": "none (--max-runs 0, or modules are missing: see the worker's log)"} if _is_agent(node) else {}
 
 
 def _format_processor(node: NodeOut) -> str:

@@ -27,7 +27,10 @@ QUIET_NOTE = "Press Ctrl-C to quit."
 
 
 class OutageNotice:
-    """Prints once that the event stream broke and once that it is back, however many attempts lie between."""
+    """Prints once on the command line that the event stream broke and once that it is back.
+
+    However many attempts lie between.
+    """
 
     def __init__(self) -> None:
         self._is_broken = False

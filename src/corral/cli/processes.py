@@ -25,15 +25,17 @@ from corral.app.settings import (
 )
 from corral.cli.command import pause_garbage_collection
 from corral.domain.errors import INSTALL_HINT, InvalidRequest
-from corral.runtime.hidden_modules import hide_module
+from corral.runtime.hidden_modules import hide_modules
 
-# structlog would import rich for tracebacks that `app/logs.py` prints plainly: 5 MB of every process.
-with hide_module("rich.console"):
+# structlog would import rich, and rich attrs, for tracebacks that `app/logs.py` prints plainly: 6 MB of every process.
+with hide_modules("rich.console", "rich.pretty"):
     import structlog
 
-# The worker has no optional dependencies, so its hint is another one.
+# What `corral worker` imports is in no extra, so its hint is another one.
 _WORKER_HINT = "Install the worker again: GET /join of a frontend is the script for it."
 S = TypeVar("S", bound=ProcessSettings)
+# Shorter spellings of flags that people type by hand.
+_SHORT_FLAGS = {"--node-type": "--type"}
 _METAVAR = {
     "duration": "DURATION",
     "number": "NUMBER",
@@ -121,7 +123,8 @@ def _make_annotation(doc: SettingDoc) -> Any:
     if doc.is_switch:
         return Annotated[bool | None, typer.Option(f"{doc.flag}/--no{doc.flag[1:]}", help=text)]
     metavar = _METAVAR.get(doc.kind) or ("|".join(doc.kind.split(" or ")) if " or " in doc.kind else "TEXT")
-    return Annotated[str | None, typer.Option(doc.flag, metavar=metavar, help=text)]
+    flags = [doc.flag, _SHORT_FLAGS[doc.flag]] if doc.flag in _SHORT_FLAGS else [doc.flag]
+    return Annotated[str | None, typer.Option(*flags, metavar=metavar, help=text)]
 
 
 serve = make_settings_command(

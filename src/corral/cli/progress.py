@@ -45,7 +45,7 @@ _FINAL_TARGET_STATES = frozenset({"success", "error", "cancelled", "superseded",
 
 @dataclass(slots=True)
 class SpeedMeter:
-    """Measures bytes per second over the last few seconds; None while there are too few samples."""
+    """Measures bytes per second of an operation for the command line; None while there are too few samples."""
 
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -67,8 +67,10 @@ class SpeedMeter:
 
 @dataclass(slots=True)
 class ProgressReporter:
-    """Turns updates of an operation into progress lines, and prints each fact only once. No I/O, no clock of its
-    own."""
+    """Turns updates of an operation into progress lines of the command line, and prints each fact only once.
+
+    No I/O, no clock of its own.
+    """
 
     operation: OperationDetailOut
     _ended_nodes: set[str] = field(default_factory=set)

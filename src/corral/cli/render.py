@@ -23,6 +23,7 @@ from corral.domain.errors import CorralError
 
 NONE = "-"
 GAP = "   "
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s"))
 _COLOURS = {"healthy": "32", "active": "32", "up": "32", "pending": "33", "draining": "33", "used up": "33"}
 _COLOURS |= dict.fromkeys(("joining", "pending approval", "changes pending", "waiting for nodes", "retrying"), "33")
@@ -37,10 +38,22 @@ def print_data(text: str) -> None:
     sys.stdout.flush()
 
 
-def print_notice(text: str) -> None:
-    """Print a message on standard error."""
+def print_notice(text: str, *, is_dim: bool = False) -> None:
+    """Print a message on standard error, without characters that a terminal would interpret: much of it comes from
+    other people, engines and tools."""
+    shown = clean_text(text, keep="\n\t")
+    _write_message(f"{DIM}{shown}{PLAIN}" if is_dim else shown)
+
+
+def _write_message(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print the warnings of a response on standard error."""
+    for warning in warnings:
+        print_notice(clean_text(f"warning: {warning}"))
 
 
 def confirm(question: str) -> bool:
@@ -76,15 +89,16 @@ def show_error(error: CorralError, *, as_json: bool = False) -> None:
     """Print an error on standard error, with `as_json` as one line of JSON."""
     if as_json:
         body = {"code": error.slug, "message": error.message, "hint": error.hint, "details": dict(error.details)}
-        print_notice(json.dumps({"error": body}, ensure_ascii=False, default=str))
+        # JSON escapes control characters itself.
+        _write_message(json.dumps({"error": body}, ensure_ascii=False, default=str))
     else:
         show_refusal(error.message, error.hint)
 
 
 def show_refusal(message: str, hint: str | None) -> None:
-    print_notice("error: " + clean_text(message, keep="\n"))
+    print_notice(f"error: {message}")
     if hint:
-        print_notice("\nhint: " + clean_text(hint, keep="\n"))
+        print_notice(f"\nhint: {hint}")
 
 
 def has_colour(stream: IO[str]) -> bool:

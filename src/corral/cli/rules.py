@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,14 @@ app = make_group("Rules: where a model may run, and how many replicas it has.")
 RuleArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=complete_rule_names)
 ]
+
+
+class RoutingChoice(StrEnum):
+    """Names the ways to choose the replica for a request, as people write them in `corral rules set`."""
+
+    LEAST_WAIT = "least_wait"
+    ROUND_ROBIN = "round_robin"
+    PREFIX_CACHE = "prefix_cache"
 
 
 @register_command(app, "list")
@@ -72,6 +81,13 @@ async def set_rule(
     time_zone: Annotated[
         str, typer.Option("--time-zone", metavar="ZONE", help="Time zone of the windows.  [UTC]")
     ] = "",
+    routing: Annotated[
+        RoutingChoice | None,
+        typer.Option(
+            "--routing",
+            help="How requests are given to replicas; prefix_cache has no effect yet.  [as it is, or least_wait]",
+        ),
+    ] = None,
 ) -> None:
     """Set the rule of a model and replace its previous rule. The model need not exist yet."""
     from corral.cli.model_views import format_rule
@@ -79,6 +95,9 @@ async def set_rule(
     rule: dict[str, Any] = {"selector": selector, "min_replicas": least, "max_replicas": most}
     rule |= {"replicas": "all"} if everywhere else {}
     rule |= {"time_zone": time_zone} if time_zone else {}
+    if routing is not None:
+        # The API has no name for the usual way.
+        rule["route_policy"] = "" if routing is RoutingChoice.LEAST_WAIT else str(routing)
     if window:
         rule["windows"] = [_parse_window(text) for text in window]
     saved = await session.client.rules.put(model, rule)

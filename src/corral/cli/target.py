@@ -31,7 +31,7 @@ from corral.domain.errors import CorralError, InvalidRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLogin:
-    """Holds the address and the key that `corral login` stored."""
+    """Cluster address and API key that `corral login` stored on this machine."""
 
     url: str
     key: str
@@ -87,7 +87,7 @@ def remove_login() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTarget:
-    """Says which cluster a command talks to, with which key, and how both were found."""
+    """Says to which cluster a CLI command talks, with which API key, and how both were found."""
 
     url: str
     key: str | None

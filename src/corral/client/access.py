@@ -31,7 +31,7 @@ from corral.wire.usage import UsageOut
 
 
 class TokenCalls:
-    """Sends the API calls about join tokens."""
+    """Client-side calls of the HTTP API about join tokens: create, list, revoke."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -53,7 +53,7 @@ class TokenCalls:
 
 
 class KeyCalls:
-    """Sends the API calls about API keys."""
+    """Client-side calls of the HTTP API about API keys."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -84,7 +84,7 @@ class KeyCalls:
 
 
 class UserCalls:
-    """Sends the API calls about users."""
+    """Client-side calls of the HTTP API about users."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -114,7 +114,10 @@ def _dump_set_fields(body: BaseModel) -> dict[str, Any]:
 
 
 class UsageCalls:
-    """Sends the API calls about usage. `is_mine`: usage of the calling key only; everything else is for admins."""
+    """Client-side calls of the HTTP API about usage.
+
+    `is_mine`: usage of the calling key only; everything else is for admins.
+    """
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

@@ -46,7 +46,10 @@ Keys = list[str]
 
 
 class BackendCalls:
-    """Sends the API calls about backends. `verb` is install, upgrade, reinstall, rollback or delete."""
+    """Client-side calls of the HTTP API about engine backends.
+
+    `verb` is install, upgrade, reinstall, rollback or delete.
+    """
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -108,7 +111,7 @@ class BackendCalls:
 
 
 class ProcessCalls:
-    """Sends the API calls about engine processes of one node and their logs."""
+    """Client-side calls of the HTTP API about engine processes of one node and their logs."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

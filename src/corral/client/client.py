@@ -16,21 +16,32 @@ from corral.ports.runtime import Clock, IdGenerator
 
 if TYPE_CHECKING:
     from corral.client.access import KeyCalls, TokenCalls, UsageCalls, UserCalls
+    from corral.client.agents import AgentCalls
     from corral.client.backends import BackendCalls, ProcessCalls
+    from corral.client.batches import BatchCalls
     from corral.client.cluster import ClusterCalls
+    from corral.client.collections import CollectionCalls
     from corral.client.events import StreamItem
     from corral.client.files import FileCalls
     from corral.client.inference import InferenceCalls
+    from corral.client.mcp import McpCalls
     from corral.client.models import FleetCalls, LoadCalls, ModelCalls, RuleCalls
     from corral.client.nodes import LabelCalls, NodeCalls
     from corral.client.operations import AssignmentCalls, OperationCalls
+    from corral.client.quantization import QuantizationCalls
+    from corral.client.runs import RunCalls
+    from corral.client.secrets import SecretCalls
+    from corral.client.skills import SkillCalls
+    from corral.client.tasks import JobCalls, TaskCalls
 
 DEFAULT_TIMEOUT_S = 30.0
 
 
 class CorralClient:
-    """Client of a cluster's HTTP API: `async with CorralClient(url, key, clock=…, ids=…) as client: await
-    client.nodes.list()`"""
+    """Python client of a cluster's HTTP API, with a group of calls for each noun.
+
+    `async with CorralClient(url, key, clock=…, ids=…) as client: await client.nodes.list()`
+    """
 
     def __init__(
         self, url: str, key: str | None, *, clock: Clock, ids: IdGenerator, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -72,6 +83,66 @@ class CorralClient:
         from corral.client.access import UserCalls
 
         return UserCalls(self._transport)
+
+    @cached_property
+    def agents(self) -> AgentCalls:
+        from corral.client.agents import AgentCalls
+
+        return AgentCalls(self._transport)
+
+    @cached_property
+    def runs(self) -> RunCalls:
+        from corral.client.runs import RunCalls
+
+        return RunCalls(self._transport)
+
+    @cached_property
+    def batches(self) -> BatchCalls:
+        from corral.client.batches import BatchCalls
+
+        return BatchCalls(self._transport)
+
+    @cached_property
+    def quantizations(self) -> QuantizationCalls:
+        from corral.client.quantization import QuantizationCalls
+
+        return QuantizationCalls(self._transport)
+
+    @cached_property
+    def collections(self) -> CollectionCalls:
+        from corral.client.collections import CollectionCalls
+
+        return CollectionCalls(self._transport)
+
+    @cached_property
+    def tasks(self) -> TaskCalls:
+        from corral.client.tasks import TaskCalls
+
+        return TaskCalls(self._transport)
+
+    @cached_property
+    def skills(self) -> SkillCalls:
+        from corral.client.skills import SkillCalls
+
+        return SkillCalls(self._transport)
+
+    @cached_property
+    def jobs(self) -> JobCalls:
+        from corral.client.tasks import JobCalls
+
+        return JobCalls(self._transport)
+
+    @cached_property
+    def secrets(self) -> SecretCalls:
+        from corral.client.secrets import SecretCalls
+
+        return SecretCalls(self._transport)
+
+    @cached_property
+    def mcp(self) -> McpCalls:
+        from corral.client.mcp import McpCalls
+
+        return McpCalls(self._transport)
 
     @cached_property
     def operations(self) -> OperationCalls:

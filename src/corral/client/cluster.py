@@ -10,7 +10,7 @@ from corral.wire.live import LiveOut
 
 
 class ClusterCalls:
-    """Sends the API calls about the cluster as a whole."""
+    """Client-side calls of the HTTP API about the cluster as a whole."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

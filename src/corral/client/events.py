@@ -34,21 +34,30 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConnectedNotice:
-    """Item of an event stream: it is connected, and later events are newer than what is read from now on."""
+    """Item that the client's event stream yields when it is connected.
+
+    Later events are newer than what is read from now on.
+    """
 
     position: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamResetNotice:
-    """Item of an event stream: events may have been missed, so the state has to be read again."""
+    """Item that the client's event stream yields when events may have been missed.
+
+    The state has to be read again.
+    """
 
     position: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInterruptedNotice:
-    """Item of an event stream: the connection broke and is being restored. For display only."""
+    """Item that the client's event stream yields when the connection broke and is being restored.
+
+    For display only.
+    """
 
     reason: str
 
@@ -58,7 +67,7 @@ StreamItem = EventOut | StreamConnectedNotice | StreamResetNotice | StreamInterr
 
 @dataclass(slots=True)
 class EventStream:
-    """Follows a server-sent event stream and reconnects at the last position when the connection breaks."""
+    """Follows the API's stream of server-sent events for a client, and reconnects at the last position."""
 
     transport: ApiTransport
     position: str | None
@@ -147,12 +156,12 @@ def watch_events(
 
 
 class FrameTooLarge(ValueError):
-    """Raised when a line of an event stream is longer than any event of Corral."""
+    """Raised when a line of the event stream that a client reads is longer than any event of Corral."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SseFrame:
-    """Holds one server-sent event: its name, data and id."""
+    """One server-sent event as the client parsed it: its name, data and id."""
 
     event: str
     data: str
@@ -162,7 +171,7 @@ class SseFrame:
 
 @dataclass(slots=True)
 class SseParser:
-    """Parses server-sent events from bytes that may be cut anywhere. No I/O."""
+    """Parses server-sent events for the client from bytes that may be cut anywhere. No I/O."""
 
     # Set only when a frame is complete: after a stream was cut before that, the frame has to be sent again.
     last_id: str | None = None

@@ -31,7 +31,7 @@ UploadProgressCallback = Callable[[int, int], None]
 
 
 class FileCalls:
-    """Sends the API calls about model files, and uploads files piece by piece."""
+    """Client-side calls of the HTTP API about model files; uploads files piece by piece."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -56,7 +56,23 @@ class FileCalls:
 
     async def send_file(self, path: Path, on_progress: UploadProgressCallback = lambda *_: None) -> str:
         """Upload a file and return its sha256, which names it in a model's configuration. Bytes that have arrived
-        before are not sent again.
+        before are not sent again."""
+        return await FileUploader(self._transport, "/api/files").send_file(path, on_progress)
+
+
+class FileUploader:
+    """Sends files piece by piece to one frontend, below a path that takes uploads by their sha256."""
+
+    def __init__(self, transport: ApiTransport, folder: str, query: str = "") -> None:
+        self._transport = transport
+        self._folder = folder
+        self._query = query
+
+    def _make_url(self, sha256: str) -> str:
+        return f"{self._transport.url}{self._folder}/{sha256}{self._query}"
+
+    async def send_file(self, path: Path, on_progress: UploadProgressCallback = lambda *_: None) -> str:
+        """Send a file and return its sha256. Bytes that have arrived before are not sent again.
 
         Failures are retried as long as bytes move: before each piece the server reports how much has arrived.
         """
@@ -82,7 +98,7 @@ class FileCalls:
         transport = self._transport
         try:
             async with transport.session.head(
-                f"{transport.url}/api/files/{sha256}",
+                self._make_url(sha256),
                 headers=transport.make_headers(),
                 timeout=aiohttp.ClientTimeout(total=FINISH_LIMIT_S, sock_connect=STALL_S),
                 allow_redirects=False,
@@ -104,7 +120,7 @@ class FileCalls:
         try:
             with path.open("rb") as file:
                 async with transport.session.put(
-                    f"{transport.url}/api/files/{sha256}",
+                    self._make_url(sha256),
                     data=_iter_pieces(file, start, length),
                     headers=headers,
                     timeout=aiohttp.ClientTimeout(total=FINISH_LIMIT_S, sock_connect=STALL_S),
@@ -119,6 +135,23 @@ class FileCalls:
             raise Unavailable("Another client is uploading the same file.", code="upload_busy")
         if answer.status not in (HTTPStatus.OK, HTTPStatus.PERMANENT_REDIRECT):
             raise make_error_from_response(answer.status, body, origin=transport.url)
+
+
+async def download_file(transport: ApiTransport, path: str, target: BinaryIO) -> int:
+    """Write the bytes of a response to an open file, and return how many there were."""
+    size_bytes = 0
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=STALL_S, sock_read=STALL_S)
+    try:
+        async with transport.session.get(
+            f"{transport.url}{path}", headers=transport.make_headers(), timeout=timeout, allow_redirects=False
+        ) as response:
+            if response.status != HTTPStatus.OK:
+                raise make_error_from_response(response.status, await response.read(), origin=transport.url)
+            async for chunk in response.content.iter_any():
+                size_bytes += target.write(chunk)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise transport.make_unreachable_error(error) from error
+    return size_bytes
 
 
 async def _iter_pieces(file: BinaryIO, start: int, length: int) -> AsyncIterator[bytes]:

@@ -25,7 +25,10 @@ Models = list[OpenAiModelOut]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPiece:
-    """Holds a piece of a streamed chat response; the last pieces carry the finish reason and the usage."""
+    """One piece of a streamed chat response as the client yields it.
+
+    The last pieces carry the finish reason and the usage.
+    """
 
     text: str = ""
     finish_reason: str = ""
@@ -35,7 +38,7 @@ class ChatPiece:
 
 
 class InferenceCalls:
-    """Sends chat requests to models through the OpenAI-compatible API."""
+    """Client-side calls that send chat requests to models through the OpenAI-compatible API."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from corral.client.transport import ApiRequest, ApiTransport
+from corral.client.transport import ApiRequest, ApiTransport, make_revision_headers
 from corral.wire.backends import GalleryOut, GalleryRefreshOut
 from corral.wire.loads import LoadIn, LoadPlanIn, LoadPlanOut, UnloadIn
 from corral.wire.models import (
@@ -45,7 +45,7 @@ def make_model_path(verb: str, name: str) -> str:
 
 
 class ModelCalls:
-    """Sends the API calls about models: configurations, revisions, galleries, loading and unloading."""
+    """Client-side calls of the HTTP API about models: configurations, revisions, galleries, loading, unloading."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -63,7 +63,7 @@ class ModelCalls:
             method="PUT",
             path=make_model_path("config", name),
             body=config,
-            headers=_make_revision_headers(expected_revision),
+            headers=make_revision_headers(expected_revision),
         )
         return await self._transport.fetch(call, SavedModelOut)
 
@@ -74,7 +74,7 @@ class ModelCalls:
             method="PATCH",
             path=make_model_path("config", name),
             body=change,
-            headers=_make_revision_headers(expected_revision),
+            headers=make_revision_headers(expected_revision),
         )
         return await self._transport.fetch(call, SavedModelOut)
 
@@ -164,7 +164,7 @@ class ModelCalls:
 
 
 class FleetCalls:
-    """Sends the API calls that export and apply the whole fleet as one file."""
+    """Client-side calls of the HTTP API that export and apply a cluster's configuration as one file."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -179,14 +179,8 @@ class FleetCalls:
         return await self._transport.fetch(call, FleetChangesOut)
 
 
-def _make_revision_headers(revision: int | None) -> dict[str, str]:
-    if revision is None:
-        return {}
-    return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
-
-
 class LoadCalls:
-    """Sends the API calls about loads: plans and progress."""
+    """Client-side calls of the HTTP API about loads of models: plans and progress."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -199,7 +193,7 @@ class LoadCalls:
 
 
 class RuleCalls:
-    """Sends the API calls about placement and scaling rules."""
+    """Client-side calls of the HTTP API about models' placement and scaling rules."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

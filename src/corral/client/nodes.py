@@ -24,7 +24,7 @@ def make_node_path(node: str, *rest: str) -> str:
 
 
 class NodeCalls:
-    """Sends the API calls about nodes."""
+    """Client-side calls of the HTTP API about nodes."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -84,7 +84,7 @@ class NodeCalls:
 
 
 class LabelCalls:
-    """Sends the API calls about labels of nodes."""
+    """Client-side calls of the HTTP API about labels of nodes."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

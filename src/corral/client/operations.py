@@ -52,7 +52,7 @@ def is_inactive(operation: OperationOut) -> bool:
 
 
 class OperationCalls:
-    """Sends the API calls about operations, and follows an operation until it is no longer active."""
+    """Client-side calls of the HTTP API about operations; follows one until it is no longer active."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
@@ -166,7 +166,7 @@ class OperationCalls:
 
 
 class AssignmentCalls:
-    """Sends the API calls about assignments: changes that nodes have not made yet."""
+    """Client-side calls of the HTTP API about pending changes: engine backend changes that nodes have not made yet."""
 
     def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport

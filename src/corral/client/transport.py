@@ -66,7 +66,7 @@ _BY_STATUS: dict[int, type[CorralError]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """Describes one request to the API: method, path, parameters, body, and whether it creates something."""
+    """One request of the client to the HTTP API: method, path, parameters, body, and whether it creates something."""
 
     method: str
     path: str
@@ -75,11 +75,27 @@ class ApiRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     # The call creates something: repeating it with the same key returns the first response again.
     creates: bool = False
+    # For calls that wait for others; None: the limit of the client.
+    timeout_s: float | None = None
+
+
+def make_revision_headers(revision: int | None) -> dict[str, str]:
+    """Return the headers that let a change replace this revision alone; 0: there must be none yet, None: any."""
+    if revision is None:
+        return {}
+    return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
+
+
+def make_owner_parameters(*, all_users: bool) -> dict[str, str]:
+    """Return the parameters of a call that shows an admin what belongs to any user; otherwise what is the caller's."""
+    return {"all_users": "true"} if all_users else {}
 
 
 class ApiTransport:
-    """Sends requests to one address with one key, repeats safe ones, and turns failures into Corral's errors.
-    `pauses_s` lie between attempts to connect."""
+    """Sends a client's requests to one frontend address with one key, and turns failures into Corral's errors.
+
+    Repeats safe requests; `pauses_s` lie between attempts to connect.
+    """
 
     def __init__(
         self,
@@ -169,6 +185,7 @@ class ApiTransport:
 
     async def _send_once(self, request: ApiRequest, headers: Mapping[str, str]) -> bytes:
         body = request.body.model_dump(mode="json") if isinstance(request.body, BaseModel) else request.body
+        timeout_s = request.timeout_s or self._timeout_s
         try:
             async with self.session.request(
                 request.method,
@@ -176,14 +193,14 @@ class ApiTransport:
                 params=request.parameters or None,
                 json=body,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=self._timeout_s),
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
                 # A frontend never redirects; following a redirect would send our key to another server.
                 allow_redirects=False,
             ) as response:
                 answer = await _read_body(response, origin=self.url)
         except TimeoutError as error:
             # aiohttp's timeouts are connection errors as well, so this clause must come first.
-            sentence = f"{self.url} did not respond within {self._timeout_s:g} s."
+            sentence = f"{self.url} did not respond within {timeout_s:g} s."
             raise Unavailable(sentence, hint="Try again; `corral cluster` shows its parts.", code="timeout") from error
         except aiohttp.InvalidURL as error:
             raise make_unexpected_response_error(self.url, "the address is not valid") from error

@@ -18,7 +18,7 @@ SESSION_KEY_PREFIX = "user:"
 
 
 class SecretState(StrEnum):
-    """Names whether a key or token can still be used, and why not."""
+    """Names whether an API key or join token can still be used, and why not."""
 
     ACTIVE = "active"
     USED_UP = "used_up"
@@ -28,7 +28,7 @@ class SecretState(StrEnum):
 
 
 class Scope(StrEnum):
-    """Names what a key or a user may do. Each scope includes those after it."""
+    """Names what an API key or a user may do, such as admin or inference. Each scope includes those after it."""
 
     ADMIN = "admin"  # keys, users, tokens and settings, too
     OPERATE = "operate"  # nodes, engines, models, operations
@@ -48,7 +48,10 @@ _WIDEST_FIRST = tuple(Scope)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLimit:
-    """Limits how much one key may use of a model; None: without limit. `model` empty: of all models together."""
+    """Limits how many requests and tokens one API key may use on a model; None: no limit.
+
+    `model` empty: the limit is for all models together.
+    """
 
     model: str = ""
     requests_per_minute: int | None = None
@@ -64,7 +67,7 @@ class KeyLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitBalance:
-    """Says how much of a limit is left, and how long until it is whole again."""
+    """Says how much of one limit of an API key is left, and how long until the limit is whole again."""
 
     limit: int
     remaining: int
@@ -73,7 +76,7 @@ class LimitBalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAllowance:
-    """Says how many requests and tokens a key may still use on a model; None: without limit."""
+    """Says how many requests and tokens an API key may still use on a model; None: without limit."""
 
     requests: LimitBalance | None = None
     tokens: LimitBalance | None = None
@@ -114,7 +117,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """Describes an API key: whose it is, what it may do, and whether it still works. The secret itself is not kept."""
+    """Describes an API key: its owner, its scope, and whether the key still works. The secret itself is not kept."""
 
     id: str
     name: str
@@ -138,8 +141,48 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Says who owns a thing such as a file or a run: a user, a key that belongs to no user, or the whole cluster.
+
+    The text form is stored and never changes: `user:<id>`, `key:<id>` or `cluster`.
+    """
+
+    user_id: str | None = None
+    key_id: str | None = None
+
+    def __post_init__(self) -> None:
+        assert self.user_id is None or self.key_id is None, "an owner is a user or a key"
+
+    def __str__(self) -> str:
+        if self.user_id is not None:
+            return f"user:{self.user_id}"
+        return "cluster" if self.key_id is None else f"key:{self.key_id}"
+
+    @property
+    def credential_id(self) -> str:
+        """Return the id that requests in the owner's name count for: the key, or the user as in a session."""
+        return self.key_id if self.key_id is not None else f"{SESSION_KEY_PREFIX}{self.user_id}"
+
+
+CLUSTER = Owner()
+
+
+def parse_owner(text: str) -> Owner:
+    """Return the owner that a stored text stands for."""
+    kind, _, owner_id = text.partition(":")
+    assert text == "cluster" or (kind in ("user", "key") and owner_id), "a text that an owner was written as"
+    if kind == "user":
+        return Owner(user_id=owner_id)
+    return Owner(key_id=owner_id) if kind == "key" else CLUSTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Identifies the caller of a request and what it may do. `node_id` is set for the key of an agent node."""
+    """Identifies the caller of an API request, and what the caller may do.
+
+    `node_id` is set for the key of an agent node, `is_run` for a run that sends requests to models in the name of its
+    owner.
+    """
 
     key_id: str
     name: str
@@ -148,6 +191,9 @@ class Principal:
     user_id: str | None = None
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
+    is_run: bool = False
+    # No client waits for the answers: requests give way to all others. Never set for a key or a session itself.
+    is_background: bool = False
 
     @property
     def is_admin(self) -> bool:
@@ -157,6 +203,11 @@ class Principal:
     def is_session(self) -> bool:
         """Return whether the caller is a user in a browser, without a key."""
         return self.key_id.startswith(SESSION_KEY_PREFIX)
+
+    @property
+    def owner(self) -> Owner:
+        """Return whom everything belongs to that the caller creates: their user, or the key if it has no user."""
+        return Owner(key_id=self.key_id) if self.user_id is None else Owner(user_id=self.user_id)
 
     def may(self, scope: Scope) -> bool:
         return self.scope.covers(scope) and (self.node_id is None or scope is Scope.INFER)
@@ -172,3 +223,32 @@ def can_use_model(principal: Principal, model_name: str, names: Iterable[str] = 
     if patterns is None:
         return True
     return any(fnmatchcase(name, pattern) for name in (model_name, *names) for pattern in patterns)
+
+
+# The right to ask models in the name of the key or session that a run belongs to.
+_RUN_TICKET_SCOPE = "runs:infer:"
+# The same, for requests that give way to all others.
+_BACKGROUND_TICKET_SCOPE = "runs:background:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTicketScope:
+    """Says which run sends a request to a model, in whose name, and whether other requests go first."""
+
+    run_id: str
+    key_id: str
+    is_background: bool = False
+
+    def __str__(self) -> str:
+        prefix = _BACKGROUND_TICKET_SCOPE if self.is_background else _RUN_TICKET_SCOPE
+        return f"{prefix}{self.run_id}:{self.key_id}"
+
+
+def parse_run_ticket_scope(scope: str) -> RunTicketScope | None:
+    """Return what a ticket lets a run do; None if the ticket is for another use."""
+    for prefix in (_RUN_TICKET_SCOPE, _BACKGROUND_TICKET_SCOPE):
+        run_id, _, key_id = scope.removeprefix(prefix).partition(":")
+        if scope.startswith(prefix) and key_id:
+            is_background = prefix == _BACKGROUND_TICKET_SCOPE
+            return RunTicketScope(run_id=run_id, key_id=key_id, is_background=is_background)
+    return None

@@ -28,7 +28,7 @@ PROCESSOR = "processor"
 
 
 class SourceKind(StrEnum):
-    """Names the kind of source that a backend's package is fetched from."""
+    """Names the kind of source that a backend (an engine's software) is fetched from."""
 
     PYPI = "pypi"  # packages of the Python index, in a virtual environment of their own
     URL = "url"  # a wheel or an archive, by address and sha256
@@ -39,10 +39,11 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSource:
-    """Says where the package of one backend version is fetched from, and how it is verified."""
+    """Says where the package of one engine backend version is fetched from, and how it is verified."""
 
     kind: SourceKind
-    # url: the address; oci: registry/repository:tag or @sha256:…; directory: the path; bundled: its name.
+    # url: the address, or npm:@scope/name@version for a package of the npm registry.
+    # oci: registry/repository:tag or @sha256:…; directory: the path; bundled: its name.
     uri: str = ""
     mirrors: tuple[str, ...] = ()
     # The sha256 of the file at `uri`; empty: not verified.
@@ -57,7 +58,7 @@ class BackendSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyProbe:
-    """Says how to see that an engine is ready: a GET that answers 200."""
+    """Says how a worker checks that an engine is ready: a GET that answers 200."""
 
     path: str = "/health"
     timeout_s: float = 300.0
@@ -78,7 +79,7 @@ USUAL_SIGNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Says how to run an engine. In `command`, `check` and `environment` these are replaced:
+    """Says how a worker runs an engine. In `command`, `check` and `environment` these are replaced:
 
     {dir} its folder, {python} its interpreter, {launcher} the launcher's file, {host} {port} where to listen,
     {model} the model's path, {name} the model's public name, {threads}, {api_key}; {options} alone stands for the
@@ -114,7 +115,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendVersion:
-    """Describes one version of a concrete backend: its source and its manifest."""
+    """Describes one version of a backend (an engine's software): its source and how to run it."""
 
     version: str
     source: BackendSource
@@ -123,7 +124,7 @@ class BackendVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gallery:
-    """Says where the index of a gallery is fetched from: its address, then the mirrors in order."""
+    """Describes a gallery, an index of backends or models to install: its address and mirrors, in order of use."""
 
     name: str
     # Addresses may hold a password: they are not part of the printed form.
@@ -133,7 +134,7 @@ class Gallery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryEntry:
-    """Describes a backend that a gallery offers: a meta with builds by hardware, or a concrete with versions."""
+    """Describes a backend that a gallery offers: a general name with builds for kinds of hardware, or one build."""
 
     name: str
     gallery: str
@@ -163,7 +164,7 @@ class GalleryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """Holds everything that a worker needs to install one version of one backend, resolved for one node."""
+    """Holds everything that a worker needs to install one version of one backend, chosen for the node's hardware."""
 
     # The concrete name: this is what is installed, assigned, locked and reported.
     name: str
@@ -177,7 +178,7 @@ class Build:
 
 
 class DesiredState(StrEnum):
-    """Names the state that an assignment requests for a backend on a node."""
+    """Names the state that a pending change requests for an engine backend on a node, such as present or absent."""
 
     PRESENT = "present"  # have the backend; an installed one is enough
     REPLACED = "replaced"  # fetch this build and replace the installed one: upgrade and reinstall
@@ -186,7 +187,7 @@ class DesiredState(StrEnum):
 
 
 class AssignmentState(StrEnum):
-    """Names whether an assignment is still tried or has failed."""
+    """Names whether a pending change of an engine backend on a node is still tried or has failed."""
 
     OPEN = "open"
     DEAD = "dead"  # failed too often, and not tried again; an admin can retry it
@@ -194,7 +195,7 @@ class AssignmentState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Holds a pending change of one backend on one node. A command with an older generation is refused."""
+    """Holds a pending change of one engine backend on one node. A worker refuses a command with an older generation."""
 
     node_id: NodeId
     backend: str
@@ -212,7 +213,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledBackend:
-    """Describes a backend that a node reports as installed, with the generation of its assignment."""
+    """Describes a backend that a worker reports as installed, with the generation of the change that installed it."""
 
     name: str
     meta: str = ""

@@ -12,7 +12,7 @@ from corral.domain.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontend:
-    """Describes one frontend process of the cluster, and whether it was seen lately."""
+    """Describes one frontend process (`corral serve`) of the cluster, and whether it was seen lately."""
 
     id: str
     host: str
@@ -26,7 +26,9 @@ class Frontend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Describes time-bound ownership. `term` grows with each new holder, and guarded writes carry it.
+    """Describes one frontend's time-bound ownership, such as leadership of the cluster.
+
+    `term` grows with each new holder, and guarded writes carry it.
 
     `unbroken_since` is when the chain of holders last had a gap, before which no leader may have been watching.
     """
@@ -42,7 +44,7 @@ class Lease:
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class OutboxPosition:
-    """Marks a position in the outbox that a reader can resume from.
+    """Marks how far a reader has read the event outbox in PostgreSQL, so that it can resume there.
 
     Numbers from a sequence become visible out of order, because transactions commit out of order. The pair of
     transaction id and number is safe to resume from, as long as a reader stops before the oldest transaction
@@ -77,7 +79,7 @@ ORIGIN = OutboxPosition(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEvent:
-    """Holds one event of the outbox: what kind of change happened to which key, and its data."""
+    """Holds one event of the outbox in PostgreSQL: what kind of change happened to which key, and its data."""
 
     position: OutboxPosition
     kind: str

@@ -33,7 +33,10 @@ INSTALL_HINT = (
 
 
 class CorralError(Exception):
-    """Something went wrong."""
+    """Something went wrong in Corral.
+
+    Base class of all errors that Corral raises on purpose.
+    """
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
@@ -55,80 +58,80 @@ class CorralError(Exception):
 
 
 class InvalidRequest(CorralError):
-    """The request is not valid."""
+    """The request to the API is not valid."""
 
     code = "invalid_request"
     status = 400
 
 
 class UnknownSetting(InvalidRequest):
-    """There is no such setting."""
+    """There is no setting of this name."""
 
     code = "unknown_setting"
 
 
 class TooLarge(InvalidRequest):
-    """The body is larger than this route accepts."""
+    """The body of the request is larger than this API route accepts."""
 
     code = "body_too_large"
     status = 413
 
 
 class NotAuthenticated(CorralError):
-    """A valid credential is needed."""
+    """The request needs a valid credential."""
 
     code = "not_authenticated"
     status = 401
 
 
 class NotAllowed(CorralError):
-    """This credential may not do that."""
+    """The credential of the request does not allow this action."""
 
     code = "not_allowed"
     status = 403
 
 
 class NotFound(CorralError):
-    """There is no such thing."""
+    """The thing that the request names does not exist."""
 
     code = "not_found"
     status = 404
 
 
 class Conflict(CorralError):
-    """That is not possible in the present state."""
+    """The request is not possible in the present state."""
 
     code = "conflict"
     status = 409
 
 
 class NameTaken(Conflict):
-    """Another machine already has this name."""
+    """Another machine already has this node name."""
 
     code = "name_taken"
 
 
 class BootSuperseded(Conflict):
-    """A newer process of this node has registered."""
+    """A newer worker process of this node has registered."""
 
     code = "boot_superseded"
 
 
 class LeaseLost(Conflict):
-    """Another process holds the lease by now."""
+    """Another process has taken over the lease in the meantime."""
 
     code = "lease_lost"
 
 
 class Unprocessable(CorralError):
-    """The request was understood and is refused."""
+    """The request was understood and is refused, because its content cannot be used."""
 
     code = "unprocessable"
     status = 422
 
 
 class LimitReached(CorralError):
-    """The limit of this key is reached."""
+    """The request exceeds a limit of its API key."""
 
     code = "rate_limit_exceeded"
     status = 429
@@ -137,7 +140,7 @@ class LimitReached(CorralError):
 
 
 class Unavailable(CorralError):
-    """A part that this needs does not respond."""
+    """A part of Corral that the request needs does not respond."""
 
     code = "unavailable"
     status = 503
@@ -157,6 +160,6 @@ class BusUnavailable(Unavailable):
 
 
 class NodeUnreachable(Unavailable):
-    """The node is not on the bus."""
+    """The node's worker is not connected to NATS."""
 
     code = "node_unreachable"

@@ -11,12 +11,13 @@ prefetch list   backends and models that a worker requests ahead of time, and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from corral.domain.agent import DeclaredMcpServer, RemoteMcpServer
 from corral.domain.operation import OperationId
 
 # One chunk of a file: verified, resumed and passed on as a whole.
@@ -28,7 +29,7 @@ PREFETCH_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """Describes one piece of a file, by address. `sha256` is that of the piece.
+    """Says where one piece of a model file is fetched from. `sha256` is that of the piece.
 
     /path, file:///path                           a file or folder of a frontend's machine
     https://…, http://…                           a file
@@ -45,7 +46,9 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFile:
-    """Describes a file of a model, or a folder (`path` ends with `/`, or is empty for the model's own folder).
+    """Says where one file or folder of a model is fetched from, and where it belongs in the model's folder.
+
+    `path` ends with `/` for a folder, or is empty for the model's own folder.
 
     Several parts are joined in order. `sha256` is that of the whole; absent: not verified.
     """
@@ -53,6 +56,34 @@ class ModelFile:
     path: str
     parts: tuple[FilePart, ...]
     sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMcpConfig:
+    """Names the MCP servers that chat requests for a model may use. Each name occurs once."""
+
+    # Names of servers that an admin has declared for everybody.
+    declared: tuple[str, ...] = ()
+    # Servers of this model alone: addresses, and programs that workers start.
+    remote: tuple[RemoteMcpServer, ...] = ()
+    stdio: tuple[DeclaredMcpServer, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.declared, *(server.name for server in self.remote), *(server.name for server in self.stdio))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLoopConfig:
+    """Limits the loop in which a chat calls a model and its MCP servers in turn. None: the default."""
+
+    max_iterations: int | None = None
+    # How often an answer that cannot be used is requested again.
+    max_attempts: int | None = None
+    # The same call so often in a row ends the loop; 0: never.
+    loop_detection: int | None = None
+    # Settings of LocalAI that have no effect here.
+    unused: Mapping[str, bool | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +124,13 @@ class ModelConfig:
     gallery: str = ""
     variant: str = ""
     is_variant_pinned: bool = False
+    mcp: ModelMcpConfig = field(default_factory=ModelMcpConfig)
+    tool_loop: ToolLoopConfig = field(default_factory=ToolLoopConfig)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """Describes a file as content. `path` is its place in the model's folder."""
+    """Describes one model file that was fetched: its sha256, size, and place in the model's folder (`path`)."""
 
     path: str
     sha256: str
@@ -106,7 +139,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """Holds what the headers of a model's files say. None is unknown."""
+    """Facts about a model that Corral read from the headers of its files, such as sizes. None is unknown."""
 
     format: str = ""
     architecture: str = ""
@@ -126,7 +159,9 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Says how much memory, disk and threads one replica takes. None is unknown and excludes no node; 0 is nothing.
+    """Resources that one replica of a model takes: memory, disk and threads.
+
+    None is unknown and excludes no node; 0 is nothing.
 
     `payload_bytes` is what its files take on a disk. `is_observed`: measured on a node, not computed from headers.
     """
@@ -139,14 +174,35 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProvenance:
+    """Says what a model was made from by a quantisation: the model, its type, the tool, and the file that came out."""
+
+    run_id: str
+    model: str
+    # Addresses of the files that the source model was fetched from.
+    sources: Sequence[str]
+    source_sha256: str
+    # The types of the weights that were read.
+    source_types: Sequence[str]
+    weight_type: str
+    # The weights had been quantised before, so they lost precision twice.
+    is_requantized: bool
+    tool: str
+    sha256: str
+    size_bytes: int
+    source_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Describes a model as the registry has it. `files` is None until they have been fetched once."""
+    """Describes a model as stored in PostgreSQL. `files` is None until the files have been fetched once."""
 
     config: ModelConfig
     revision: int
     run_hash: str
     files: tuple[StoredFile, ...] | None = None
     facts: ModelFacts | None = None
+    provenance: ModelProvenance | None = None
     created_at: datetime
     updated_at: datetime
 
@@ -169,7 +225,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRevision:
-    """Holds one revision of a model's configuration: who wrote it, when, and why."""
+    """Holds one saved version of a model's configuration: who wrote it, when, and why."""
 
     model: str
     number: int
@@ -182,7 +238,7 @@ class ModelRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """Describes a content: its size and the sha256 of each chunk, 32 bytes each, one after the other."""
+    """Describes one model file by its content: its size and the sha256 of each chunk, 32 bytes each, in order."""
 
     sha256: str
     size_bytes: int
@@ -194,14 +250,14 @@ class Blob:
 
 
 class PrefetchKind(StrEnum):
-    """Names what an entry of a prefetch list is: a backend or a model."""
+    """Names what a worker wants on its disk ahead of time: an engine backend or a model."""
 
     BACKEND = "backend"
     MODEL = "model"
 
 
 class PrefetchState(StrEnum):
-    """Names the state of one entry of a prefetch list."""
+    """Names how far an engine backend or model is that a worker wants on its disk ahead of time."""
 
     PRESENT = "present"  # the node has it
     REQUESTED = "requested"  # an operation brings it, or has tried to a moment ago
@@ -210,7 +266,7 @@ class PrefetchState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefetchEntry:
-    """Names a backend or model that a worker requests on its disk ahead of time."""
+    """Names an engine backend or model that a worker wants on its disk ahead of time."""
 
     kind: PrefetchKind
     name: str
@@ -218,7 +274,7 @@ class PrefetchEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefetchResult:
-    """Says what became of one entry of a prefetch list, and which operation brings it."""
+    """Says what became of an engine backend or model that a worker wants on its disk, and which operation brings it."""
 
     entry: PrefetchEntry
     state: PrefetchState

@@ -20,14 +20,14 @@ NodeId = NewType("NodeId", str)
 
 
 class NodeType(StrEnum):
-    """Names what a node is for: running engines, or only sending inference requests."""
+    """Names what a node is for: running engines, or only executing the work of LLM agents."""
 
     BACKEND = "backend"  # runs engines
     AGENT = "agent"  # runs agent work only; never gets a backend or a model
 
 
 class Liveness(StrEnum):
-    """Names whether a node's heartbeats arrive: alive, lost, or left on its own."""
+    """Names whether heartbeats of a node's worker arrive: alive, lost, or left on its own."""
 
     ALIVE = "alive"  # its lease is being renewed by heartbeats
     LOST = "lost"  # the lease ran out; the next heartbeat brings it back
@@ -35,7 +35,7 @@ class Liveness(StrEnum):
 
 
 class NodeStatus(StrEnum):
-    """Names the status of a node that people see, computed from its facts."""
+    """Names the status of a node that people see, computed from stored facts such as liveness and approval."""
 
     PENDING = "pending"  # not approved yet
     DRAINING = "draining"  # taken out of service on purpose
@@ -46,7 +46,7 @@ class NodeStatus(StrEnum):
 
 
 class LabelSource(StrEnum):
-    """Names who gave a node a label: the machine, its worker or an admin."""
+    """Names who gave a node a label for placement: the machine, its worker's settings, or an admin."""
 
     AUTO = "auto"  # derived from the machine
     WORKER = "worker"  # sent by the worker at registration; counts once an admin has approved it
@@ -55,7 +55,7 @@ class LabelSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """Holds the hardware readings that a worker last reported. None is unknown; zero is a reading."""
+    """Hardware readings that a node's worker last reported. None is unknown; zero is a reading."""
 
     total_vram: int | None = None
     available_vram: int | None = None
@@ -76,7 +76,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """Holds one label of a node and who gave it."""
+    """Holds one label of a node, by which models are placed, and who gave it."""
 
     key: str
     value: str
@@ -85,7 +85,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Describes a registered machine: its identity, hardware, approval, drain, liveness, labels and reservations."""
+    """Describes a node, a machine that a worker registered: identity, hardware, approval, drain, liveness, labels."""
 
     id: NodeId
     name: str
@@ -118,6 +118,10 @@ class Node:
     slots_override: int | None = None
     budget_reported: str | None = None
     budget_override: str | None = None  # "": the admin has set no cap
+    # How many runs its worker executes at the same time. None: the worker is too old for runs.
+    max_runs: int | None = None
+    # The kinds of runs that its worker executes, by the words that it knows. None: the worker does not say.
+    run_kinds: frozenset[str] | None = None
 
     # When the node last reported its backends. None: never, which is not the same as having none.
     backends_at: datetime | None = None

@@ -26,7 +26,7 @@ JobId = NewType("JobId", str)
 
 
 class OperationKind(StrEnum):
-    """Names what an operation does to a backend or a model."""
+    """Names what an operation does: change an engine backend, change a model, or execute a run for a person."""
 
     BACKEND_INSTALL = "backend_install"
     BACKEND_UPGRADE = "backend_upgrade"
@@ -38,6 +38,13 @@ class OperationKind(StrEnum):
     MODEL_STAGE = "model_stage"  # copy the files to nodes, ahead of a load
     MODEL_UNLOAD = "model_unload"  # end replicas
     MODEL_DELETE = "model_delete"  # end replicas, remove every copy, delete the model
+    RUN_AGENT_TURN = "run_agent_turn"  # one answer of an agent
+    RUN_TASK = "run_task"  # one execution of a task
+    RUN_CHAT = "run_chat"  # a chat request that uses MCP servers
+    RUN_BATCH = "run_batch"  # the lines of a batch file
+    RUN_SKILL_SYNC = "run_skill_sync"  # the skills of a git repository
+    RUN_QUANTIZE = "run_quantize"  # a model made smaller
+    RUN_INGEST = "run_ingest"  # the text of a document for a collection
 
     @property
     def pool(self) -> str:
@@ -53,9 +60,13 @@ class OperationKind(StrEnum):
     def is_backend(self) -> bool:
         return self.pool == "backend"
 
+    @property
+    def is_run(self) -> bool:
+        return self.pool == "run"
+
 
 class OperationState(StrEnum):
-    """Names the state of an operation, from queued to its end."""
+    """Names the state of an operation (a long action on nodes), from queued to its end."""
 
     QUEUED = "queued"  # admitted; no frontend works on it yet
     RUNNING = "running"  # a frontend drives it
@@ -91,7 +102,7 @@ LISTED = OPEN | {_S.FAILED, _S.PAUSED}
 
 
 class TargetState(StrEnum):
-    """Names the state of one node of an operation, from queued to its end."""
+    """Names the state of an operation on one of its nodes, from queued to its end."""
 
     QUEUED = "queued"  # an assignment is stored; the node has not got the command yet
     WORKING = "working"  # the worker has accepted the job
@@ -100,7 +111,7 @@ class TargetState(StrEnum):
     ERROR = "error"
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"  # the node has a newer assignment, or its model was changed meanwhile
-    SKIPPED = "skipped"  # not tried: an earlier wave failed
+    SKIPPED = "skipped"  # not tried: an earlier wave failed, or the node was drained before
 
     @property
     def is_final(self) -> bool:
@@ -108,7 +119,7 @@ class TargetState(StrEnum):
 
 
 class JobPhase(StrEnum):
-    """Names what a worker is doing in a job, in the order in which it happens."""
+    """Names what a worker is doing in a job, such as downloading, in the order in which it happens."""
 
     QUEUED = "queued"
     RESOLVING = "resolving"
@@ -127,7 +138,7 @@ class JobPhase(StrEnum):
 
 
 class JobState(StrEnum):
-    """Names the state of a job as its worker reports it."""
+    """Names the state of a worker's job, as the worker reports it."""
 
     QUEUED = "queued"  # accepted, waits for another job of the same backend
     RUNNING = "running"
@@ -143,7 +154,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutStrategy:
-    """Says how an operation goes over its nodes: in which waves, and what happens after a failure."""
+    """Says how an operation goes over its nodes: how many at a time, and what happens after a failure."""
 
     # The size of each wave; the last number repeats. Empty: one wave with all nodes.
     waves: tuple[int, ...] = ()
@@ -154,7 +165,7 @@ class RolloutStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Holds an error as data: it survives the bus, the database and JSON."""
+    """Holds an error of an operation or job as data: it survives NATS, PostgreSQL and JSON."""
 
     code: str
     text: str
@@ -162,8 +173,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Holds the progress of a job or operation. None is unknown. `percent` is 0..100 and never goes back within an
-    attempt."""
+    """Holds the progress of a worker's job or of an operation; None is unknown.
+
+    `percent` is 0..100 and never goes back within an attempt.
+    """
 
     percent: float = 0.0
     phase: JobPhase | None = None
@@ -174,7 +187,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Holds the state of one node of an operation. `node` is its id, also after the node is gone."""
+    """Holds the state of an operation on one of its nodes. `node` is the node's id, also after the node is gone."""
 
     operation_id: OperationId
     node: NodeId
@@ -203,7 +216,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Describes one long action that an admin requested, with its state, lease and targets."""
+    """Describes one long action on nodes that a person requested, with its state, lease and nodes."""
 
     id: OperationId
     kind: OperationKind
@@ -253,7 +266,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationNote:
-    """Holds one line of an operation's log."""
+    """Holds one line of the log of an operation."""
 
     at: datetime
     level: str

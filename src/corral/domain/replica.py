@@ -17,7 +17,7 @@ from corral.domain.node import NodeId
 
 
 class ReplicaState(StrEnum):
-    """Names where a replica is between staging and unloading."""
+    """Names the state of a model's replica on a node, from staging its files to unloading."""
 
     STAGING = "staging"
     LOADING = "loading"
@@ -27,7 +27,7 @@ class ReplicaState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """Describes one loaded or loading copy of a model on a node, known by node, model and index."""
+    """Describes one copy of a model that an engine on a node has loaded or is loading."""
 
     id: str
     node_id: NodeId
@@ -68,7 +68,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWindow:
-    """Describes a time of the week in which a rule asks for more replicas. `cron` is when it begins."""
+    """Describes a time of the week in which a model's rule asks for more replicas; `cron` says when it begins."""
 
     cron: str
     duration_s: float
@@ -78,7 +78,10 @@ class RuleWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Says on which nodes a model may run, and how many replicas it is to have. `max_replicas` 0 is no limit."""
+    """Says on which nodes a model may run, and how many replicas the model is to have.
+
+    `max_replicas` 0 is no limit.
+    """
 
     model: str
     selector: dict[str, str]

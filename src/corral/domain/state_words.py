@@ -86,6 +86,65 @@ CHANGE_WORDS: Mapping[str, str] = {
     "open": "pending",
     "dead": "failed",
 }
+# RunState
+RUN_WORDS: Mapping[str, str] = {
+    "queued": "queued",
+    "leased": "starting",
+    "running": "running",
+    "waiting_approval": "waiting for approval",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "lost": "lost",
+}
+# RunKind
+RUN_KIND_WORDS: Mapping[str, str] = {
+    "agent_turn": "agent turn",
+    "task": "task",
+    "chat": "chat",
+    "batch": "batch",
+    "skill_sync": "sync of skills",
+    "quantize": "quantisation",
+    "ingest": "document",
+}
+# RunTrigger
+TRIGGER_WORDS: Mapping[str, str] = {
+    "api": "API call",
+    "manual": "manually",
+    "cron": "schedule",
+    "agent": "another agent",
+    "schedule": "interval of the agent",
+}
+# TaskRunStatus: a job that has not begun is a queued run.
+TASK_RUN_WORDS: Mapping[str, str] = {
+    "pending": "queued",
+    "running": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+# BatchStatus
+BATCH_WORDS: Mapping[str, str] = {
+    "validating": "validating",
+    "in_progress": "in progress",
+    "finalizing": "finalizing",
+    "completed": "completed",
+    "failed": "failed",
+    "expired": "expired",
+    "cancelling": "cancelling",
+    "cancelled": "cancelled",
+}
+# WebhookState
+WEBHOOK_WORDS: Mapping[str, str] = {
+    "pending": "pending",
+    "delivered": "delivered",
+    "failed": "failed",
+}
+# AgentStatus
+AGENT_WORDS: Mapping[str, str] = {
+    "active": "active",
+    "paused": "paused",
+}
 # SecretState
 SECRET_WORDS: Mapping[str, str] = {
     "active": "active",
@@ -104,6 +163,13 @@ STATE_WORDS: Mapping[str, Mapping[str, str]] = {
     "node": NODE_WORDS,
     "replica": REPLICA_WORDS,
     "change": CHANGE_WORDS,
+    "run": RUN_WORDS,
+    "run_kind": RUN_KIND_WORDS,
+    "trigger": TRIGGER_WORDS,
+    "task_run": TASK_RUN_WORDS,
+    "batch": BATCH_WORDS,
+    "webhook": WEBHOOK_WORDS,
+    "agent": AGENT_WORDS,
     "secret": SECRET_WORDS,
 }
 
@@ -111,3 +177,18 @@ STATE_WORDS: Mapping[str, Mapping[str, str]] = {
 def find_word(words: Mapping[str, str], state: str) -> str:
     """Return the word for a state, or its value with blanks if a newer server sends one that has no word here."""
     return words.get(state, state.replace("_", " "))
+
+
+_END_VERBS: Mapping[str, str] = {
+    "completed": "has completed",
+    "failed": "failed",
+    "expired": "expired",
+    "cancelled": "was cancelled",
+    "lost": "was lost",
+}
+
+
+def say_run_state(noun: str, state: str) -> str:
+    """Return what has become of a run, without a full stop: `The run failed`, `The job is waiting for approval`. `noun`
+    is what people call it: the run, the turn, the job, the batch."""
+    return f"{noun} {_END_VERBS.get(state) or f'is {find_word(RUN_WORDS, state)}'}"

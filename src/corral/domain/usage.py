@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class RecordMaker(Protocol):
-    """Makes an instance of a class without running its `__init__`."""
+    """Callable that makes an instance of a record class without running its `__init__`, which is faster."""
 
     def __call__(self, cls: type[_T], /) -> _T: ...
 
@@ -36,7 +36,7 @@ UsageBucket: TypeAlias = tuple[int, str, str, str, str]
 
 
 class ErrorOrigin(StrEnum):
-    """Names which side caused an error response: the client, the engine or the gateway."""
+    """Names which side caused the error response of an inference request: the client, the engine or the gateway."""
 
     NONE = ""
     CLIENT = "client"
@@ -46,7 +46,10 @@ class ErrorOrigin(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class RequestRecord:
-    """Records one inference request that has ended, however it ended. Never changed after it was passed on."""
+    """Records one inference request that has ended, for metrics, logs and usage.
+
+    Never changed after it was passed on.
+    """
 
     request_id: str
     key_id: str
@@ -80,11 +83,13 @@ class RequestRecord:
     attempts: int = 1
     # The W3C trace context, from the client or created here; empty: not traced.
     traceparent: str = ""
+    # The run that has answered in the place of an engine; the calls that it made of models have their own records.
+    run_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class UsageSums:
-    """Adds up requests, errors and tokens."""
+    """Adds up inference requests, errors and tokens for usage reports."""
 
     requests: int = 0
     errors: int = 0
@@ -108,7 +113,7 @@ UsageBuckets: TypeAlias = dict[UsageBucket, UsageSums]
 
 
 class UsageGrouping(StrEnum):
-    """Names what usage can be grouped by."""
+    """Names by what a usage report groups inference requests, such as by key or by model."""
 
     KEY = "key"
     MODEL = "model"
@@ -121,7 +126,7 @@ class UsageGrouping(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQuery:
-    """Selects and groups usage; both times are rounded down to the hour."""
+    """Selects and groups the usage for a usage report; both times are rounded down to the hour."""
 
     since: datetime
     # The end of the range; None: until now.
@@ -134,7 +139,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """Holds one row of usage; fields that it is not grouped by are empty."""
+    """Holds one row of a usage report; fields by which the report is not grouped are empty."""
 
     # The beginning of the day or the hour, in UTC.
     at: datetime | None = None

@@ -19,6 +19,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,7 +95,7 @@ def tail_log(path: Path, lines: int = 12) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildLaunch:
-    """Holds how to start a child process now: command, environment and user. No secret belongs into the command."""
+    """How `corral up` starts one child process: command, environment and user. No secret belongs in the command."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -104,7 +105,7 @@ class ChildLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildPlan:
-    """Describes a child of the supervisor: how to launch it, when it is ready, and how to stop it."""
+    """Describes a child process of `corral up`: how it is launched, when it is ready, and how it is stopped."""
 
     name: str
     launch: Callable[[], Awaitable[ChildLaunch]]
@@ -115,7 +116,7 @@ class ChildPlan:
 
 
 class ChildEventKind(StrEnum):
-    """Names what happened to a child: it became ready, died, or was stopped."""
+    """Names what happened to a child process of `corral up`: it became ready, died, or was stopped."""
 
     READY = "ready"
     DIED = "died"
@@ -124,7 +125,7 @@ class ChildEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildEvent:
-    """Reports that a child became ready, died or stopped, for the person who watches `corral up`."""
+    """Reports that a child process of `corral up` became ready, died or stopped, for the person who watches."""
 
     name: str
     kind: ChildEventKind
@@ -138,7 +139,7 @@ class ChildEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildDeps:
-    """Holds what all children of one supervisor share: home, state file, event callback and backoff."""
+    """Dependencies that the supervisor of `corral up` hands to each child process: home, state file and so on."""
 
     home: HomeLayout
     state: SupervisorStateFile
@@ -150,7 +151,7 @@ class ChildDeps:
 
 
 class ChildProcess:
-    """Supervises one process: starts it, waits until it is ready, restarts it after a death, and stops it."""
+    """Supervises one child process of `corral up`: starts it, waits until ready, restarts it, and stops it."""
 
     def __init__(self, plan: ChildPlan, deps: ChildDeps) -> None:
         self.plan = plan
@@ -345,7 +346,7 @@ def _is_final(error: Exception) -> bool:
 
 
 class ChildSupervisor:
-    """Starts the children of one `corral up` together, waits until they are ready, and stops them in reverse order.
+    """Starts the child processes of `corral up` together, waits until they are ready, and stops them in reverse order.
 
     Starting at once is safe because each of them waits for what it needs; stopping in order is needed because a
     worker says goodbye to its frontend, and a frontend to the database. When `stop` returns, no process of this
@@ -414,6 +415,7 @@ _FRONTEND_ONLY = (
     "CORRAL_LOCAL_JOIN_TOKEN",
     "CORRAL_KEY",
     "CORRAL_METRICS_KEY",
+    "CORRAL_SECRETS_KEY",
     "CORRAL_HUB_TOKEN",
     "CORRAL_LIBRARY_STORAGE_KEY",
 )
@@ -421,9 +423,13 @@ _FRONTEND_ONLY = (
 _NOT_INHERITED = ("CORRAL_KEY", "CORRAL_URL", "CORRAL_DETACH", MARKER_HOME, MARKER_NAME)
 
 
+# What the person has set for the worker with engines, and what an agent worker has no use for.
+_ENGINE_ONLY = ("CORRAL_ADDRESS", "CORRAL_MODELS_DIR", "CORRAL_BACKENDS_DIR", "CORRAL_SHARED_MODELS_DIR")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpEndpoint:
-    """The host and port where a process of the cluster answers HTTP."""
+    """Host and port where a child process of `corral up` answers HTTP."""
 
     host: str
     port: int
@@ -441,7 +447,7 @@ class HttpEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusAddress:
-    """Says where NATS is, and whether it is one of the supervisor's children."""
+    """Says where NATS is for `corral up`, and whether it is one of the supervisor's child processes."""
 
     nats_url: str
     nats_port: int
@@ -461,6 +467,8 @@ def make_frontend_environment(
     }
     if "CORRAL_LIBRARY_DIR" not in inherited:
         variables["CORRAL_LIBRARY_DIR"] = str(home.root / "library")
+    if not inherited.get("CORRAL_SECRETS_KEY_FILE"):
+        variables["CORRAL_SECRETS_KEY_FILE"] = str(home.secrets_key)
     if "CORRAL_STATE_DIR" not in inherited:
         variables["CORRAL_STATE_DIR"] = str(home.root / "frontend")
     if bus.is_own_bus:
@@ -489,6 +497,23 @@ def make_worker_environment(
         variables["CORRAL_SHARED_MODELS_DIR"] = inherited.get("CORRAL_LIBRARY_DIR") or str(home.root / "library")
     hidden = {name + suffix for name in _FRONTEND_ONLY for suffix in ("", "_FILE")}
     return _merge({name: value for name, value in inherited.items() if name not in hidden}, variables)
+
+
+def make_agent_environment(
+    inherited: Mapping[str, str], *, home: HomeLayout, frontend: HttpEndpoint, endpoint: HttpEndpoint
+) -> dict[str, str]:
+    """Return the variables of the agent worker: those of the worker, under another name and in another folder."""
+    environment = make_worker_environment(inherited, home=home, frontend=frontend, endpoint=endpoint)
+    for name in _ENGINE_ONLY:
+        environment.pop(name, None)
+    return environment | {
+        "CORRAL_NODE_TYPE": "agent",
+        "CORRAL_NAME": f"agent-{socket.gethostname()}",
+        "CORRAL_WORKER_HOME": str(home.agent),
+        # A file of settings may name some for the worker; an empty variable would not count.
+        "CORRAL_PREFETCH_BACKENDS": ",",
+        "CORRAL_PREFETCH_MODELS": ",",
+    }
 
 
 def _merge(inherited: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:

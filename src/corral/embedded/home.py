@@ -1,9 +1,9 @@
 """CORRAL_HOME: what lies where, who may read it, the lock that lets one `corral up` run on it, and what can go wrong.
 
-    admin.key   the first API key, for people               worker/     the local worker's own folder
+    admin.key   the first API key, for people               nats/       configuration, accounts
+    secrets.key the key that seals stored secrets           worker/     the local worker's own folder
     secrets/    passwords, tokens and seeds                 run/        state.json, lock
     postgres/   data, and binaries if root needs a copy     logs/       one file per process
-    nats/       configuration, accounts
 
 Folders are 0700 and files 0600. The lock is the kernel's: it cannot outlive its holder, however that ends. It belongs
 to the file and not to its path: after the home was deleted another `corral up` can lock a new file, so holders compare.
@@ -33,33 +33,33 @@ _ANOTHER_HOME = "Choose another folder with --home or CORRAL_HOME."
 
 
 class HomeUnusable(InvalidRequest):
-    """The folder for Corral's data cannot be used."""
+    """The home folder for Corral's data cannot be used."""
 
     code = "home_unusable"
 
 
 class HomeBusy(Conflict):
-    """Corral already runs on this folder."""
+    """Corral already runs on this home folder."""
 
     code = "home_busy"
 
 
 class HomeLost(Unavailable):
-    """The folder for Corral's data was deleted or replaced while Corral ran on it."""
+    """The home folder for Corral's data was deleted or replaced while Corral ran on it."""
 
     code = "home_lost"
     retryable = False
 
 
 class BinaryNotFound(Unavailable):
-    """A program that is needed was not found."""
+    """A program that `corral up` has to start was not found."""
 
     code = "binary_missing"
     retryable = False
 
 
 class ChildStartFailed(Unavailable):
-    """A child of `corral up` did not become ready."""
+    """A child process of `corral up` did not become ready."""
 
     code = "start_failed"
     retryable = False
@@ -67,13 +67,18 @@ class ChildStartFailed(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class HomeLayout:
-    """Names the files and folders below CORRAL_HOME; it does not touch the disk."""
+    """Computes the paths of files and folders below the home folder of `corral up`; does not touch the disk."""
 
     root: Path
 
     @property
     def admin_key(self) -> Path:
         return self.root / "admin.key"
+
+    @property
+    def secrets_key(self) -> Path:
+        """Return the file with the key that seals stored secrets. Without the file these secrets are lost."""
+        return self.root / "secrets.key"
 
     @property
     def secrets(self) -> Path:
@@ -94,6 +99,11 @@ class HomeLayout:
     @property
     def worker(self) -> Path:
         return self.root / "worker"
+
+    @property
+    def agent(self) -> Path:
+        """Return the folder of the agent worker."""
+        return self.root / "agent"
 
     @property
     def run(self) -> Path:
@@ -146,7 +156,7 @@ class HomeLayout:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return (self.root, self.secrets, self.postgres, self.nats, self.worker, self.run, self.logs)
+        return (self.root, self.secrets, self.postgres, self.nats, self.worker, self.agent, self.run, self.logs)
 
 
 def locate_home(path: Path) -> HomeLayout:
@@ -216,7 +226,7 @@ def _choose_hint(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeLock:
-    """The lock on a home as its holder sees it; says whether the locked file is still the one at its path."""
+    """Lock of `corral up` on its home folder; says whether the locked file is still the one at its path."""
 
     path: Path
     descriptor: int

@@ -1,6 +1,6 @@
 """Reads what runs on a home, from outside: the lock, the state file, the processes and the frontend's own answer.
 
-`ready` is reported only when every part was probed and answers. Nothing here changes anything. A frontend is asked over
+`ready` is reported only when every part was probed and answers. Nothing here changes anything. A frontend is read over
 HTTP with the standard library alone; no answer, a slow answer and a broken answer are all `None`: the caller retries.
 """
 
@@ -30,7 +30,7 @@ LIVE_STATUSES = frozenset({"healthy", "draining"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResponse:
-    """Holds the status and body of a frontend's response to a probe."""
+    """Status and body of a frontend's HTTP response to a probe by `corral status`."""
 
     status: int
     body: bytes
@@ -44,12 +44,10 @@ class ProbeResponse:
         return value if isinstance(value, dict) else {}
 
 
-def fetch_response(
-    url: str, path: str, *, key: str | None = None, timeout_s: float = TIMEOUT_S
-) -> ProbeResponse | None:
+def fetch_response(url: str, path: str, *, key: str | None = None) -> ProbeResponse | None:
     """Send one GET on a fresh connection. Blocks: run it in a thread."""
     address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port or 80, timeout=timeout_s)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port or 80, timeout=TIMEOUT_S)
     headers = {"Connection": "close", "Accept": "application/json"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
@@ -70,7 +68,7 @@ def is_ready(url: str) -> bool:
 
 
 class NodeProbeResult(StrEnum):
-    """Says what a frontend knows about the nodes of its cluster: one is live, none is, or the key was refused."""
+    """Names what a frontend tells `corral status` about nodes: one is live, none is, or the key was refused."""
 
     LIVE = "live"
     NONE_LIVE = "none_live"
@@ -96,7 +94,7 @@ _DEFAULT_PORTS = {"postgres": 5432, "nats": 4222}
 
 
 class ClusterState(StrEnum):
-    """Sums up the state of a local cluster: ready, starting, degraded, stopping or stopped."""
+    """Names the state of a local cluster for `corral status`: ready, starting, degraded, stopping or stopped."""
 
     READY = "ready"
     STARTING = "starting"
@@ -107,7 +105,7 @@ class ClusterState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeStatus:
-    """Holds what runs on a home, seen from outside: state, reason, parts, frontends, nodes and leftovers."""
+    """What runs on a home folder, as `corral status` shows it: state, reason, parts, frontends, nodes, leftovers."""
 
     state: ClusterState
     home: Path
@@ -142,7 +140,7 @@ def read_status(home: HomeLayout) -> HomeStatus:
     snapshot = read_snapshot(home.state)
     if holder is None:
         return _make_stopped_status(home, snapshot)
-    parts = {name: _read_part(snapshot, name) for name in ("postgres", "nats", "frontend", "worker")}
+    parts = {name: _read_part(snapshot, name) for name in _list_parts(snapshot)}
     cluster, is_refused = _fetch_cluster(home, snapshot.url)
     frontends, nodes = _filter_objects(cluster.get("frontends")), _filter_objects(cluster.get("nodes"))
     degraded = [str(sentence) for sentence in cluster.get("degraded") or ()]
@@ -174,12 +172,17 @@ def _make_stopped_status(home: HomeLayout, snapshot: SupervisorSnapshot) -> Home
         home=home.root,
         url=snapshot.url,
         supervisor_pid=None,
-        parts={name: {"state": "stopped"} for name in ("postgres", "nats", "frontend", "worker")},
+        parts={name: {"state": "stopped"} for name in _list_parts(snapshot)},
         frontends=[],
         nodes=[],
         leftovers=leftovers,
         reason=reason,
     )
+
+
+def _list_parts(snapshot: SupervisorSnapshot) -> tuple[str, ...]:
+    """Return the parts of a cluster. The agent worker is one if it was started."""
+    return ("postgres", "nats", "frontend", "worker", *(("agent",) if "agent" in snapshot.children else ()))
 
 
 def _read_part(snapshot: SupervisorSnapshot, name: str) -> dict[str, Any]:

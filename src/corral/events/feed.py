@@ -22,27 +22,29 @@ RING_SIZE = 2048
 
 
 class ResetNotice:
-    """Tells a watcher of the feed that its position is too old or unknown: it has to read the state again, from
-    `position` on."""
+    """Item that tells a watcher of the event feed that its position is too old or unknown.
+
+    It has to read the state again, from `position` on.
+    """
 
     def __init__(self, position: OutboxPosition) -> None:
         self.position = position
 
 
 class QuietNotice:
-    """Tells a watcher of the feed that nothing has happened for a while."""
+    """Item that tells a watcher of the event feed that nothing has happened for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookAheadFollower:
-    """Names a follower that receives some events before their turn, and again when their turn comes."""
+    """A part of a frontend that gets some events of the feed before their turn, and again when their turn comes."""
 
     prefixes: tuple[str, ...]
     follower: Callable[[Sequence[OutboxEvent]], Awaitable[None]]
 
 
 class Feed:
-    """Follows the outbox for one frontend, in order and without gaps, and feeds its memory and its watchers."""
+    """Reads the event outbox for one frontend, in order and without gaps, and passes events to its readers."""
 
     def __init__(
         self,

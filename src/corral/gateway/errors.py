@@ -33,26 +33,26 @@ class ModelLoading(Unavailable):
 
 
 class ModelEdited(Unavailable):
-    """The model was edited again and again while the request waited for it."""
+    """The model's configuration was edited again and again while the request waited for the model."""
 
     code = "model_edited"
 
 
 class LoadFailed(CorralError):
-    """The model could not be loaded."""
+    """The model that the request names could not be loaded."""
 
     code: ClassVar[str] = "load_failed"
     status: ClassVar[int] = 500
 
 
 class NoCapacity(Unavailable):
-    """The model could not be loaded now; room, a node or a source is missing."""
+    """The model that the request names could not be loaded now; room, a node or a source is missing."""
 
     code = "no_capacity"
 
 
 class QueueFull(CorralError):
-    """Too many requests wait for the model already."""
+    """Too many requests wait for a replica of the model already."""
 
     code: ClassVar[str] = "queue_full"
     status: ClassVar[int] = 429
@@ -60,13 +60,13 @@ class QueueFull(CorralError):
 
 
 class QueueTimeout(Unavailable):
-    """No replica of the model had room in time."""
+    """No replica of the model had room for the request in time."""
 
     code = "queue_timeout"
 
 
 class AllReplicasFailed(CorralError):
-    """Raised when the engine did not respond on any replica that was tried."""
+    """The engine did not respond on any replica of the model that was tried."""
 
     code: ClassVar[str] = "engine_failed"
     status: ClassVar[int] = 502
@@ -74,7 +74,7 @@ class AllReplicasFailed(CorralError):
 
 
 class EngineTimeout(CorralError):
-    """Raised when the engine accepted the call and then sent nothing for too long."""
+    """The engine accepted the call and then sent nothing for too long."""
 
     code: ClassVar[str] = "engine_timeout"
     status: ClassVar[int] = 504
@@ -82,7 +82,7 @@ class EngineTimeout(CorralError):
 
 
 class ResponseInterrupted(CorralError):
-    """Raised when the response broke off after its beginning had been relayed to the client."""
+    """The engine's response broke off after its beginning had been relayed to the client."""
 
     code: ClassVar[str] = "engine_lost"
     status: ClassVar[int] = 502
@@ -98,7 +98,9 @@ def make_not_repeatable_error(error: CorralError) -> AllReplicasFailed:
 
 def make_envelope(request_path: str, code: str, message: str, **more: Any) -> dict[str, Any]:
     """Return the body of an error response in our own envelope."""
-    kind = "node_error" if request_path.startswith(("/api/node/", "/api/nodes")) else "corral_error"
+    kind = (
+        "node_error" if request_path.startswith(("/api/node/", "/api/nodes", "/api/files/results/")) else "corral_error"
+    )
     body: dict[str, Any] = {"code": code, "message": message, "type": kind}
     return {"error": body | {"hint": None, "details": {}, "request_id": None} | more}
 
@@ -121,6 +123,9 @@ def _find_type(error: CorralError) -> str:
 
 
 def render_error_headers(error: CorralError) -> list[tuple[bytes, bytes]]:
+    if error.details.get("should_retry") is False:
+        # Client libraries send a failed request again by themselves, unless a header forbids it.
+        return [(b"x-should-retry", b"false")]
     if isinstance(after_s := error.details.get("retry_after_s"), int | float):
         left = error.lines if isinstance(error, LimitReached) else ()
         return [(b"retry-after", b"%d" % math.ceil(after_s)), *left]

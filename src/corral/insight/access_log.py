@@ -20,7 +20,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class AccessLogStyle(StrEnum):
-    """The forms of the access log: off, text for people, JSON for collectors."""
+    """Names the forms of the log of inference requests: off, text for people, JSON for collectors."""
 
     OFF = "off"
     TEXT = "text"
@@ -28,12 +28,12 @@ class AccessLogStyle(StrEnum):
 
 
 class AccessLog:
-    """Writes one line for each request that has ended. Implements `RequestListener`."""
+    """Writes one log line for each inference request that has ended. Implements `RequestListener`."""
 
-    def __init__(self, style: AccessLogStyle, logger: logging.Logger | None = None) -> None:
+    def __init__(self, style: AccessLogStyle) -> None:
         assert style is not AccessLogStyle.OFF, "an access log that is off has no listener"
         self._format_line: Callable[[RequestRecord], str] = format_json if style is AccessLogStyle.JSON else format_text
-        self._logger = logger or logging.getLogger(LOGGER)
+        self._logger = logging.getLogger(LOGGER)
 
     def on_requests_ended(self, *records: RequestRecord) -> None:
         for record in records:
@@ -68,6 +68,7 @@ def format_json(record: RequestRecord) -> str:
             "received_bytes": record.received_bytes,
             "sent_bytes": record.sent_bytes,
             "traceparent": record.traceparent,
+            "run": record.run_id,
         }
     )
 
@@ -85,6 +86,8 @@ def format_text(record: RequestRecord) -> str:
         words.append(f"tokens={record.prompt_tokens or 0}+{about}{record.completion_tokens or 0}")
     if record.node_name:
         words.append(f"node={_format_word(record.node_name)}")
+    if record.run_id:
+        words.append(f"run={record.run_id}")
     if record.attempts > 1:
         words.append(f"attempts={record.attempts}")
     words += [f"key={record.key_id or '-'}", f"id={_format_word(record.request_id)}"]

@@ -48,7 +48,7 @@ _ROWS_MAX = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySeries:
-    """Holds curves: times as seconds since 1970, and as many values for each name."""
+    """Measurements as curves for charts: times as seconds since 1970, and as many values for each name."""
 
     at: list[float]
     series: dict[str, list[float | None]]
@@ -69,7 +69,10 @@ class _Columns:
 
 
 class MetricsHistory:
-    """Holds the last hour of numbers in memory, for the cluster and for each node, one moment every five seconds."""
+    """Keeps the last hour of a cluster's measurements in a frontend's memory, for charts.
+
+    For the cluster and for each node, one moment every five seconds.
+    """
 
     def __init__(self) -> None:
         self._at = array("d", [0.0]) * MOMENTS
@@ -162,8 +165,10 @@ def _to_value(value: float) -> float | None:
 
 
 class HistoryKeeper:
-    """Saves the curves of the last hour in PostgreSQL and restores them, so that a restart of a frontend does not end
-    them. `tick` is for the leader, `restore` for every frontend."""
+    """Saves the last hour of measurements in PostgreSQL, so that charts survive a restart of a frontend.
+
+    `tick` is for the leader, `restore` for every frontend.
+    """
 
     def __init__(self, database: Database, clock: Clock, history: MetricsHistory) -> None:
         self._database = database

@@ -29,8 +29,10 @@ DEFAULT_SOURCE = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSetting:
-    """Describes a setting that can change while a frontend runs. `apply` hands a value to its owner, who reads it at
-    use."""
+    """Describes a setting that can change while a frontend runs.
+
+    `apply` hands a value to its owner, who reads it at use.
+    """
 
     name: str
     # The value at the start, and its source.
@@ -50,15 +52,17 @@ class LiveSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSetting:
-    """Holds the value of one setting that is in force at this frontend now, and its source."""
+    """The value of one setting that is in force at this frontend now, and where the value came from."""
 
     value: str
     source: str
 
 
 class LiveSettings:
-    """Loads and changes the settings that are stored in PostgreSQL. `known` has the names of all settings of a
-    frontend, live or not."""
+    """Loads and changes the settings of frontends that are stored in PostgreSQL.
+
+    `known` has the names of all settings of a frontend, live or not.
+    """
 
     def __init__(self, database: Database, settings: Iterable[LiveSetting], known: Collection[str]) -> None:
         self._database = database

@@ -37,7 +37,7 @@ class _OpenLoad:
 
 
 class LoadTracer:
-    """Makes traces of model loads from the events of replicas, and sends them."""
+    """Makes OpenTelemetry traces of model loads from the events of replicas, and sends them."""
 
     def __init__(self, exporter: SpanExporter, ids: IdGenerator, is_leader: Callable[[], bool]) -> None:
         self._exporter = exporter

@@ -35,8 +35,7 @@ _SNAPSHOTS_MAX = int(TIME_WINDOW_S / INTERVAL_S) + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantilePair:
-    """Holds two quantiles: half of the values are below the first, nineteen of twenty below the second. None without
-    values."""
+    """Median and 95th percentile of response times of inference requests. None without values."""
 
     p50: float | None = None
     p95: float | None = None
@@ -44,7 +43,7 @@ class QuantilePair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPace:
-    """Says how fast requests go now: rates per second and quantiles of times."""
+    """Says how fast inference requests go now: rates per second and quantiles of response times."""
 
     requests_per_s: float = 0.0
     errors_per_s: float = 0.0
@@ -58,7 +57,7 @@ class RequestPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TallySnapshot:
-    """Holds the sums of one tally row as they were at some moment."""
+    """Sums of one row of the request counts as they were at some moment, to compute rates."""
 
     requests: int = 0
     errors: int = 0
@@ -86,10 +85,11 @@ _NOTHING = TallySnapshot()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFlow:
-    """Holds rates and buckets of times in a form that can be added up over frontends; a pace is computed from it.
+    """Rates and response times of inference requests in a form that can be added up over frontends.
 
     The median of two frontends is not the mean of their medians, so buckets are added up, and quantiles are computed
-    from the sum."""
+    from the sum.
+    """
 
     requests_per_s: float = 0.0
     errors_per_s: float = 0.0
@@ -120,8 +120,10 @@ class _TimedSnapshots:
 
 
 class RecentRates:
-    """Computes rates and times of the last seconds from the sums of the tally. Callers pass how many events have gone
-    out of open streams."""
+    """Computes request rates and response times of the last seconds for a frontend's live views.
+
+    From the sums of the tally. Callers pass how many events have gone out of open streams.
+    """
 
     def __init__(self, tally: RequestTally, clock: Clock) -> None:
         self._tally = tally
@@ -161,7 +163,10 @@ class RecentRates:
 
 
 class RateWindow:
-    """Compares the sums of now with earlier ones: a short while ago for rates, longer ago for times."""
+    """Computes inference request rates and response times by comparing present sums with earlier ones.
+
+    For rates the earlier sums are a short while old, for times older.
+    """
 
     def __init__(self, now: _TimedSnapshots, lately: _TimedSnapshots, longer: _TimedSnapshots) -> None:
         self._now = now

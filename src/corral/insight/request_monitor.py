@@ -22,14 +22,14 @@ from corral.ports.runtime import Clock, IdGenerator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerStatus:
-    """Says whether one replica of a model is given requests: `closed` is the good state."""
+    """Says for metrics whether a replica's circuit breaker lets requests pass: `closed` is the good state."""
 
     model: str
     state: str
 
 
 class FleetView(Protocol):
-    """Shows what this frontend serves now, from memory: models, circuit breakers and open requests."""
+    """Interface that shows what this frontend serves now, from memory: models, circuit breakers, open requests."""
 
     def list_models(self) -> Collection[str]: ...
 
@@ -46,7 +46,7 @@ class FleetView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMonitorOptions:
-    """Says how requests are logged and which share of the traces is kept."""
+    """Options of a frontend's request monitor: how requests are logged and which share of traces is kept."""
 
     access_log: AccessLogStyle = AccessLogStyle.OFF
     # The share of the traces beginning here that is kept.
@@ -54,7 +54,7 @@ class RequestMonitorOptions:
 
 
 class RequestMonitor:
-    """Holds all that observes a frontend's requests: the tally, recent rates, the access log and traces."""
+    """Observes a frontend's inference requests: counts them, computes rates, writes the access log and traces."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class RequestMonitor:
 
 
 class OpenRequest(Protocol):
-    """A request that has not ended, as it is counted."""
+    """Interface of an inference request that has not ended, as far as it is counted."""
 
     @property
     def tally_key(self) -> tuple[str, str, str]: ...
@@ -126,7 +126,7 @@ class OpenRequest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenRequestCounts:
-    """Counts the requests that have not ended: all, streams, and those that wait for a replica."""
+    """Counts a frontend's inference requests that have not ended: all, streams, and those that wait for a replica."""
 
     requests: int = 0
     streams: int = 0

@@ -30,8 +30,10 @@ _NS = 1_000_000_000
 
 
 class RequestTracer:
-    """Makes traces of requests from their records after their end, and sends them in batches. Implements `Tracer` and
-    `RequestListener`."""
+    """Makes OpenTelemetry traces of inference requests after their end, and sends them in batches.
+
+    Implements `Tracer` and `RequestListener`.
+    """
 
     def __init__(self, exporter: SpanExporter, ids: IdGenerator, *, share: float = 1.0) -> None:
         """Make a tracer. `share` is the share of traces beginning here that is kept; for a client's trace, the client

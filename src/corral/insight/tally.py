@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from corral.domain.agent import AGENT_PREFIX
 from corral.domain.usage import ErrorOrigin, RequestRecord
 
 # Upper bounds of the buckets, in seconds. Each is about double the previous one, which is fine enough for charts.
@@ -45,7 +46,7 @@ TOKEN_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075
 
 
 class Histogram:
-    """Counts values by buckets, many at a time, so cheaply that every request can be counted."""
+    """Counts response times by buckets so cheaply that every request can be counted, for metrics."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -106,7 +107,10 @@ _OURS = (ErrorOrigin.GATEWAY, ErrorOrigin.ENGINE)
 
 
 class TallyKey(NamedTuple):
-    """Names what a row of the tally is about: model, call and replica. Without a replica: none was reached."""
+    """Names what inference requests are counted by: model, API call and replica.
+
+    Without a replica: none was reached.
+    """
 
     model: str
     call: str
@@ -114,7 +118,7 @@ class TallyKey(NamedTuple):
 
 
 class TallyRow:
-    """Holds the sums of all requests with one `TallyKey`."""
+    """Sums of all inference requests of one model, API call and replica, for metrics."""
 
     __slots__ = (
         "cached_tokens",
@@ -184,7 +188,7 @@ class TallyRow:
 
 
 class RequestTally:
-    """Counts every request that has ended, by model, call and replica. Implements `RequestListener`."""
+    """Counts every inference request that has ended, by model, API call and replica. Implements `RequestListener`."""
 
     def __init__(self) -> None:
         # Requests that have ended and are not counted yet.
@@ -247,7 +251,8 @@ class RequestTally:
                 self._removed_rows[OTHER, call].add(self._removed_rows.pop((model, call)))
 
     def _ensure_row(self, key: TallyKey) -> TallyRow:
-        if len(self._rows_by_key) >= ROWS_MAX:
+        # The names of agents are their owners' own, and metrics are read by others.
+        if len(self._rows_by_key) >= ROWS_MAX or key.model.startswith(AGENT_PREFIX):
             key = TallyKey("", key.call)
         return self._rows_by_key.setdefault(key, TallyRow())
 

@@ -36,7 +36,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTraffic:
-    """Holds the sums of requests, rates and times over all live frontends."""
+    """Inference traffic of the whole cluster: sums of requests, rates and times over all live frontends."""
 
     frontends: int
     streams_open: int
@@ -111,7 +111,7 @@ class _DetailSums:
 
 
 class TrafficAggregator:
-    """Publishes the request numbers of this frontend once a second, and adds up those of all frontends."""
+    """Publishes this frontend's inference traffic over NATS once a second, and adds up that of all frontends."""
 
     def __init__(self, insight: RequestMonitor, bus: Bus, clock: Clock, frontend_id: str) -> None:
         self._insight = insight

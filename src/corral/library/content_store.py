@@ -39,7 +39,7 @@ _JOINED = "joined.new"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredContent:
-    """Holds the sha256, size and time of change of one content in the folder."""
+    """One model file in a frontend's library folder: its sha256, size and time of change."""
 
     sha256: str
     size_bytes: int
@@ -52,8 +52,10 @@ def measure_free_bytes(folder: Path) -> int:
 
 
 class ContentNotes:
-    """Keeps a note beside each content, with the size and time that the file had when it was last hashed, so that a
-    touched file is noticed without hashing all files."""
+    """Keeps a note beside each model file of a library with its size and time, so that a change is noticed.
+
+    A touched file is noticed without hashing all files.
+    """
 
     def __init__(self, get_path: Callable[[str], Path], file_mode: int) -> None:
         self._get_path = get_path
@@ -106,7 +108,7 @@ class ContentNotes:
 
 
 class ContentStore:
-    """Keeps contents as files under their sha256 in one folder; a file appears there only after it was hashed."""
+    """Stores model files by sha256 in a frontend's library folder; a file appears only after it was hashed."""
 
     def __init__(
         self, folder: Path, *, free_bytes: Callable[[Path], int] = measure_free_bytes, is_open_to_workers: bool = False
@@ -237,10 +239,15 @@ class ContentStore:
 
     def list_contents(self) -> Iterator[StoredContent]:
         """Yield every stored content by name and size; files without a sha256 for a name are skipped."""
-        for entry in sorted(self._blobs.glob("??/*")):
-            with contextlib.suppress(InvalidRequest, OSError):
-                sha256, found = check_sha256(entry.name), entry.stat()
-                yield StoredContent(sha256=sha256, size_bytes=found.st_size, changed_s=found.st_ctime)
+        for folder in sorted(self._blobs.glob("??")):
+            entries: list[Path] = []
+            # A folder goes with its last content, also while others are listed.
+            with contextlib.suppress(OSError):
+                entries = sorted(folder.iterdir())
+            for entry in entries:
+                with contextlib.suppress(InvalidRequest, OSError):
+                    sha256, found = check_sha256(entry.name), entry.stat()
+                    yield StoredContent(sha256=sha256, size_bytes=found.st_size, changed_s=found.st_ctime)
 
     def tidy(self, now_s: float) -> int:
         """Delete abandoned fetches and return how many there were."""

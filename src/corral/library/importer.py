@@ -31,7 +31,7 @@ UPLOAD = "upload:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedFile:
-    """Names one file of a model with the found sources of its parts. No parts: it was uploaded."""
+    """One file of a model with the sources that were found for its parts. No parts: it was uploaded."""
 
     path: str
     parts: tuple[OriginFile, ...]
@@ -162,7 +162,10 @@ FetchFromPeers = Callable[[str, Path, ProgressCallback], Awaitable[Path | None]]
 
 @dataclass(slots=True)
 class FetchProgress:
-    """Adds up how far the files of one model are, and reports the sum. Nothing ever goes back."""
+    """Adds up how far the fetch of one model's files into the library is, and reports the sum.
+
+    Nothing ever goes back.
+    """
 
     report: FetchProgressListener
     file_count: int
@@ -183,7 +186,7 @@ class FetchProgress:
 
 
 class LibraryImporter:
-    """Brings files into the library: looks for held copies, checks room, fetches, hashes and stores them."""
+    """Fetches model files into a frontend's library: looks for held copies, checks room, hashes and stores them."""
 
     def __init__(
         self,

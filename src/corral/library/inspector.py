@@ -50,7 +50,7 @@ class _Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectorDeps:
-    """Holds what the inspector needs of its library: the clock, the storage, and how to find and drop a content."""
+    """Dependencies of the inspector of a frontend's library: clock, storage, and how to find and drop a file."""
 
     clock: Clock
     # Returns size and chunks of a content that the cluster knows; raises `NotFound`.
@@ -62,7 +62,7 @@ class InspectorDeps:
 
 
 class CopyInspector:
-    """Hashes this frontend's copies of contents that may be damaged, and drops the wrong ones."""
+    """Hashes a frontend's copies of model files that may be damaged, and drops the wrong ones."""
 
     def __init__(self, content_store: ContentStore | None, deps: InspectorDeps) -> None:
         self._content_store = content_store

@@ -53,7 +53,7 @@ LONG_GRACE_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryGarbageReport:
-    """Lists the files that the library held for no model, and the bytes that they take."""
+    """Lists the files in a frontend's library that belong to no model, and the bytes that they take."""
 
     files: tuple[StoredFile, ...] = ()
     is_dry_run: bool = False
@@ -65,7 +65,7 @@ class LibraryGarbageReport:
 
 @dataclass(slots=True, kw_only=True)
 class LibraryCollector:
-    """Deletes contents that the library holds for no model, and keeps those that a caller has pinned."""
+    """Deletes files from a frontend's library that belong to no model, and keeps those that a caller has pinned."""
 
     database: Database
     clock: Clock
@@ -148,7 +148,7 @@ class LibraryCollector:
 
 
 class FrontendLibrary(LibraryReader):
-    """Keeps the content-addressed files of models on one frontend: fetches, registers, serves and collects them."""
+    """Keeps model files on one frontend by sha256: fetches, registers, serves and garbage-collects them."""
 
     def __init__(
         self,
@@ -309,6 +309,13 @@ class FrontendLibrary(LibraryReader):
         await read_stored_facts(stored, entry, self.find_path, self._storage)
         return True
 
+    async def read_upload_facts(self, blob: Blob, path: str) -> ModelFacts | None:
+        """Return the facts in the header of one uploaded file, under a name with the suffix of its format. `BadHeader`
+        if no engine would load it."""
+        await self._find_held(blob.sha256)
+        stored = StoredFile(path=path, sha256=blob.sha256, size_bytes=blob.size_bytes)
+        return await read_stored_facts([stored], path, self.find_path, self._storage)
+
     async def _register(
         self,
         model: str,
@@ -436,7 +443,7 @@ async def _read_stored(storage: SharedStorage, sha256: str, offset: int, length:
 
 
 class ToolSupportReader:
-    """Reads the files of models whose tool support is not known yet. `holds` and `path_of` are the library's.
+    """Reads from model files in a frontend's library whether a model supports tool calls, where unknown.
 
     Runs in the background, one model at a time, and reads no more of a file than its header. A file that is damaged
     or cannot be read leaves its model unknown and keeps no other model from being read. Limit: a model none of

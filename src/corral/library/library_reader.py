@@ -36,7 +36,7 @@ CHUNK_LISTS_MAX = 64
 
 @dataclass(slots=True)
 class ChunkListCache:
-    """Caches the newest lists of chunks, and drops the one that was used longest ago."""
+    """Caches lists of chunk hashes of model files, and drops the list that was used longest ago."""
 
     lists: OrderedDict[str, Blob] = field(default_factory=OrderedDict)
 
@@ -53,7 +53,7 @@ class ChunkListCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryOptions:
-    """Tunables of the library: its folder, whether workers share it, and how free space is measured."""
+    """Tunables of a frontend's library of model files: its folder, whether workers share it, and free space."""
 
     frontend_id: str
     # None: this frontend has no library, and files cannot enter here.
@@ -66,7 +66,7 @@ class LibraryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryHolders:
-    """Names the holders that one frontend registers contents for: its own folder, and the storage if there is one."""
+    """Names the places for which one frontend registers model files: its own folder, and a shared storage."""
 
     own: LibraryHolder
     storage: LibraryHolder | None = None
@@ -78,7 +78,7 @@ class LibraryHolders:
 
 
 class LibraryReader:
-    """Finds and serves the contents that one frontend holds, checks its copies, and knows who else holds them."""
+    """Finds and serves the model files that one frontend holds, checks its copies, and knows other holders."""
 
     def __init__(
         self, options: LibraryOptions, database: Database, clock: Clock, storage: SharedStorage | None = None

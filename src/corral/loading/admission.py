@@ -33,7 +33,10 @@ COUNT_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOperationSpec:
-    """Specifies an operation about a model: kind, model, nodes, number of replicas. Stored whole with the operation."""
+    """Specifies an operation about a model, such as a load: kind, model, nodes, number of replicas.
+
+    Stored whole with the operation.
+    """
 
     kind: OperationKind
     # The model's own name, or an alias.
@@ -126,13 +129,13 @@ def make_model_scope_key(model: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAdmissionRequest(AdmissionRequest[ModelOperationSpec]):
-    """Holds a checked model spec, with names made exact, and its model."""
+    """A checked request for an operation about a model, with names made exact, and the model."""
 
     model: Model
 
 
 class ModelAdmissionController(AdmissionController[ModelOperationSpec, ModelAdmissionRequest]):
-    """Admits operations about models: one at a time for each model, joined by equal requests."""
+    """Admits requests for operations about models: one at a time for each model, joined by equal requests."""
 
     scope_words = "the same model"
 

@@ -30,7 +30,7 @@ Claim = TypeVar("Claim")
 
 
 class PollPacer:
-    """Decides whether a pass polls the database: every pass while there is work, every tenth after a quiet time."""
+    """Decides whether a frontend's loop polls the database now: always while there is work, rarely in quiet times."""
 
     def __init__(self) -> None:
         self._in_vain = 0
@@ -51,7 +51,7 @@ class PollPacer:
 
 
 class ClaimRunner(ABC, Generic[Claim]):
-    """Claims the due work of one kind and carries out each piece in a task of its own."""
+    """Base class that claims due work of one kind in PostgreSQL and carries out each piece in its own task."""
 
     # Names the tasks in logs.
     name: ClassVar[str]

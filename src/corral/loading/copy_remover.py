@@ -34,7 +34,7 @@ _CALLS = ("replica.removed", "model.changed", "operation.created")
 
 
 class ModelCopyRemover(ClaimRunner[CopyRemoval]):
-    """Has workers remove copies of model files that are pending removal, and retries until they have."""
+    """Has workers delete model files that are pending removal from their nodes, and retries until they have."""
 
     name = "remover"
     return_kinds = ("node.alive", "node.bus_changed")

@@ -50,7 +50,10 @@ GUARD_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class ModelFetch:
-    """Tracks one running fetch of a model's files into the library; `fault` or `is_done` is set when it has ended."""
+    """One running fetch of a model's files into a frontend's library.
+
+    `fault` or `is_done` is set when it has ended.
+    """
 
     model: str
     # The files that are being fetched: a model that was given other files needs another fetch.
@@ -84,7 +87,7 @@ class ModelFetch:
 
 
 class ModelFetchRegistry:
-    """Runs at most one fetch for each model, shared by all operations that need its files."""
+    """Runs at most one fetch of a model's files at a time in a frontend, shared by all operations that need them."""
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class ModelFetchRegistry:
         self._lost_since: dict[OperationId, float] = {}
         # Checks of the copies of an operation's files, running or done.
         self._checks: dict[OperationId, asyncio.Task[None]] = {}
-        self.on_fetch_end: Callable[[OperationId], None] = lambda _: None
+        self.on_fetch_end: Callable[[OperationId], object] = lambda _: None
 
     def ensure_fetch(self, operation_id: OperationId, model: Model) -> ModelFetch:
         """Return the fetch of this model; start one if there is none."""
@@ -192,7 +195,10 @@ def _make_fault(error: Exception, sentence: str) -> Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLoss:
-    """Lists targets that wait for files which they can no longer get. `is_total`: the files have no holder left."""
+    """Says which nodes of an operation wait for model files that they can no longer get.
+
+    `is_total`: the files have no holder left.
+    """
 
     targets: tuple[Target, ...] = ()
     is_total: bool = False
@@ -200,7 +206,7 @@ class FileLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProvisioner:
-    """Makes sure that the files an operation needs are known and available, and fetches them if they are not."""
+    """Makes sure that the model files which an operation needs are available, and fetches missing ones."""
 
     fetches: ModelFetchRegistry
     timeouts: LoadTimeouts

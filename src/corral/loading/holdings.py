@@ -41,7 +41,10 @@ _S = ReplicaState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingsReport:
-    """Holds one worker's report of the processes, models and files on its node. `files` None: none were reported."""
+    """One worker's report to a frontend of the engine processes, models and files on its node.
+
+    `files` None: none were reported.
+    """
 
     node_id: NodeId
     boot_id: str
@@ -54,7 +57,10 @@ class HoldingsReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingsDiff:
-    """Lists what a holdings report means for replica rows: confirmed, corrected, adopted and missed."""
+    """Differences between a worker's report of its engine processes and the replicas in PostgreSQL.
+
+    Replicas are confirmed, corrected, adopted or missed.
+    """
 
     confirmed: tuple[str, ...] = ()
     corrected: tuple[Replica, ...] = ()
@@ -64,7 +70,7 @@ class HoldingsDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingsResult:
-    """Names the replica processes that a holdings report had adopted, stopped or removed."""
+    """Names the replicas that a frontend adopted, stopped or removed because of a worker's report."""
 
     adopted: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
@@ -134,9 +140,10 @@ async def _apply_processes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionPolicy:
-    """Decides whether a process that no row knows may be adopted, and whether one that a row knows may have moved.
+    """Decides whether an engine process that a worker reports and no replica row knows becomes a replica.
 
-    `hashes`: the run hashes of models that may be loaded, by name. `selectors`: those of the rules, by model.
+    It also decides whether a process that a row knows may have moved. `hashes`: the run hashes of models that may be
+    loaded, by name. `selectors`: those of the rules, by model.
     """
 
     node: Node

@@ -42,7 +42,10 @@ RULE_NOT_MET = "rule_not_met"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReportListener:
-    """Applies workers' reports about loads to replica rows, in the transaction that writes the target."""
+    """Applies workers' reports about loads of models to replica rows.
+
+    It does so in the transaction that writes the operation's node.
+    """
 
     timeouts: LoadTimeouts = field(default_factory=LoadTimeouts)
 

@@ -21,12 +21,12 @@ from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.operation import Fault, JobId, Operation
 from corral.domain.replica import Replica, ReplicaState
 from corral.loading.admission import ModelOperationSpec
-from corral.operations.backend_plan import BuildCatalog, strip_gallery
+from corral.operations.backend_plan import BuildCatalog
 from corral.policy.catalog import find_capability, find_newest, uses_processor_only
 from corral.policy.gallery import build_to_json
 from corral.policy.loads import FileHolder, RetryPlan, pick_sources
 from corral.policy.models.estimate import ObservedMemory, compute_load_budget_s, estimate_need, parse_observed
-from corral.policy.operation_plan import match_installed
+from corral.policy.operation_plan import match_installed, strip_gallery
 from corral.policy.placing.eviction import EvictionDecision, EvictionOutcome, make_room
 from corral.policy.placing.fleet import EngineAvailability, FileCopy, ModelTraits, PlacementDemand, PlacementFleet
 from corral.policy.placing.placement import PlacementChoice, PlacementResult, place_replicas
@@ -48,7 +48,7 @@ RETURNING_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacerOptions:
-    """Tunables of the placer, read for each decision so that a change counts at once."""
+    """Tunables of placing models on nodes, read for each decision so that a change counts at once."""
 
     is_disk_enforced: Callable[[], bool] = lambda: True
     has_shared_models: bool = False
@@ -58,7 +58,7 @@ class PlacerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementDecision:
-    """Says where replicas go and which others make room; without choices, why not or what is waited for."""
+    """Says on which nodes a model's replicas are placed and which replicas make room, or why not."""
 
     placement: PlacementResult
     choices: tuple[PlacementChoice, ...] = ()
@@ -93,14 +93,14 @@ class PlacementDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementAttempt:
-    """Holds the work of one placing: replicas of the spec that have no node yet, and the retry plan after failures."""
+    """One attempt to place a model: the replicas that have no node yet, and the retry plan after failures."""
 
     spec: ModelOperationSpec
     retry: RetryPlan = field(default_factory=RetryPlan)
 
 
 class Placer:
-    """Chooses nodes for a model and writes the choice: replica rows, reservations and targets."""
+    """Chooses nodes for a model's replicas and writes the choice: replica rows, reservations and operation nodes."""
 
     def __init__(self, catalog: BuildCatalog, ids: IdGenerator, options: PlacerOptions) -> None:
         self._catalog = catalog
@@ -285,7 +285,7 @@ def _describe_choice(choice: PlacementChoice) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice:
-    """Names the engine that a node would run: the installed one, or the build that it gets first."""
+    """Names the engine that a node would run for a model: the installed one, or the build that it installs first."""
 
     name: str
     version: str
@@ -296,7 +296,7 @@ class EngineChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSnapshot:
-    """Holds what the registry says about nodes, replicas and files, read at one moment for placing one model."""
+    """What PostgreSQL says about nodes, replicas and files, read at one moment for placing one model."""
 
     now: datetime
     nodes: Mapping[NodeId, Node]

@@ -15,6 +15,7 @@ from corral.domain.errors import CorralError, Unavailable
 from corral.domain.model import PrefetchEntry, PrefetchKind, PrefetchResult, PrefetchState
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Operation, OperationId, OperationKind
+from corral.domain.state_words import OPERATION_WORDS, find_word
 from corral.loading.admission import ModelAdmissionController, ModelOperationSpec, make_model_scope_key
 from corral.operations.backend_plan import BackendOperationSpec, BuildCatalog, make_scope_key, plan
 from corral.operations.backend_pool import BackendAdmissionController
@@ -32,7 +33,7 @@ _ACTOR_LENGTH_MAX = 255
 
 
 class PrefetchHandler:
-    """Turns the prefetch list of one node into operations of backends and models."""
+    """Starts operations that bring the engine backends and models of a node's prefetch list to the node."""
 
     def __init__(
         self,
@@ -112,7 +113,8 @@ def _make_present_result(entry: PrefetchEntry, node: Node) -> PrefetchResult:
 
 
 def _make_known_result(entry: PrefetchEntry, operation: Operation) -> PrefetchResult:
-    return _make_requested_result(entry, operation.id, f"Operation {operation.id} for it is {operation.state}.")
+    word = find_word(OPERATION_WORDS, operation.state)
+    return _make_requested_result(entry, operation.id, f"Operation {operation.id} for it is {word}.")
 
 
 def _make_requested_result(entry: PrefetchEntry, operation_id: OperationId, message: str) -> PrefetchResult:

@@ -29,7 +29,7 @@ INTERVAL_S = 1.0
 
 
 class ReplicaStopper(ClaimRunner[Replica]):
-    """Ends the processes of replicas marked unloading, and retries until each worker has acknowledged it."""
+    """Ends the engine processes of replicas marked unloading, and retries until each worker has confirmed it."""
 
     name = "stopper"
     return_kinds = ("node.alive", "node.returned", "node.bus_changed")

@@ -16,6 +16,7 @@ from corral.loading import holdings
 from corral.loading.admission import ModelAdmissionController, ModelOperationSpec, list_named_nodes
 from corral.loading.copy_remover import ModelCopyRemover
 from corral.loading.fetches import FileProvisioner, ModelFetchRegistry, is_available
+from corral.loading.file_sources import ModelFileSourceProvider
 from corral.loading.holdings import HoldingsReport
 from corral.loading.kinds.commands import BlobSourceResolver, LoadTicketIssuer
 from corral.loading.kinds.load import BUSY_LOOKS, LoadHandler
@@ -41,7 +42,7 @@ _K = OperationKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOperationOptions:
-    """Tunables of model operations: fan-out, load timeouts and placement."""
+    """Tunables of operations about models: parallelism, load timeouts and placement."""
 
     fan_out: int = 128
     timeouts: LoadTimeouts = field(default_factory=LoadTimeouts)
@@ -50,7 +51,7 @@ class ModelOperationOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOperationDeps:
-    """Holds what model operations need of their frontend: database, bus, clock, catalog, library and credentials."""
+    """Dependencies of a frontend's operations about models: database, bus, clock, catalog, library, credentials."""
 
     database: Database
     bus: Bus
@@ -67,7 +68,7 @@ class ModelOperationDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Shows where a model would be placed now. Nothing is written or reserved."""
+    """Shows on which nodes a model would be placed now. Nothing is written or reserved."""
 
     model: Model
     decision: PlacementDecision
@@ -77,7 +78,7 @@ class LoadPlan:
 
 
 class ModelOperationService:
-    """Wires together what a frontend runs for operations about models: admission, driver, placer, fetches."""
+    """Wires together the parts of a frontend for operations about models: admission, driver, placer, fetches."""
 
     def __init__(self, deps: ModelOperationDeps, options: ModelOperationOptions) -> None:
         self._deps = deps
@@ -88,6 +89,10 @@ class ModelOperationService:
         self.replica_stopper = ReplicaStopper(deps.database, deps.bus, leaves_to_peers=leaves, on_crash=deps.on_crash)
         self.copy_remover = ModelCopyRemover(deps.database, deps.bus, leaves_to_peers=leaves, on_crash=deps.on_crash)
         self._tickets = LoadTicketIssuer(credentials=deps.credentials)
+        self._blob_sources = BlobSourceResolver(library=deps.library, credentials=deps.credentials)
+        self.file_sources = ModelFileSourceProvider(
+            database=deps.database, placer=self.placer, admission=self.admission, blob_sources=self._blob_sources
+        )
         self.pool = self._make_pool(options)
         self._wake_stops: Callable[[], None] = lambda: None
         self._wake_removals: Callable[[], None] = lambda: None
@@ -95,7 +100,7 @@ class ModelOperationService:
     def _make_pool(self, options: ModelOperationOptions) -> OperationPool:
         deps = self._deps
         teller = CommandSender(deps.bus, limit=options.fan_out, metrics=deps.metrics)
-        blob_sources = BlobSourceResolver(library=deps.library, credentials=deps.credentials)
+        blob_sources = self._blob_sources
         files = FileProvisioner(fetches=self.fetches, timeouts=options.timeouts)
         busy = RetryBudget(BUSY_LOOKS)
         bring = StageHandler(placer=self.placer, files=files, sender=teller, blob_sources=blob_sources, ids=deps.ids)
@@ -126,7 +131,7 @@ class ModelOperationService:
     def connect(
         self,
         *,
-        wake_operation: Callable[[OperationId], None],
+        wake_operation: Callable[[OperationId], object],
         wake_stops: Callable[[], None],
         wake_removals: Callable[[], None],
     ) -> None:

@@ -22,7 +22,7 @@ ROWS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Holds the rows and the total of one question about usage."""
+    """Rows and total of one usage report: requests and tokens of a time."""
 
     rows: list[UsageRow]
     total: UsageSums

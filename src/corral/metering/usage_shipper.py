@@ -40,7 +40,7 @@ LOOK_FOR_LEFTOVERS_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftoverSpool:
-    """Stands for the spool folder of a process that is gone, while this process holds its lock."""
+    """Usage counts on disk that a frontend process which is gone left behind, while this process holds their lock."""
 
     folder: Path
 
@@ -95,7 +95,7 @@ def _is_ours(lock: int) -> bool:
 
 
 class ShippingStep(StrEnum):
-    """Names the moments of shipping at which a test may end the process."""
+    """Names the moments of writing usage counts to PostgreSQL at which a test may end the process."""
 
     CLOSED = "closed"
     COMMITTED = "committed"
@@ -104,7 +104,7 @@ class ShippingStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageBacklog:
-    """Says how much usage is counted here and not in PostgreSQL yet, and why."""
+    """Says how much usage this frontend has counted that is not in PostgreSQL yet, and why."""
 
     requests: int
     # For how long nothing could be shipped; None if shipping works.
@@ -125,8 +125,10 @@ class UsageBacklog:
 
 
 class UsageShipper:
-    """Ships counted usage from the spools into PostgreSQL, every batch exactly once. A service: its spool is open
-    before the first request and shipped after the last. `tick` belongs in a loop."""
+    """Writes counted usage from a frontend's disk into PostgreSQL, every batch exactly once.
+
+    A service: its spool is open before the first request and shipped after the last. `tick` belongs in a loop.
+    """
 
     name = "metering"
 

@@ -49,7 +49,7 @@ _NUMBERS = tuple(UsageSums.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolFileContent:
-    """Holds the sums that a spool file contains. `damaged`: whole lines that could not be read."""
+    """Usage counts that a spool file on a frontend's disk contains. `damaged`: lines that could not be read."""
 
     buckets: UsageBuckets = field(default_factory=dict)
     damaged: int = 0
@@ -143,8 +143,8 @@ REPORT_EVERY_S = 60.0
 
 def is_counted(record: RequestRecord) -> bool:
     """Return whether a request counts as usage: it reached a replica, or it failed here for a known caller. Requests
-    that were refused before that do not count."""
-    return bool(record.replica_id) or (record.status >= 500 and bool(record.key_id))
+    that were refused before that do not count, nor do those that a run has answered: the run's own requests do."""
+    return bool(record.replica_id) or (record.status >= 500 and bool(record.key_id) and not record.run_id)
 
 
 def is_error(record: RequestRecord) -> bool:
@@ -162,7 +162,10 @@ class _OpenBucket:
 
 @dataclass(slots=True, kw_only=True)
 class UsageBatch:
-    """Holds a closed batch of counted usage. Its sums are in memory until they are all that its file holds."""
+    """A closed batch of usage counts on its way to PostgreSQL.
+
+    Its sums are in memory until they are all that its file holds.
+    """
 
     number: int
     requests: int
@@ -178,8 +181,10 @@ class UsageBatch:
 
 
 class UsageSpool:
-    """Counts the usage of requests that is not in PostgreSQL yet, in memory and line by line on the disk. Implements
-    `RequestListener`. Without a folder, or before `open`, it counts in memory only."""
+    """Counts tokens and requests that are not in PostgreSQL yet, in a frontend's memory and on its disk.
+
+    Implements `RequestListener`. Without a folder, or before `open`, it counts in memory only.
+    """
 
     def __init__(self, folder: Path | None, clock: Clock, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         """Make a spool. `folder` is the spool's own; its name is the spool's id."""

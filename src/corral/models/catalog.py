@@ -3,7 +3,8 @@
 Guarantee: a revision is never lost and never reused; a change that an engine would notice makes every replica of the
 previous revision unroutable in the same transaction (`mark_stale`), and any other change stops nothing. A caller
 that names the revision it has seen (`expects`) is refused if there is a newer one. Renaming several models happens
-as a whole or not at all. Limit: whether a backend exists is checked when the model is loaded.
+as a whole or not at all. `is_admin` says whether the caller may give a model MCP servers that only admins may give
+it. Limit: whether a backend exists is checked when the model is loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass, replace
 from corral.domain.errors import Conflict, InvalidRequest
 from corral.domain.model import Model, ModelConfig
 from corral.policy.models.configuration import apply_patch, check_name, diff
+from corral.policy.models.mcp_servers import check_author
+from corral.policy.revisions import check_revision
 from corral.store import access as access_store
 from corral.store import models as store
 from corral.store import replicas as replica_store
@@ -25,7 +28,10 @@ RENAMES_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSaveResult:
-    """Says what became of a saved model: its changed lines and stopped replicas. No lines: nothing changed."""
+    """Says what saving a model's configuration did: changed lines and stopped replicas.
+
+    No lines: nothing changed.
+    """
 
     model: Model
     lines: tuple[str, ...] = ()
@@ -34,7 +40,10 @@ class ModelSaveResult:
     is_new: bool = False
 
 
-async def create(tx: Transaction, config: ModelConfig, actor: str, *, note: str = "") -> ModelSaveResult:
+async def create(
+    tx: Transaction, config: ModelConfig, actor: str, *, note: str = "", is_admin: bool = False
+) -> ModelSaveResult:
+    check_author(None, config, is_admin=is_admin)
     model = await store.insert_model(tx, config, actor, note)
     # A model of this name may have been deleted a moment ago while its engines still run.
     stopped = await replica_store.mark_stale(tx, model.name, model.run_hash)
@@ -43,7 +52,7 @@ async def create(tx: Transaction, config: ModelConfig, actor: str, *, note: str 
 
 
 async def replace_config(
-    tx: Transaction, name: str, config: ModelConfig, actor: str, *, expects: int | None = None, note: str = ""
+    tx: Transaction, name: str, config: ModelConfig, actor: str, *, expects: int | None = None, is_admin: bool = False
 ) -> ModelSaveResult:
     """Replace the whole configuration of a model. Another name in it is refused: use `rename`."""
     previous = await _lock_expected(tx, name, expects)
@@ -53,33 +62,39 @@ async def replace_config(
             hint="Rename it first.",
             code="bad_model",
         )
-    return await _write(tx, previous, config, actor, note)
+    return await _write(tx, previous, config, actor, is_admin=is_admin)
 
 
 async def put(
-    tx: Transaction, config: ModelConfig, actor: str, *, expects: int | None = None, note: str = ""
+    tx: Transaction,
+    config: ModelConfig,
+    actor: str,
+    *,
+    expects: int | None = None,
+    note: str = "",
+    is_admin: bool = False,
 ) -> ModelSaveResult:
     """Create a model or replace its configuration. `expects` 0: the model must be new."""
     known = await store.find_model(tx, config.name)
     if known is not None and known.name == config.name and expects != 0:
-        return await replace_config(tx, config.name, config, actor, expects=expects, note=note)
+        previous = await _lock_expected(tx, config.name, expects)
+        return await _write(tx, previous, config, actor, note, is_admin=is_admin)
     if expects:
         raise await store.make_unknown_error(tx, config.name)
-    return await create(tx, config, actor, note=note)
+    return await create(tx, config, actor, note=note, is_admin=is_admin)
 
 
 async def patch(
     tx: Transaction, name: str, change: object, actor: str, *, expects: int | None = None, note: str = ""
 ) -> ModelSaveResult:
+    """Apply a change to a model, in the name of a caller who is no admin."""
     previous = await _lock_expected(tx, name, expects)
     return await _write(tx, previous, apply_patch(previous.config, change), actor, note)
 
 
-async def set_enabled(
-    tx: Transaction, name: str, actor: str, *, enabled: bool, expects: int | None = None
-) -> ModelSaveResult:
+async def set_enabled(tx: Transaction, name: str, actor: str, *, enabled: bool) -> ModelSaveResult:
     """Enable or disable a model. A disabled model takes no requests and is not loaded; its replicas stop."""
-    previous = await _lock_expected(tx, name, expects)
+    previous = await store.lock_model(tx, name)
     note = "enabled" if enabled else "disabled"
     saved = await _write(tx, previous, replace(previous.config, is_enabled=enabled), actor, note)
     if enabled:
@@ -87,22 +102,20 @@ async def set_enabled(
     return replace(saved, stopped=await replica_store.mark_stale(tx, previous.name, None, "the model was disabled"))
 
 
-async def set_pinned(
-    tx: Transaction, name: str, actor: str, *, pinned: bool, expects: int | None = None
-) -> ModelSaveResult:
-    previous = await _lock_expected(tx, name, expects)
+async def set_pinned(tx: Transaction, name: str, actor: str, *, pinned: bool) -> ModelSaveResult:
+    previous = await store.lock_model(tx, name)
     note = "pinned" if pinned else "unpinned"
     return await _write(tx, previous, replace(previous.config, is_pinned=pinned), actor, note)
 
 
 async def roll_back(
-    tx: Transaction, name: str, number: int, actor: str, *, expects: int | None = None
+    tx: Transaction, name: str, number: int, actor: str, *, expects: int | None = None, is_admin: bool = False
 ) -> ModelSaveResult:
     """Create a new revision with the content of an old one. The current name stays."""
     previous = await _lock_expected(tx, name, expects)
     old = await store.get_revision(tx, previous.name, number)
     config = _with_name(old.config, previous.name)
-    return await _write(tx, previous, config, actor, f"back to revision {number}")
+    return await _write(tx, previous, config, actor, f"back to revision {number}", is_admin=is_admin)
 
 
 async def rename(tx: Transaction, names: Mapping[str, str], actor: str) -> list[ModelSaveResult]:
@@ -166,7 +179,10 @@ async def delete_model(tx: Transaction, name: str, actor: str, *, expects: int |
     return ModelSaveResult(model=previous, lines=tuple(diff(previous.config, None)), stopped=stopped)
 
 
-async def _write(tx: Transaction, previous: Model, config: ModelConfig, actor: str, note: str) -> ModelSaveResult:
+async def _write(
+    tx: Transaction, previous: Model, config: ModelConfig, actor: str, note: str = "", *, is_admin: bool = False
+) -> ModelSaveResult:
+    check_author(previous.config, config, is_admin=is_admin)
     lines = tuple(diff(previous.config, config))
     if config == previous.config:
         return ModelSaveResult(model=previous)
@@ -180,15 +196,5 @@ async def _write(tx: Transaction, previous: Model, config: ModelConfig, actor: s
 
 async def _lock_expected(tx: Transaction, name: str, expects: int | None) -> Model:
     previous = await store.lock_model(tx, name)
-    if expects is not None and expects != previous.revision:
-        raise _make_newer_revision_error(previous)
+    check_revision(previous.name, previous.revision, expects)
     return previous
-
-
-def _make_newer_revision_error(model: Model) -> Conflict:
-    return Conflict(
-        f"{model.name} was changed meanwhile; it is at revision {model.revision} now.",
-        hint="Read it again, and apply the change to the new revision.",
-        code="revision_conflict",
-        details={"revision": model.revision},
-    )

@@ -3,22 +3,25 @@
 Guarantee: the whole file in one transaction, or nothing. A plan is the same work, rolled back at its end, so it
 shows exactly what would happen, refusals included. `prune` deletes only items that an earlier file had created and
 this one lacks; items that people created by hand are never touched by it. Limit: a named node has to be registered.
+
+Sections that other flows know (agents, tasks, MCP servers) are applied by their `FleetPart`, in the same transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NoReturn
+from typing import Any, NoReturn, Protocol
 
-from corral.domain.errors import NotAllowed, NotFound
+from corral.domain.errors import CorralError, NotAllowed, NotFound
 from corral.domain.node import LabelSource, Node
 from corral.models import catalog
 from corral.models import rules as rule_flow
 from corral.policy.budget import check_runs_engines
 from corral.policy.labels import check_not_reserved
-from corral.policy.models.configuration import list_changes
+from corral.policy.models.configuration import list_changes, list_mapping_changes
 from corral.policy.models.fleet_file import BUDGET, KINDS, LIMITS, SLOTS, FleetFile
 from corral.policy.models.rules import to_mapping as rule_mapping
 from corral.store import access as access_store
@@ -36,7 +39,7 @@ LIMIT_KINDS = {SLOTS: "replica slots", BUDGET: "VRAM budget"}
 
 
 class FleetAction(StrEnum):
-    """Names what applying a fleet file does to one item."""
+    """Names what applying a fleet file does to one of its items, such as to create or to change it."""
 
     CREATE = "create"
     CHANGE = "change"
@@ -46,7 +49,7 @@ class FleetAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """Says what becomes of one item of a fleet file: a model, rule, set of labels or gallery."""
+    """Says what applying a fleet file does to one of its items: a model, rule, set of labels or gallery."""
 
     kind: str
     name: str
@@ -54,6 +57,48 @@ class FleetChange:
     lines: tuple[str, ...] = ()
     # Replicas that end because of the change.
     stopped: int = 0
+
+
+FleetItem = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPartResult:
+    """Says what applying one section of a fleet file did, and which items the section has and had."""
+
+    steps: list[FleetChange]
+    listed: set[FleetItem]
+    removed: set[FleetItem]
+
+
+class FleetPart(Protocol):
+    """Interface that applies one section of a fleet file, such as the LLM agents or the tasks."""
+
+    async def apply_in(self, tx: Transaction, previous: set[FleetItem], *, prunes: bool) -> FleetPartResult:
+        """Apply the section in the transaction of the file. `previous` are the items of all earlier files."""
+        ...
+
+    async def finish(self) -> None:
+        """Do what follows from the changes once they are committed."""
+        ...
+
+
+@contextmanager
+def name_entry(section: str, name: str) -> Iterator[None]:
+    """Have an error about an entry of a file name the entry."""
+    try:
+        yield
+    except CorralError as error:
+        sentence = f"{section}: {name[:80]}: {error.message}"
+        raise type(error)(sentence, hint=error.hint, code=error.slug, details=error.details) from error
+
+
+def make_change(kind: str, name: str, previous: Mapping[str, Any] | None, current: Mapping[str, Any]) -> FleetChange:
+    """Return what a file does to an item that is written like this before and after."""
+    lines = tuple(list_mapping_changes(previous, current))
+    if previous is None:
+        return FleetChange(kind=kind, name=name, action=FleetAction.CREATE, lines=lines)
+    return FleetChange(kind=kind, name=name, action=FleetAction.CHANGE if lines else FleetAction.SAME, lines=lines)
 
 
 class _PlanRollback(Exception):
@@ -69,30 +114,52 @@ def _roll_back_plan(steps: list[FleetChange]) -> NoReturn:
 
 
 async def apply(
-    database: Database, fleet: FleetFile, actor: str, *, prunes: bool = False, is_admin: bool = True
+    database: Database,
+    fleet: FleetFile,
+    actor: str,
+    *,
+    prunes: bool = False,
+    is_admin: bool = True,
+    parts: Sequence[FleetPart] = (),
 ) -> list[FleetChange]:
-    """Apply a fleet file. Raises `NotAllowed` if it changes galleries and the caller is no admin."""
+    """Apply a fleet file. Raises `NotAllowed` if the caller is no admin and it changes galleries, or gives a model an
+    MCP server that takes an admin. `parts` apply the sections that other flows know."""
     async with database.transaction() as tx:
-        return await apply_in(tx, fleet, actor, prunes=prunes, is_admin=is_admin)
+        steps = await apply_in(tx, fleet, actor, prunes=prunes, is_admin=is_admin, parts=parts)
+    for part in parts:
+        await part.finish()
+    return steps
 
 
 async def plan(
-    database: Database, fleet: FleetFile, actor: str, *, prunes: bool = False, is_admin: bool = True
+    database: Database,
+    fleet: FleetFile,
+    actor: str,
+    *,
+    prunes: bool = False,
+    is_admin: bool = True,
+    parts: Sequence[FleetPart] = (),
 ) -> list[FleetChange]:
     """Return what `apply` would do, and roll everything back."""
     try:
         async with database.transaction() as tx:
-            _roll_back_plan(await apply_in(tx, fleet, actor, prunes=prunes, is_admin=is_admin))
+            _roll_back_plan(await apply_in(tx, fleet, actor, prunes=prunes, is_admin=is_admin, parts=parts))
     except _PlanRollback as taken_back:
         return taken_back.steps
 
 
 async def apply_in(
-    tx: Transaction, fleet: FleetFile, actor: str, *, prunes: bool, is_admin: bool = True
+    tx: Transaction,
+    fleet: FleetFile,
+    actor: str,
+    *,
+    prunes: bool,
+    is_admin: bool = True,
+    parts: Sequence[FleetPart] = (),
 ) -> list[FleetChange]:
     previous = await model_store.list_fleet_items(tx)
     listed = _list_items(fleet)
-    removed = previous - listed if prunes else set()
+    removed = {item for item in previous - listed if _is_own_kind(item[0])} if prunes else set()
     # Deletions come first: their names may be needed again.
     steps = await _prune(tx, removed, actor)
     steps += await _apply_galleries(tx, fleet)
@@ -102,7 +169,7 @@ async def apply_in(
     steps += await _apply_limits(tx, fleet.limits, actor)
     await _free_names(tx, fleet)
     for config in sorted(fleet.models, key=lambda one: one.name):
-        saved = await catalog.put(tx, config, actor, note=NOTE)
+        saved = await catalog.put(tx, config, actor, note=NOTE, is_admin=is_admin)
         action = FleetAction.CREATE if saved.is_new else FleetAction.CHANGE if saved.lines else FleetAction.SAME
         steps.append(
             FleetChange(kind="model", name=config.name, action=action, lines=saved.lines, stopped=saved.stopped)
@@ -114,6 +181,9 @@ async def apply_in(
             await rule_flow.save(tx, rule, actor)
         action = FleetAction.CREATE if known is None else FleetAction.CHANGE if lines else FleetAction.SAME
         steps.append(FleetChange(kind="rule", name=rule.model, action=action, lines=lines))
+    for part in parts:
+        result = await part.apply_in(tx, previous, prunes=prunes)
+        steps, listed, removed = steps + result.steps, listed | result.listed, removed | result.removed
     await model_store.put_fleet_items(tx, listed, removed)
     if any(step.action is not FleetAction.SAME for step in steps):
         counts = ", ".join(f"{sum(step.action is action for step in steps)} {action}" for action in FleetAction)
@@ -169,6 +239,11 @@ def _list_items(fleet: FleetFile) -> set[tuple[str, str]]:
     found |= {("labels", name) for name in fleet.labels}
     found |= {(LIMIT_KINDS[key], name) for name, limits in fleet.limits.items() for key in limits}
     return found | {(_gallery_kind(kind), one.name) for kind in KINDS for one in fleet.galleries.get(kind, ())}
+
+
+def _is_own_kind(kind: str) -> bool:
+    """Return whether items of this kind are pruned here, and not by a part."""
+    return kind in ("model", "rule", "labels", *LIMIT_KINDS.values()) or kind.endswith(_GALLERY)
 
 
 def _gallery_kind(kind: str) -> str:

@@ -55,7 +55,7 @@ class ModelGalleryIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryModelRequest:
-    """Requests a model from a gallery entry: under which name, as which variant, with which overrides."""
+    """A request to make a model of a gallery entry: under which name, as which variant, with which overrides."""
 
     entry: str
     name: str = ""
@@ -89,7 +89,7 @@ def read_built_in() -> ModelGalleryIndex:
 
 
 class ModelGallery:
-    """Holds the entries of all model galleries in memory, and turns one into a model configuration for given nodes."""
+    """Keeps the entries of all model galleries in a frontend's memory, and makes model configurations of them."""
 
     def __init__(
         self, database: Database, galleries: Sequence[Gallery] = (), *, built_in: ModelGalleryIndex | None = None
@@ -228,7 +228,7 @@ def _make_machine(node: Node, variants: Sequence[ModelVariant], catalog: Backend
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelListingQuery:
-    """Filters, sorts and pages the listing of model galleries."""
+    """Search, filters, order and page of a listing of the models that galleries offer."""
 
     term: str = ""
     tag: str = ""
@@ -243,7 +243,7 @@ class ModelListingQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedModelEntry:
-    """Shows one gallery entry with the models made from it and the calls that it serves."""
+    """One entry of a model gallery with the models made from it and the API calls that it serves."""
 
     entry: ModelGalleryEntry
     # Names of models that were made from the entry.
@@ -253,7 +253,7 @@ class ListedModelEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelListing:
-    """Holds one page of the model galleries, with the totals and filter values for all of it."""
+    """One page of the models that galleries offer, with the totals and filter values for all of them."""
 
     items: tuple[ListedModelEntry, ...]
     # Totals of the query, over all pages.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -130,7 +130,7 @@ async def list_running(database: Database, bus: Bus, reference: str) -> tuple[Ru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeProcessesReport:
-    """Holds the processes of one node, or the problem that kept them from being read."""
+    """Engine processes of one node as its worker replied, or the problem that kept them from being read."""
 
     node: Node
     processes: tuple[RunningProcess, ...] = ()
@@ -198,23 +198,37 @@ async def read_log(database: Database, bus: Bus, reference: str, query: ReadLog)
 
 async def read_last_lines(database: Database, bus: Bus, reference: str, key: str, lines: int) -> ReadLogReply:
     """Return the newest lines of a log. Raises `NotFound` if the log does not exist."""
-    node = await _get_worker_node(database, reference)
     kept: deque[LogLine] = deque(maxlen=lines)
     first = after = 0
-    for _ in range(_ROUNDS_MAX):
-        part = await _request(database, bus, node, BACKEND_LOGS, ReadLog(key=key, after=after, limit=LINES_MAX))
-        first = part.first
+    async for part in iter_log(database, bus, reference, key, _ROUNDS_MAX):
+        first, after = part.first, max(after, part.next)
         kept.extend(part.lines)
-        if not part.lines or part.next <= after:
-            break
-        after = part.next
-    if not kept and key not in (await _request(database, bus, node, BACKEND_LOGS, ReadLog())).keys:
-        raise NotFound(
-            f"No process {key!r} has left a log on {node.name}.",
-            hint=f"`corral backends logs --node {node.name}` lists those that have.",
-            code="log_not_found",
-        )
     return ReadLogReply(lines=tuple(kept), first=first, next=after)
+
+
+async def iter_log(
+    database: Database, bus: Bus, reference: str, key: str, parts_max: int
+) -> AsyncGenerator[ReadLogReply, None]:
+    """Yield a log from its oldest line to its present end, in at most so many parts of `LINES_MAX` lines. Raises
+    `NotFound` if the log does not exist."""
+    node = await _get_worker_node(database, reference)
+    after = 0
+    for _ in range(parts_max):
+        part = await _request(database, bus, node, BACKEND_LOGS, ReadLog(key=key, after=after, limit=LINES_MAX))
+        if (
+            not part.lines
+            and not after
+            and key not in (await _request(database, bus, node, BACKEND_LOGS, ReadLog())).keys
+        ):
+            raise NotFound(
+                f"No process {key!r} has left a log on {node.name}.",
+                hint=f"`corral backends logs --node {node.name}` lists those that have.",
+                code="log_not_found",
+            )
+        yield part
+        if not part.lines or part.next <= after:
+            return
+        after = part.next
 
 
 async def _get_worker_node(database: Database, reference: str) -> Node:

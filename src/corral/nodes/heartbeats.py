@@ -7,6 +7,7 @@ frontend that is killed with a full buffer loses at most one interval of heartbe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ BATCH_MAX = 2000
 
 
 class HeartbeatBuffer:
-    """Keeps the newest heartbeat of each node in memory and writes them in batches."""
+    """Keeps the newest heartbeat of each node in a frontend's memory and writes them to PostgreSQL in batches."""
 
     def __init__(self, database: Database, lease_s: float) -> None:
         self._database = database
@@ -30,6 +31,7 @@ class HeartbeatBuffer:
         self._waiting: dict[NodeId, dict[str, Any]] = {}
         # Nodes that are back, until their pending changes have been woken.
         self._returned_nodes: set[NodeId] = set()
+        self._write_lock = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -40,7 +42,14 @@ class HeartbeatBuffer:
         self._waiting[node_id] = _merge_readings(self._waiting.get(node_id), newer)
 
     async def flush(self) -> int:
-        """Write the waiting heartbeats and return the number of nodes. Later ones are for the next flush."""
+        """Write the waiting heartbeats and return the number of nodes. Later ones are for the next flush.
+
+        Every heartbeat recorded before this call is in the registry when it returns, also those that an earlier call
+        is still writing."""
+        async with self._write_lock:
+            return await self._flush()
+
+    async def _flush(self) -> int:
         waiting = list(self._waiting)
         for start in range(0, len(waiting), BATCH_MAX):
             nodes = waiting[start : start + BATCH_MAX]

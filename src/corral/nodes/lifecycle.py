@@ -105,7 +105,7 @@ async def resume(database: Database, reference: str, actor: str) -> Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedNode:
-    """Holds a node that was removed, with the bus keys that have to be revoked."""
+    """A node that was removed from the cluster, with its NATS keys that have to be revoked."""
 
     node: Node
     bus_keys: tuple[str, ...]

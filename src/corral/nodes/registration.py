@@ -54,7 +54,7 @@ KEYS_MAX = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationRequest:
-    """Holds what a worker sends to register its machine as a node."""
+    """What a worker sends to a frontend to register its machine as a node."""
 
     name: str
     type: str
@@ -69,6 +69,10 @@ class RegistrationRequest:
     seen_address: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     slots: int = 1
+    # How many runs the worker executes at the same time.
+    max_runs: int | None = None
+    # The kinds of runs that the worker executes; None: it does not say.
+    run_kinds: Collection[str] | None = None
     budget: str | None = None
     hardware: Hardware = field(default_factory=Hardware)
     # Engines of the worker's previous process that this one took over; None if it has not finished looking.
@@ -77,7 +81,7 @@ class RegistrationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationResult:
-    """Holds the registered node, and its API token if it is an agent."""
+    """Result of registering a worker's machine: the node, and its API token if it is an agent node."""
 
     node: Node
     api_token: str | None  # An agent node's API key, returned once.
@@ -85,7 +89,7 @@ class RegistrationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPolicy:
-    """Says how registrations are treated: the lease of a node, and whether all nodes are approved at once."""
+    """Says how frontends treat registrations: the lease of a node, and whether all nodes are approved at once."""
 
     lease_s: float
     approves_all: bool = False
@@ -235,6 +239,8 @@ def _list_reported_values(request: RegistrationRequest) -> dict[str, Any]:
             "http_address": request.http_address,
             "seen_address": request.seen_address[:255],
             "slots_reported": max(1, request.slots),
+            "max_runs": request.max_runs,
+            "run_kinds": None if request.run_kinds is None else sorted(set(request.run_kinds)),
             "budget_reported": request.budget or None,
         }
     )

@@ -13,15 +13,18 @@ from dataclasses import replace
 from corral.domain.backend import Assignment, AssignmentState
 from corral.domain.errors import Conflict
 from corral.domain.operation import ACTIVE, OPEN, Operation, OperationState, TargetState
+from corral.domain.state_words import OPERATION_WORDS, find_word
 from corral.operations.admission import AdmissionControllers, AdmissionResult
 from corral.operations.backend_plan import BackendOperationSpec
 from corral.operations.backend_pool import BackendAdmissionController
+from corral.policy.runs import is_loss
 from corral.store import access as access_store
 from corral.store import assignments as assignment_store
 from corral.store import loads as load_store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import outbox
+from corral.store import runs as run_store
 from corral.store.database import Database, Transaction
 from corral.store.schema import NOW
 
@@ -35,12 +38,45 @@ async def cancel(database: Database, operation_id: str, actor: str) -> Operation
         operation = await operation_store.lock(tx, operation_id)
         if operation.state not in OPEN and operation.state is not _S.PAUSED:
             raise _make_ended_error(operation)
-        _check_no_removal_runs(operation)
-        must_tell = await assignment_store.release_operation(tx, operation.id)
-        if operation.state is _S.PAUSED:
-            must_tell = await assignment_store.discard_paused(tx, operation.id)
-        await load_store.abandon_operation(tx, operation.id, f"Its load was cancelled by {actor}.")
-        return await _write_stopped(tx, operation, _S.CANCELLED, actor, must_notify_worker=must_tell)
+        if await _is_run_over(tx, operation):
+            raise Conflict("The run has ended already.", code="operation_ended")
+        return await _cancel_locked(tx, operation, actor)
+
+
+async def _cancel_locked(tx: Transaction, operation: Operation, actor: str) -> Operation:
+    _check_no_removal_runs(operation)
+    must_notify_worker = await assignment_store.release_operation(tx, operation.id)
+    if operation.state is _S.PAUSED:
+        must_notify_worker = await assignment_store.discard_paused(tx, operation.id)
+    await load_store.abandon_operation(tx, operation.id, f"Its load was cancelled by {actor}.")
+    stopped = await _write_stopped(tx, operation, _S.CANCELLED, actor, must_notify_worker=must_notify_worker)
+    if operation.kind.is_run:
+        await cancel_children(tx, operation.id, actor)
+    return stopped
+
+
+async def cancel_run_in(tx: Transaction, run_id: str, actor: str) -> bool:
+    """Cancel a run inside a larger transaction, with the runs that it has started; return whether it was open. One
+    whose worker has ended it is left to its next step, which concludes it with that result."""
+    operation = await operation_store.lock(tx, run_id)
+    if operation.state not in OPEN or await _is_run_over(tx, operation):
+        return False
+    await _cancel_locked(tx, operation, actor)
+    return True
+
+
+async def _is_run_over(tx: Transaction, operation: Operation) -> bool:
+    """Return whether the operation is a run whose end is stored, and only has to be concluded."""
+    if not operation.kind.is_run:
+        return False
+    code = await run_store.lock_end(tx, operation.id)
+    return code is not None and not is_loss(code)
+
+
+async def cancel_children(tx: Transaction, run_id: str, actor: str) -> None:
+    """Cancel the open runs that a run has started. The caller holds the lock of that run's operation."""
+    for child_id in await run_store.list_open_children(tx, run_id):
+        await cancel_run_in(tx, child_id, actor)
 
 
 async def pause(database: Database, operation_id: str, actor: str) -> Operation:
@@ -50,15 +86,21 @@ async def pause(database: Database, operation_id: str, actor: str) -> Operation:
         if operation.state not in OPEN and operation.state is not _S.PAUSED:
             raise _make_ended_error(operation)
         _check_no_removal_runs(operation)
+        if operation.kind.is_run:
+            raise Conflict(
+                "A run cannot be paused.",
+                hint=f"Cancel it with: corral runs cancel {operation.id}",
+                code="run_not_pausable",
+            )
         if operation.state not in ACTIVE:
             raise Conflict(
-                f"The operation is {operation.state}: there is nothing to pause.",
+                f"The operation is {_name_state(operation)}: there is nothing to pause.",
                 hint=f"Cancel it with: corral operations cancel {operation.id}",
                 code="nothing_to_pause",
             )
-        must_tell = await assignment_store.release_operation(tx, operation.id, keeps_partial=True)
+        must_notify_worker = await assignment_store.release_operation(tx, operation.id, keeps_partial=True)
         await load_store.abandon_operation(tx, operation.id, f"Its load was paused by {actor}.")
-        return await _write_stopped(tx, operation, _S.PAUSED, actor, must_notify_worker=must_tell)
+        return await _write_stopped(tx, operation, _S.PAUSED, actor, must_notify_worker=must_notify_worker)
 
 
 async def _write_stopped(
@@ -76,14 +118,20 @@ async def _write_stopped(
     }
     stopped = await operation_store.update_operation(tx, operation.id, values)
     await operation_store.add_note(tx, operation.id, words)
+    if operation.kind.is_run:
+        await run_store.cancel_run(tx, operation.id, words)
     action = "operation.cancel" if is_end else "operation.pause"
     await access_store.record_audit(tx, actor, action, operation.id, f"{operation.kind} {operation.subject}")
     await outbox.append(tx, "operation.changed", stopped.id, operation_store.make_event_data(stopped))
     return stopped
 
 
+def _name_state(operation: Operation) -> str:
+    return find_word(OPERATION_WORDS, operation.state)
+
+
 def _make_ended_error(operation: Operation) -> Conflict:
-    return Conflict(f"The operation is {operation.state} already.", code="operation_ended")
+    return Conflict(f"The operation is {_name_state(operation)} already.", code="operation_ended")
 
 
 def _check_no_removal_runs(operation: Operation) -> None:
@@ -102,11 +150,11 @@ async def resume(database: Database, admissions: AdmissionControllers, operation
         await operation_store.lock_scope(tx, paused.scope_key)
         paused = await operation_store.lock(tx, paused.id)
         if paused.state is not _S.PAUSED:
-            raise Conflict(f"The operation is {paused.state}, not paused.", code="not_paused")
+            raise Conflict(f"The operation is {_name_state(paused)}, not paused.", code="not_paused")
         rivals = await operation_store.list_active(tx, paused.scope_key)
         if rivals:
             raise Conflict(
-                f"Operation {rivals[0].id} ({rivals[0].kind}) is {rivals[0].state} for the same nodes.",
+                f"Operation {rivals[0].id} ({rivals[0].kind}) is {_name_state(rivals[0])} for the same nodes.",
                 hint="Wait until it has ended, or cancel it.",
                 code="operation_in_progress",
                 details={"operation_id": rivals[0].id},
@@ -121,7 +169,7 @@ async def retry(database: Database, admissions: AdmissionControllers, operation_
         old = await operation_store.get(tx, operation_id)
         if old.state not in RETRYABLE:
             raise Conflict(
-                f"The operation is {old.state}; only a failed, cancelled or paused one can be retried.",
+                f"The operation is {_name_state(old)}; only a failed, cancelled or paused one can be retried.",
                 code="not_retryable",
             )
         admitted = await admissions[old.kind.pool].admit_retry(tx, old, actor)
@@ -139,7 +187,7 @@ async def dismiss(database: Database, operation_id: str, actor: str) -> Operatio
 async def _dismiss(tx: Transaction, operation: Operation, actor: str) -> Operation:
     if operation.state is not _S.FAILED:
         raise Conflict(
-            f"The operation is {operation.state}; only a failed one can be dismissed.",
+            f"The operation is {_name_state(operation)}; only a failed one can be dismissed.",
             hint=f"To stop it: corral operations cancel {operation.id}" if operation.state in OPEN else None,
             code="not_failed",
         )

@@ -4,8 +4,8 @@
 may join, and what refuses it: `operations/backend_pool.py` for backends, `loading/admission.py` for models.
 
 Guarantee: of any number of equal requests, on any number of frontends, one becomes an operation and the others are
-given its id. A rival for the same scope is refused, or waits behind the active operation if the request says so. A
-request for a paused operation resumes it. Admission sends nothing to a node.
+given its id. A rival for the same scope is refused, or waits behind the active operation if the request says so, and
+begins once that one has ended. A request for a paused operation resumes it. Admission sends nothing to a node.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from corral.domain.errors import Conflict, NotFound
@@ -23,7 +24,8 @@ from corral.store import access as access_store
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store.database import Database, Transaction, as_uuid
-from corral.store.operations import NewOperation
+from corral.store.dispatch import OperationLease
+from corral.store.operations import FIRST_FENCE, LeaseTerms, NewOperation
 from corral.store.schema import NOW
 
 # Limits how many operations wait behind one another in one scope; a longer chain is a script out of control.
@@ -31,7 +33,7 @@ CHAIN_MAX = 20
 
 
 class OperationSpec(Protocol):
-    """Specifies an operation of any pool. Stored whole with the operation, so that a retry repeats it."""
+    """Interface of what an operation is to do. Stored whole with the operation, so that a retry repeats it."""
 
     @property
     def kind(self) -> OperationKind: ...
@@ -58,7 +60,7 @@ S = TypeVar("S", bound=OperationSpec)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRequest(Generic[S]):
-    """Holds a checked spec with its scope, and the nodes that it names; None: it names none."""
+    """A checked request for an operation: its spec, its scope, and the nodes that it names; None: it names none."""
 
     spec: S
     scope_key: str
@@ -70,8 +72,10 @@ R = TypeVar("R", bound=AdmissionRequest[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionResult:
-    """Names the operation that a request for a change was accepted as: a new one, or an existing one that it joined or
-    resumed."""
+    """The operation that a request for a change was accepted as.
+
+    A new one, or an existing one that the request joined or resumed.
+    """
 
     operation: Operation
     # True if the same request was admitted before.
@@ -80,15 +84,40 @@ class AdmissionResult:
     is_resumed: bool = False
 
 
+class OperationClaimer(Protocol):
+    """Interface of the frontend's dispatcher, which drives operations that this frontend has admitted itself."""
+
+    def find_lease_terms(self, pool: str) -> LeaseTerms | None:
+        """Return how an operation is claimed while it is admitted; None: the first frontend that looks shall
+        claim it."""
+        ...
+
+    def hold_admitted(self, lease: OperationLease, pool: str) -> None:
+        """Drive an operation whose admission has been committed with a lease for this frontend."""
+        ...
+
+    def wake(self) -> None:
+        """Look for due operations at once."""
+        ...
+
+
 class AdmissionController(ABC, Generic[S, R]):
-    """Admits the operations of one pool: checks a spec, joins, refuses or queues it, and writes the operation row."""
+    """Base class that admits requests for operations: checks a spec, joins, refuses or queues it, and writes the row.
+
+    One for each pool of operations: backends, models, runs.
+    """
 
     # Completes the sentence about a rival: "The load of m is running for …".
     scope_words: ClassVar[str]
+    # Whether an admitted operation gets a note, and a line in the audit.
+    is_audited: ClassVar[bool] = True
+    # Whether a caller waits for the operation: then this frontend drives it from its admission on, if it can.
+    is_claimed_at_once: ClassVar[bool] = False
 
     def __init__(self, database: Database, ids: IdGenerator) -> None:
         self._database = database
         self._ids = ids
+        self.claimer: OperationClaimer | None = None
 
     async def admit(self, spec: S, actor: str, *, queue_behind: bool = False) -> AdmissionResult:
         """Admit an operation. With `queue_behind`, it waits for a rival of the same scope instead of being refused."""
@@ -113,24 +142,60 @@ class AdmissionController(ABC, Generic[S, R]):
         request = await self._resolve(tx, spec)
         await operation_store.lock_scope(tx, request.scope_key)
         chain = await operation_store.list_active(tx, request.scope_key)
-        joined = self._find_joined(request, chain)
-        if joined is not None:
-            await self._on_joined(tx, joined)
-            return AdmissionResult(operation=await operation_store.get(tx, joined.id), is_duplicate=True)
-        recent = await self._find_recent(tx, request)
-        if recent is not None:
-            return AdmissionResult(operation=recent, is_duplicate=True)
-        if chain and not queue_behind and not self._must_queue_behind(request, chain[-1]):
-            raise _make_in_progress_error(chain[-1], self.scope_words)
+        while True:
+            existing = await self._find_existing(tx, request, chain)
+            if existing is not None:
+                return existing
+            if chain and not queue_behind and not self._must_queue_behind(request, chain[-1]):
+                raise _make_in_progress_error(chain[-1], self.scope_words)
+            if not chain or await operation_store.keep_active(tx, chain[-1].id):
+                break
+            # It has ended since it was read, so it would never promote an operation behind it.
+            chain = await operation_store.list_active(tx, request.scope_key)
         if len(chain) >= CHAIN_MAX:
-            raise Conflict(f"{CHAIN_MAX} operations already wait in this scope.", code="too_many_waiting")
+            raise Conflict(
+                f"{CHAIN_MAX} operations for {self.scope_words} already wait.",
+                hint="Wait until one has ended, or cancel one of them.",
+                code="too_many_waiting",
+            )
         self._check_possible(request, is_first=not chain)
         if not chain and (paused := await self._find_paused(tx, request)) is not None:
             return AdmissionResult(
                 operation=await self.resume_in(tx, paused, actor), is_duplicate=True, is_resumed=True
             )
         new = self._make_operation(request, actor)
-        return AdmissionResult(operation=await _write_operation(tx, new, chain, retry_of))
+        terms = self._find_lease_terms(spec, chain)
+        operation = await _write_operation(tx, new, chain, retry_of, terms)
+        self._call_after_commit(tx, operation, terms)
+        if self.is_audited:
+            await operation_store.add_note(tx, operation.id, f"Requested by {actor}.")
+            detail = f"{operation.kind} {operation.subject}"
+            await access_store.record_audit(tx, actor, "operation.create", operation.id, detail)
+        return AdmissionResult(operation=operation)
+
+    async def _find_existing(self, tx: Transaction, request: R, chain: Sequence[Operation]) -> AdmissionResult | None:
+        """Return the operation that answers the request: an active one that it joins, or one that has just ended."""
+        joined = self._find_joined(request, chain)
+        if joined is not None:
+            await self._on_joined(tx, joined)
+            return AdmissionResult(operation=await operation_store.get(tx, joined.id), is_duplicate=True)
+        recent = await self._find_recent(tx, request)
+        return None if recent is None else AdmissionResult(operation=recent, is_duplicate=True)
+
+    def _find_lease_terms(self, spec: S, chain: Sequence[Operation]) -> LeaseTerms | None:
+        if not self.is_claimed_at_once or self.claimer is None or chain:
+            return None
+        return self.claimer.find_lease_terms(spec.kind.pool)
+
+    def _call_after_commit(self, tx: Transaction, operation: Operation, terms: LeaseTerms | None) -> None:
+        """Have this frontend begin with an operation as soon as it is committed, without waiting for an event."""
+        if not self.is_claimed_at_once or self.claimer is None:
+            return
+        if terms is None:
+            tx.on_commit(self.claimer.wake)
+        else:
+            lease = OperationLease(id=operation.id, owner=terms.owner, fence=FIRST_FENCE)
+            tx.on_commit(partial(self.claimer.hold_admitted, lease, operation.kind.pool))
 
     async def resume_in(self, tx: Transaction, paused: Operation, actor: str) -> Operation:
         """Queue a paused operation again: the same operation, with new jobs. The caller holds the lock of the scope
@@ -220,9 +285,13 @@ def find_named_nodes(references: Sequence[str], nodes: Sequence[Node]) -> list[N
 
 
 async def _write_operation(
-    tx: Transaction, new: NewOperation, chain: Sequence[Operation], retry_of: OperationId | None
+    tx: Transaction,
+    new: NewOperation,
+    chain: Sequence[Operation],
+    retry_of: OperationId | None,
+    terms: LeaseTerms | None,
 ) -> Operation:
-    """Insert the operation row behind the last of the chain, with its note, its audit entry and its event."""
+    """Insert the operation row behind the last of the chain, with its event."""
     after = chain[-1] if chain else None
     message = (
         "Waiting for its turn."
@@ -230,15 +299,11 @@ async def _write_operation(
         else f"Waiting until the {after.kind.replace('_', ' ')} of {after.subject} has ended."
     )
     operation = await operation_store.insert(
-        tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of
+        tx, new, message=message, after_id=after.id if after else None, retry_of=retry_of, terms=terms
     )
     if operation is None:
         # A writer that does not take the lock of the scope can get here; the unique index decides.
         raise Conflict("Another operation of the same scope was admitted a moment ago. Try again.", code="try_again")
-    words = f"Requested by {new.created_by}."
-    await operation_store.add_note(tx, operation.id, words)
-    detail = f"{operation.kind} {operation.subject}"
-    await access_store.record_audit(tx, new.created_by, "operation.create", operation.id, detail)
     await outbox.append(tx, "operation.created", operation.id, operation_store.make_event_data(operation))
     return operation
 

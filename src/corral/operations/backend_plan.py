@@ -7,8 +7,9 @@ scope    the family of kinds, the backend, the nodes: two active operations neve
 intent   every other option of the request: the same scope and the same intent is the same request
 
 Admission, `plan` and the first step share the planning. A request that names nodes covers all of them, or raises an
-error that says which node cannot and why. A request for the whole fleet covers every node that can have the backend;
-the others are skipped, each with its reason. Planning writes nothing and fetches nothing: the catalog is in memory.
+error that says which node cannot and why; the first step skips those that were drained since. A request for the whole
+fleet covers every node that can have the backend; the others are skipped, each with its reason. Planning writes nothing
+and fetches nothing: the catalog is in memory.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from corral.policy.operation_plan import (
     has_build,
     match_assignments,
     match_installed,
+    strip_gallery,
 )
 from corral.store import assignments as assignment_store
 from corral.store import nodes as node_store
@@ -52,7 +54,6 @@ __all__ = [
     "plan",
     "plan_targets",
     "read_fleet",
-    "strip_gallery",
 ]
 
 NAME_LENGTH_MAX = 255
@@ -66,7 +67,10 @@ _NOT_COMPARED = frozenset({"backend", "nodes"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOperationSpec:
-    """Specifies a backend operation: kind, backend, nodes, version and strategy. Stored whole with the operation."""
+    """Specifies an operation that changes an engine backend: kind, backend, nodes, version and strategy.
+
+    Stored whole with the operation.
+    """
 
     kind: OperationKind
     # The backend as the user wrote it: a meta, a concrete, an alias, or gallery@name. With a `uri`, the name to install
@@ -155,11 +159,6 @@ class BackendOperationSpec:
         )
 
 
-def strip_gallery(backend: str) -> str:
-    """Return the name without its gallery: `gallery@name` and `name` are installed to the same place."""
-    return backend.rpartition("@")[2] or backend
-
-
 def make_scope_key(spec: BackendOperationSpec, node_ids: Collection[NodeId] | None) -> str:
     """Return the scope key of a request. `node_ids` None: the whole fleet. The name comes last, since it may hold any
     character."""
@@ -186,7 +185,7 @@ def _get_compared_fields(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class BuildCatalog(Protocol):
-    """Finds gallery entries and resolves them to builds: the part of the backend catalog that planning needs."""
+    """Interface that finds backends in galleries and chooses their builds for nodes, to plan a backend operation."""
 
     def find(self, name: str) -> GalleryEntry: ...
 
@@ -199,7 +198,7 @@ class BuildCatalog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSnapshot:
-    """Holds nodes, their installed backends and their assignments, all read at one moment."""
+    """Nodes, their installed backends and pending changes, all read at one moment to plan a backend operation."""
 
     nodes: Sequence[Node]
     installed: Mapping[NodeId, tuple[InstalledBackend, ...]] = field(default_factory=dict)
@@ -225,10 +224,19 @@ async def read_fleet(tx: Transaction, spec: BackendOperationSpec) -> FleetSnapsh
     )
 
 
-async def plan(tx: Transaction, spec: BackendOperationSpec, catalog: BuildCatalog) -> BackendOperationPlan:
+async def plan(
+    tx: Transaction, spec: BackendOperationSpec, catalog: BuildCatalog, *, skips_drained: bool = False
+) -> BackendOperationPlan:
     """Read the registry and return the plan of the operation."""
     fleet = await read_fleet(tx, spec)
-    return plan_targets(spec, fleet.nodes, fleet.installed, catalog, assignments=fleet.assignments)
+    return plan_targets(
+        spec,
+        fleet.nodes,
+        fleet.installed,
+        catalog,
+        assignments=fleet.assignments,
+        skips_drained=skips_drained,
+    )
 
 
 def plan_targets(
@@ -238,14 +246,20 @@ def plan_targets(
     catalog: BuildCatalog,
     *,
     assignments: Mapping[NodeId, tuple[Assignment, ...]] | None = None,
+    skips_drained: bool = False,
 ) -> BackendOperationPlan:
+    """Return the plan of the operation. `skips_drained`: a named node that is drained is a target that
+    `assignments.assign` ends as skipped, instead of an error."""
     spec.check()
     fleet = FleetSnapshot(nodes=nodes, installed=installed, assignments=assignments or {})
     for_node = _make_planner(spec, fleet, catalog)
     if spec.nodes is None:
         return _plan_fleet(spec, fleet, for_node)
-    named = [_check_usable(node) for node in find_named_nodes(spec.nodes, nodes)]
-    return BackendOperationPlan(targets=assign_waves([for_node(node) for node in named], spec.strategy.waves))
+    named = find_named_nodes(spec.nodes, nodes)
+    drained = [node for node in named if skips_drained and node.drained_at is not None]
+    targets = [for_node(_check_usable(node)) for node in named if node not in drained]
+    targets += [PlannedTarget(node=node, backend=spec.backend, desired=compute_desired(spec.kind)) for node in drained]
+    return BackendOperationPlan(targets=assign_waves(targets, spec.strategy.waves))
 
 
 def _check_usable(node: Node) -> Node:

@@ -58,13 +58,13 @@ _MAY_CHANGE = frozenset({"backend_not_installed", "already_current"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendAdmissionRequest(AdmissionRequest[BackendOperationSpec]):
-    """Holds a checked backend spec with the part of the fleet that it can concern."""
+    """A checked request for an engine backend operation, with the nodes and backends that it can concern."""
 
     fleet: FleetSnapshot
 
 
 class BackendAdmissionController(AdmissionController[BackendOperationSpec, BackendAdmissionRequest]):
-    """Admits backend operations."""
+    """Admits requests for backend operations, such as an installation; says what joins and what is refused."""
 
     scope_words = "the same nodes"
 
@@ -148,7 +148,10 @@ def _plan_paused_targets(
 
 
 class BackendPoolHandler(PoolHandler[OperationView]):
-    """Decides about backend operations by `policy/dispatch.py`; sends, queries and stops jobs by their assignments."""
+    """Drives engine backend operations in a frontend: decides by `policy/dispatch.py`, and sends jobs to workers.
+
+    Sends, queries and stops jobs by the pending changes of nodes.
+    """
 
     def __init__(self, sender: CommandSender, catalog: BuildCatalog, ids: IdGenerator) -> None:
         self._sender = sender
@@ -182,7 +185,8 @@ class BackendPoolHandler(PoolHandler[OperationView]):
             *(partial(self._sender.query_job, target) for target in decision.query),
             *(partial(self._sender.send_assignment, target, view.assignments[target.node]) for target in decision.send),
         )
-        return view, AdvanceResult(verdict=conclude(view), calls=calls, moved=frozenset(moved))
+        jobs = tuple(target.job_id for target in decision.send)
+        return view, AdvanceResult(verdict=conclude(view), calls=calls, jobs_to_send=jobs, moved=frozenset(moved))
 
     async def give_up(self, tx: Transaction, view: OperationView, fault: Fault) -> AdvanceResult:
         ended = TargetEnd(state=TargetState.ERROR, fault=fault)
@@ -193,7 +197,7 @@ class BackendPoolHandler(PoolHandler[OperationView]):
         """Write targets and assignments of the operation; return a fault if there are none."""
         spec = BackendOperationSpec.from_json(operation.request)
         try:
-            planned = await plan(tx, spec, self._catalog)
+            planned = await plan(tx, spec, self._catalog, skips_drained=True)
         except Unavailable:
             raise
         except CorralError as error:
@@ -265,8 +269,10 @@ def _list_relevant_nodes(operation: Operation) -> list[NodeId]:
 
 
 class BackendJobListener:
-    """Applies reports about backend jobs: rows of replicas are deleted exactly for the processes that a job has
-    ended."""
+    """Applies workers' reports about engine backend jobs to PostgreSQL.
+
+    Rows of replicas are deleted exactly for the processes that a job has ended.
+    """
 
     def apply_observation(self, snapshot: TargetSnapshot, observation: Observation) -> TargetChange | None:
         return apply_observation(snapshot, observation)

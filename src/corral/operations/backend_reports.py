@@ -31,7 +31,7 @@ BATCH_MAX = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendReport:
-    """Holds one worker's report of its installed backends, and of those that it has removed."""
+    """One worker's report to a frontend of its installed backends, and of those that it has removed."""
 
     node_id: NodeId
     boot_id: str
@@ -41,14 +41,14 @@ class BackendReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendReportResult:
-    """Says what a backend report changed: names of backends, and operations that it advanced."""
+    """Says what a worker's report of its engine backends changed: backend names, and operations that it advanced."""
 
     changed: tuple[str, ...] = ()
     settled: tuple[OperationId, ...] = ()
 
 
 class BackendReportWriter:
-    """Writes backend reports that arrive together in one batch; each caller waits until its own is written."""
+    """Writes workers' reports of their engine backends to PostgreSQL in batches; each caller waits for its own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 TIMEOUT_CODE = "node_timeout"
 # The worker is present and accepts nothing at the moment. That is no failure: the command is sent again later.
-_NOT_NOW = frozenset({"worker_stopping", "worker_busy"})
+_NOT_NOW = frozenset({"worker_starting", "worker_stopping", "worker_busy"})
 # Workers from before there were upgrades subscribe to the first of these only.
 _COMMANDS: dict[DesiredState, SubjectSpec[BackendCommand, JobAcceptedReply]] = {
     DesiredState.PRESENT: BACKEND_INSTALL,
@@ -64,7 +64,7 @@ _COMMANDS: dict[DesiredState, SubjectSpec[BackendCommand, JobAcceptedReply]] = {
 
 
 class StepOutcome(StrEnum):
-    """Labels how a step of an operation ended, for metrics."""
+    """Labels of a metric: how a frontend's step of driving an operation ended."""
 
     DONE = "done"
     # PostgreSQL was away or another writer interfered: the step is retried.
@@ -75,7 +75,7 @@ class StepOutcome(StrEnum):
 
 
 class CommandOutcome(StrEnum):
-    """Labels how a command to a worker ended, for metrics."""
+    """Labels of a metric: how sending a bus command to a worker ended."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
@@ -86,7 +86,7 @@ class CommandOutcome(StrEnum):
 
 
 class JobEventOutcome(StrEnum):
-    """Labels what became of a received job event, for metrics."""
+    """Labels of a metric: what a frontend did with a job event that it received from a worker."""
 
     # The event is kept for the next write.
     TAKEN = "taken"
@@ -97,7 +97,7 @@ class JobEventOutcome(StrEnum):
 
 
 class DispatchMetrics(Protocol):
-    """Counts steps, commands and job events of the dispatcher."""
+    """Interface that counts a frontend's steps of operations, bus commands and job events for metrics."""
 
     def count_step(self, outcome: StepOutcome, seconds: float) -> None: ...
 
@@ -109,7 +109,7 @@ class DispatchMetrics(Protocol):
 
 
 class NullDispatchMetrics:
-    """Ignores every count, for frontends and tests without metrics."""
+    """Implements `DispatchMetrics` without counting, for frontends and tests without metrics."""
 
     def count_step(self, outcome: StepOutcome, seconds: float) -> None:
         del outcome, seconds
@@ -123,7 +123,7 @@ class NullDispatchMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """Holds the outcome of one message to a node about a job. No observation: this frontend was off the bus."""
+    """Outcome of one bus command to a worker about a job. No observation: this frontend was not connected to NATS."""
 
     node: NodeId
     job_id: JobId
@@ -141,7 +141,7 @@ class CommandResult:
 
 
 class CommandSender:
-    """Sends commands about jobs to nodes over the bus and returns each outcome as a `CommandResult`."""
+    """Sends bus commands about jobs from a frontend to workers, and returns each outcome as a `CommandResult`."""
 
     def __init__(self, bus: Bus, *, limit: int, metrics: DispatchMetrics) -> None:
         self._bus = bus

@@ -26,7 +26,7 @@ OPERATIONS_MAX = 2000
 
 
 class OperationDeltaFeed:
-    """Publishes progress of operations to watchers here and on the other frontends, a few times a second."""
+    """Publishes progress of operations to watchers at this frontend and the others, a few times a second."""
 
     def __init__(self, bus: Bus, frontend_id: str) -> None:
         self._bus = bus
@@ -81,7 +81,7 @@ class OperationDeltaFeed:
 
 
 class DeltaSubscription:
-    """Holds the deltas that one watcher has not read yet: the newest of each operation."""
+    """Progress of operations that one watcher has not read yet: the newest of each operation."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, OperationDelta] = OrderedDict()

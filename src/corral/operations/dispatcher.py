@@ -59,11 +59,14 @@ from corral.store import dispatch as store
 from corral.store import operations as operation_store
 from corral.store.database import Database, Transaction, as_uuid
 from corral.store.dispatch import ClaimedOperation, OperationLease
+from corral.store.operations import LeaseTerms
 
 log = structlog.get_logger(__name__)
 
 # After so many lost owners, the operation itself is assumed to kill them.
 OWNERS_MAX = 5
+# An owner that drives an operation for so long is not killed by it: owners that were lost before no longer count.
+PROVEN_S = 300.0
 # The wait after a step that could do nothing, or while PostgreSQL does not respond.
 TRY_AGAIN_S = 1.0
 # How long a frontend may be off the bus before it hands its operations over; a reconnect takes less.
@@ -80,14 +83,14 @@ UNREADABLE_MAX = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushResult:
-    """Says what one flush changed: operations with a target in a new state, and deltas for watchers."""
+    """Says what one write of buffered job events changed: operations with a moved node, and news for watchers."""
 
     changed_operations: frozenset[OperationId] = frozenset()
     deltas: tuple[OperationDelta, ...] = ()
 
 
 class JobEventBuffer:
-    """Buffers job events of workers in memory and writes them to the registry in batches."""
+    """Buffers job events of workers in a frontend's memory and writes them to PostgreSQL in batches."""
 
     def __init__(
         self,
@@ -196,7 +199,7 @@ class JobEventBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherOptions:
-    """Tunables of the dispatcher: lease, intervals, fan-out, and how many steps run at once in each pool."""
+    """Tunables of a frontend's operation dispatcher: lease, intervals, and how many steps run at once."""
 
     frontend_id: str
     lease_s: float = 30.0
@@ -206,12 +209,12 @@ class DispatcherOptions:
     # How many nodes get commands at once for one operation.
     fan_out: int = 128
     # How many steps run at once, for each kind of work.
-    pools: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({"backend": 4, "model": 2}))
+    pools: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({"backend": 4, "model": 2, "run": 8}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherDeps:
-    """Holds what the dispatcher needs of its frontend: database, bus, clock, and the pools of operations."""
+    """Dependencies of a frontend's operation dispatcher: database, bus, clock, and the pools of operations."""
 
     database: Database
     bus: Bus
@@ -237,11 +240,16 @@ class _HeldOperation:
     look_at: float | None
     queries_all: bool = False
     is_stepping: bool = False
+    # True until a step has begun under this lease.
+    is_new: bool = True
+    # When the lease was taken, and how many owners the operation has had.
+    since_s: float = 0.0
+    attempt: int = 1
     watches_replicas: bool = False
 
 
 class HeldOperations:
-    """Keeps in memory the operations whose leases this dispatcher holds, and when to look at each next."""
+    """Remembers the operations whose leases this frontend's dispatcher holds, and when to look at each next."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -256,10 +264,11 @@ class HeldOperations:
     def find(self, operation_id: OperationId) -> _HeldOperation | None:
         return self._operations.get(operation_id)
 
-    def add(self, lease: OperationLease, pool: str, *, queries_all: bool) -> None:
+    def add(self, lease: OperationLease, pool: str, *, queries_all: bool, attempt: int = 1) -> None:
         """Hold an operation and look at it at once; it takes the place of an older lease."""
+        now_s = self._clock.monotonic()
         self._operations[lease.id] = _HeldOperation(
-            lease=lease, pool=pool, look_at=self._clock.monotonic(), queries_all=queries_all
+            lease=lease, pool=pool, look_at=now_s, queries_all=queries_all, since_s=now_s, attempt=attempt
         )
 
     def drop(self, held: _HeldOperation) -> None:
@@ -278,6 +287,11 @@ class HeldOperations:
         at = self._clock.monotonic() + seconds
         held.look_at = at if held.look_at is None else min(held.look_at, at)
 
+    def list_proven(self) -> list[OperationId]:
+        """Return the operations that others have lost and that have been held here for long enough."""
+        since_s = self._clock.monotonic() - PROVEN_S
+        return [held.lease.id for held in self if held.attempt > 1 and held.since_s <= since_s]
+
     def list_due(self, pool: str) -> list[_HeldOperation]:
         """Return the operations of a pool that are to be looked at now, the one that waits longest first."""
         now = self._clock.monotonic()
@@ -294,7 +308,7 @@ class HeldOperations:
 
 
 class OperationDispatcher:
-    """Claims due operations, drives each in bounded steps, and hands its leases over when it stops."""
+    """Claims due operations for a frontend, drives each in bounded steps, and hands its leases over when it stops."""
 
     name = "dispatcher"
 
@@ -305,6 +319,11 @@ class OperationDispatcher:
         self._held_operations = HeldOperations(deps.clock)
         # Since when operations that need workers have been left to peers.
         self._off_bus_since: float | None = None
+        self._is_stopping = False
+        # What the next pass of the loop is for; neither: its interval is over.
+        self._is_claim_due = False
+        self._is_look_due = False
+        self._claimed_at_s = float("-inf")
         self._tasks = TaskSet("dispatcher", deps.on_crash)
         self._drivers = {
             name: OperationDriver(
@@ -324,7 +343,7 @@ class OperationDispatcher:
             metrics=deps.metrics,
             listeners={name: pool.listener for name, pool in deps.pools.items()},
         )
-        self.claim_loop = self._make_loop("dispatcher", options.claim_interval_s, self.tick)
+        self.claim_loop = self._make_loop("dispatcher", options.claim_interval_s, self._run_pass)
         self.renew_loop = self._make_loop("operation leases", options.renew_interval_s, self.renew_leases)
         self.flush_loop = self._make_loop("job events", options.flush_interval_s, self.flush)
         self._deltas_loop = self._make_loop("operation deltas", INTERVAL_S, deltas.tick)
@@ -338,8 +357,25 @@ class OperationDispatcher:
         return frozenset(held.lease.id for held in self._held_operations)
 
     def wake(self) -> None:
-        """Wake the dispatcher to look at due operations at once."""
+        """Wake the dispatcher to claim and look at due operations at once."""
+        self._is_claim_due = True
         self.claim_loop.wake()
+
+    def _wake_to_look(self) -> None:
+        """Wake the dispatcher to look at operations that it holds, without a claim."""
+        self._is_look_due = True
+        self.claim_loop.wake()
+
+    def find_lease_terms(self, pool: str) -> LeaseTerms | None:
+        """Return how this frontend claims an operation while it is admitted; None if another one might begin sooner."""
+        if pool not in self._drivers or not self._count_free(pool) or self._is_stopping or self._deps.leaves_to_peers():
+            return None
+        return LeaseTerms(owner=self._options.frontend_id, lease_s=self._options.lease_s)
+
+    def hold_admitted(self, lease: OperationLease, pool: str) -> None:
+        """Drive an operation that was admitted with a lease for this frontend."""
+        self._held_operations.add(lease, pool, queries_all=False)
+        self._wake_to_look()
 
     async def follow(self, events: Sequence[OutboxEvent]) -> None:
         """Wake the dispatcher for events that may mean work."""
@@ -348,15 +384,17 @@ class OperationDispatcher:
                 if held.watches_replicas:
                     self._held_operations.look_now(held)
                     self.wake()
-        if any(event.kind.startswith(_CALLS) for event in events):
+        if any(event.kind.startswith(_CALLS) and event.key not in self._held_operations for event in events):
             self.wake()
 
-    def wake_operation(self, operation_id: OperationId) -> None:
-        """Wake one operation: work that this frontend does for it has progressed."""
+    def wake_operation(self, operation_id: OperationId) -> bool:
+        """Wake one operation: work for it has progressed. Return whether it is held here."""
         held = self._held_operations.find(operation_id)
-        if held is not None:
-            self._held_operations.look_now(held)
-            self.wake()
+        if held is None:
+            return False
+        self._held_operations.look_now(held)
+        self._wake_to_look()
+        return True
 
     async def on_reconnect(self) -> None:
         """Query every held operation's jobs after a reconnect: messages sent meanwhile are lost."""
@@ -373,22 +411,33 @@ class OperationDispatcher:
         if is_ours or (event.state in _FINAL and self._deps.is_leader()):
             self._events.record(delivery)
 
+    async def _run_pass(self) -> int:
+        """Claim and start steps, or only start steps if nothing else calls for this pass."""
+        is_recent = self._deps.clock.monotonic() - self._claimed_at_s < self._options.claim_interval_s
+        is_look = self._is_look_due and not self._is_claim_due and is_recent
+        self._is_claim_due = self._is_look_due = False
+        return self._start_all_steps() if is_look else await self.tick()
+
     async def tick(self) -> int:
         """Claim due operations and start steps; return how many were started."""
-        started, leaves = 0, self._deps.leaves_to_peers()
+        leaves = self._deps.leaves_to_peers()
         if leaves:
             await self._hand_over_to_peers()
         else:
             self._off_bus_since = None
-        for pool, size in self._options.pools.items():
-            if pool not in self._drivers:
-                continue
-            free = size - self._held_operations.count_steps(pool)
-            if free > 0:
-                if not leaves:
-                    await self._claim(pool, free)
-                started += self._start_steps(pool, free)
+        # Operations that are held already do not wait for the claim.
+        started = self._start_all_steps()
+        if not leaves:
+            await self._claim()
+            started += self._start_all_steps()
         return started
+
+    def _start_all_steps(self) -> int:
+        return sum(self._start_steps(pool, self._count_free(pool)) for pool in self._drivers)
+
+    def _count_free(self, pool: str) -> int:
+        """Return how many steps of a pool may begin now."""
+        return max(0, self._options.pools.get(pool, 0) - self._held_operations.count_steps(pool))
 
     async def _hand_over_to_peers(self) -> None:
         """Hand the held operations over once the frontend has been off the bus for long enough; an operation in the
@@ -421,7 +470,9 @@ class OperationDispatcher:
         if not holds:
             return
         async with self._deps.database.transaction() as tx:
-            kept = await store.renew_leases(tx, self._options.frontend_id, holds, self._options.lease_s)
+            kept = await store.renew_leases(
+                tx, self._options.frontend_id, holds, self._options.lease_s, self._held_operations.list_proven()
+            )
         for hold in holds:
             held = self._held_operations.find(hold.id)
             if held is not None and held.lease == hold and hold.id not in kept and not held.is_stepping:
@@ -441,6 +492,7 @@ class OperationDispatcher:
 
     async def stop(self) -> None:
         """Release every lease, so that peers continue at once instead of waiting for leases to run out."""
+        self._is_stopping = True
         await self._tasks.close()
         outcome = await attempt(self.flush)
         if isinstance(outcome, AttemptFailure):
@@ -449,20 +501,22 @@ class OperationDispatcher:
         async with self._deps.database.transaction() as tx:
             await store.hand_over(tx, self._options.frontend_id)
 
-    async def _claim(self, pool: str, limit: int) -> None:
-        kinds = [kind for kind in OperationKind if kind.pool == pool]
-        if not kinds:
+    async def _claim(self) -> None:
+        kinds = {pool: [kind for kind in OperationKind if kind.pool == pool] for pool in self._drivers}
+        pools = [(kinds[pool], free) for pool in self._drivers if kinds[pool] and (free := self._count_free(pool))]
+        if not pools:
             return
+        self._claimed_at_s = self._deps.clock.monotonic()
         busy = [held.lease.id for held in self._held_operations if held.is_stepping]
         async with self._deps.database.transaction() as tx:
-            request = store.ClaimRequest(owner=self._options.frontend_id, kinds=kinds, limit=limit, busy=busy)
+            request = store.ClaimRequest(owner=self._options.frontend_id, pools=pools, busy=busy, held=self.held)
             claimed = await store.claim_operations(tx, request, self._options.lease_s)
             await operation_store.add_notes(
                 tx,
                 [(c.lease.id, "warning", "", f"taken over from frontend {c.lost_by}") for c in claimed if c.lost_by],
             )
         for item in claimed:
-            self._hold_claimed(item, pool)
+            self._hold_claimed(item, item.kind.pool)
 
     def _hold_claimed(self, claimed: ClaimedOperation, pool: str) -> None:
         held = self._held_operations.find(claimed.lease.id)
@@ -476,7 +530,7 @@ class OperationDispatcher:
             self._tasks.start(self._reap(claimed.lease, self._drivers[pool]), name=f"reap {claimed.lease.id}")
         else:
             # A new owner has missed earlier events, so it queries the workers. A new operation has none to query yet.
-            self._held_operations.add(claimed.lease, pool, queries_all=not claimed.is_new)
+            self._held_operations.add(claimed.lease, pool, queries_all=not claimed.is_new, attempt=claimed.attempt)
 
     async def _reap(self, lease: OperationLease, driver: OperationDriver) -> None:
         outcome = await attempt(lambda: driver.reap(lease))
@@ -488,22 +542,29 @@ class OperationDispatcher:
         for held in due:
             held.is_stepping = True
             asks_all, held.queries_all, held.look_at = held.queries_all, False, None
-            self._tasks.start(self._step(held, queries_all=asks_all), name=f"step {held.lease.id}")
+            is_first, held.is_new = held.is_new, False
+            step = self._step(held, queries_all=asks_all, is_first=is_first)
+            self._tasks.start(step, name=f"step {held.lease.id}")
         return len(due)
 
-    async def _step(self, held: _HeldOperation, *, queries_all: bool) -> None:
-        began = self._deps.clock.monotonic()
+    async def _step(self, held: _HeldOperation, *, queries_all: bool, is_first: bool) -> None:
+        began, driver = self._deps.clock.monotonic(), self._drivers[held.pool]
         try:
-            outcome = await attempt(lambda: self._drivers[held.pool].step(held.lease, queries_all=queries_all))
+            outcome = await attempt(lambda: driver.step(held.lease, queries_all=queries_all, is_first=is_first))
             self._deps.metrics.count_step(_classify_outcome(outcome), self._deps.clock.monotonic() - began)
             if isinstance(outcome, AttemptFailure):
                 await self._handle_step_failure(held, outcome, queries_all=queries_all)
             else:
                 await self._finish_step(held, outcome.value)
         finally:
+            was_full = not self._count_free(held.pool)
             held.is_stepping = False
-        # A place is free, so an operation that was woken meanwhile need not wait for the interval.
-        self.wake()
+        # A place is free, so an operation that was woken meanwhile need not wait for the interval. One that is held no
+        # longer may have made others due, and a full pool may have kept some from being claimed.
+        if was_full or held.lease.id not in self._held_operations:
+            self.wake()
+        else:
+            self._wake_to_look()
 
     async def _finish_step(self, held: _HeldOperation, result: StepResult) -> None:
         held.watches_replicas = result.watches_replicas

@@ -5,14 +5,17 @@ decides, and a `JobReportListener`, which applies what workers report: `operatio
 `loading/kinds/view.py` and `loading/load_reports.py` for models.
 
 A step is bounded work; waiting for a worker is no part of it. It starts from the rows every time, so a first step, a
-retry, a takeover and a cancellation are the same code. Guarantee: everything that is written carries the fence of the
-lease; a step whose operation was taken over fails with `LeaseLost` and has changed nothing.
+retry, a takeover and a cancellation are the same code. Guarantees: everything that is written carries the fence of the
+lease; a step whose operation was taken over fails with `LeaseLost` and has changed nothing. A command is recorded
+before it is sent, so that a step that ends its target while it is on its way knows that its worker has to be stopped.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -22,7 +25,7 @@ import structlog
 from corral.bus.messages import OperationDelta
 from corral.domain.errors import LeaseLost
 from corral.domain.node import Node, NodeId
-from corral.domain.operation import OPEN, Fault, Operation, OperationId, OperationState
+from corral.domain.operation import OPEN, Fault, JobId, Operation, OperationId, OperationState
 from corral.operations.admission import AdmissionController
 from corral.operations.command_sender import CommandResult, CommandSender
 from corral.operations.job_reports import JobObservation, JobReportListener, apply_observations, make_delta
@@ -43,7 +46,7 @@ CommandCall = Callable[[], Awaitable[CommandResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """Says what a step left behind: whether the lease is kept, what moved, and when to look again."""
+    """Outcome of one step of driving an operation: whether the lease is kept, what moved, and when to look again."""
 
     is_held: bool
     next_s: float | None = None
@@ -55,7 +58,7 @@ class StepResult:
 
 
 class StepView(Protocol):
-    """Shows an operation with its nodes, all read at one moment of the database."""
+    """Interface of an operation with its nodes, all read at one moment of the database for one step."""
 
     @property
     def operation(self) -> Operation: ...
@@ -72,11 +75,13 @@ V = TypeVar("V", bound=StepView)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceResult:
-    """Says what advancing an operation came to: a verdict, calls to nodes, and what to do afterwards."""
+    """Outcome of deciding how an operation goes on: its state, bus commands to nodes, and what to do afterwards."""
 
     verdict: OperationVerdict
     # With calls the verdict is not written: the operation is advanced once more after they were made.
     calls: tuple[CommandCall, ...] = ()
+    # The jobs that these calls command workers to begin.
+    jobs_to_send: tuple[JobId, ...] = ()
     moved: frozenset[NodeId] = frozenset()
     # True if the operation may be waiting for any change of a replica.
     watches_replicas: bool = False
@@ -85,12 +90,20 @@ class AdvanceResult:
 
 
 class PoolHandler(ABC, Generic[V]):
-    """Decides about the operations of one pool: the part of a step that differs between backends and models."""
+    """Base class that decides about operations of one pool (engine backends, models or runs) in a frontend."""
 
     # Whether the next look is at its time even after a step that moved nothing; else a moment later at the earliest.
     looks_on_time: ClassVar[bool] = False
+    # Whether operations have notes; else something else says what has happened.
+    keeps_notes: ClassVar[bool] = True
+    # Whether the answers to commands are written in the transaction that goes on from them. Not for pools whose reports
+    # lock rows that `read_view` or `advance` lock earlier.
+    applies_answers_at_once: ClassVar[bool] = False
     # Whether the answer of a node that was never seen on the bus is recorded.
     records_answers: ClassVar[bool] = True
+    # Limits how many operations that were just claimed are read and advanced at once, where such steps wait for each
+    # other in the whole cluster: waiting here takes neither a connection nor a lock. None: no limit.
+    first_steps: asyncio.Semaphore | None = None
 
     @abstractmethod
     async def read_view(self, tx: Transaction, lease: OperationLease, *, queries_all: bool = False) -> V:
@@ -116,7 +129,7 @@ class PoolHandler(ABC, Generic[V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationPool:
-    """Holds what the core needs of one pool of operations: how they are admitted, driven and reported on."""
+    """One kind of operations (engine backends, models or runs) of a frontend: how they are admitted and driven."""
 
     admission: AdmissionController[Any, Any]
     handler: PoolHandler[Any]
@@ -127,7 +140,7 @@ class OperationPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationDriver:
-    """Drives the operations of one pool: takes steps, and fails operations that cannot go on."""
+    """Drives the operations of one pool in a frontend: executes their steps, and fails those that cannot go on."""
 
     database: Database
     sender: CommandSender
@@ -135,27 +148,32 @@ class OperationDriver:
     pool: OperationPool
     frontend_id: str
 
-    async def step(self, lease: OperationLease, *, queries_all: bool = False) -> StepResult:
+    async def step(self, lease: OperationLease, *, queries_all: bool = False, is_first: bool = False) -> StepResult:
+        """Take a step. `queries_all`: a new owner has missed reports. `is_first`: the lease was just taken."""
         try:
-            return await self._step(lease, queries_all=queries_all)
+            return await self._step(lease, queries_all=queries_all, is_first=is_first)
         except LeaseLost:
             self.pool.handler.release(lease.id)
             raise
 
-    async def _step(self, lease: OperationLease, *, queries_all: bool) -> StepResult:
+    async def _step(self, lease: OperationLease, *, queries_all: bool, is_first: bool) -> StepResult:
         handler = self.pool.handler
-        async with self.database.transaction() as tx:
+        limiter = handler.first_steps if is_first else None
+        async with limiter or nullcontext(), self.database.transaction() as tx:
             view = await handler.read_view(tx, lease, queries_all=queries_all)
             view, first = await handler.advance(tx, lease, view)
+            await store.mark_sent(tx, lease, first.jobs_to_send)
             result = None if first.calls else await self._conclude(tx, lease, view, first)
         if result is not None:
             await _run_afterwards(first)
             return result
-        reached = await self._send_commands(lease, view, first.calls)
+        reached, answers = await self._send_commands(lease, view, first.calls)
         async with self.database.transaction() as tx:
+            await self._apply_results(tx, lease, answers, view)
             view, second = await handler.advance(tx, lease, await handler.read_view(tx, lease))
             second = replace(second, moved=second.moved | first.moved | reached)
             result = await self._conclude(tx, lease, view, second)
+        await self._note_bus(answers, view)
         await _run_afterwards(second)
         # This frontend is off the bus: no command was sent, and trying again at once would not help.
         return result if reached else replace(result, has_moved=False)
@@ -190,46 +208,57 @@ class OperationDriver:
 
     async def _send_commands(
         self, lease: OperationLease, view: StepView, calls: Collection[CommandCall]
-    ) -> frozenset[NodeId]:
-        """Send the commands and return the nodes of which something was learnt: none if this frontend is off the
-        bus."""
+    ) -> tuple[frozenset[NodeId], list[CommandResult]]:
+        """Send the commands. Return the nodes of which something was learnt, none if this frontend is off the bus, and
+        the results that are left to write."""
         reached: set[NodeId] = set()
+        left: list[CommandResult] = []
 
         async def take_batch(results: list[CommandResult]) -> None:
             known = [item for item in results if item.observation is not None]
             reached.update(item.node for item in known)
-            await self._write_results(lease, known, view)
+            if self.pool.handler.applies_answers_at_once and len(calls) <= BATCH_MAX:
+                left.extend(known)
+            else:
+                await self._write_results(lease, known, view)
 
         await self.sender.send_all(list(calls), take_batch, BATCH_MAX)
-        return frozenset(reached)
+        return frozenset(reached), left
 
     async def _write_results(self, lease: OperationLease, results: list[CommandResult], view: StepView) -> None:
         if not results:
             return
         async with self.database.transaction() as tx:
-            await store.require_lease(tx, lease)
-            observations = [
-                JobObservation(
-                    node=item.node,
-                    job_id=item.job_id,
-                    observation=item.observation,
-                    stopped=item.stopped,
-                    result=item.result,
-                )
-                for item in results
-                if not item.is_stop and item.observation is not None
-            ]
-            stopped = [item for item in results if item.is_stop and item.node_on_bus]
-            await store.write_stopped(tx, [item.job_id for item in stopped])
-            await apply_observations(
-                tx,
-                observations,
-                self.ids,
-                as_of=view.now,
-                ended_processes=[(item.node, item.stopped) for item in stopped],
-                listeners={view.operation.kind.pool: self.pool.listener},
-            )
+            await self._apply_results(tx, lease, results, view)
         await self._note_bus(results, view)
+
+    async def _apply_results(
+        self, tx: Transaction, lease: OperationLease, results: list[CommandResult], view: StepView
+    ) -> None:
+        if not results:
+            return
+        await store.require_lease(tx, lease)
+        observations = [
+            JobObservation(
+                node=item.node,
+                job_id=item.job_id,
+                observation=item.observation,
+                stopped=item.stopped,
+                result=item.result,
+            )
+            for item in results
+            if not item.is_stop and item.observation is not None
+        ]
+        stopped = [item for item in results if item.is_stop and item.node_on_bus]
+        await store.write_stopped(tx, [item.job_id for item in stopped])
+        await apply_observations(
+            tx,
+            observations,
+            self.ids,
+            as_of=view.now,
+            ended_processes=[(item.node, item.stopped) for item in stopped],
+            listeners={view.operation.kind.pool: self.pool.listener},
+        )
 
     async def _note_bus(self, results: list[CommandResult], view: StepView) -> None:
         """Record which nodes are on the bus, in a transaction of its own: heartbeats lock nodes before operations, so a
@@ -253,7 +282,7 @@ class OperationDriver:
             return StepResult(is_held=False, has_moved=bool(advanced.moved))
         rev = await store.write_verdict(tx, lease, operation, verdict)
         if verdict.state not in OPEN:
-            if verdict.state is not operation.state:
+            if verdict.state is not operation.state and self.pool.handler.keeps_notes:
                 level = "error" if verdict.state is OperationState.FAILED else "info"
                 await operation_store.add_note(tx, lease.id, f"{verdict.state}: {verdict.message}", level=level)
             self.pool.handler.release(operation.id)

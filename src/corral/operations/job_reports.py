@@ -44,7 +44,7 @@ _PHASES = frozenset(JobPhase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobObservation:
-    """Pairs an observation about one job with the node and job that it is about."""
+    """An observation about a worker's job, such as its report or its silence, with the node and the job's id."""
 
     node: NodeId
     job_id: JobId
@@ -56,7 +56,7 @@ class JobObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedReport:
-    """Pairs an observation that changed a target with the change and the target as it was before."""
+    """A worker's report that changed the state of an operation on one node, with the change and the state before."""
 
     change: TargetChange
     observation: JobObservation
@@ -65,7 +65,7 @@ class AppliedReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """Holds what one write has learnt about the jobs of one pool."""
+    """Reports about workers' jobs that a frontend applies to operations of one pool in one transaction."""
 
     applied: Sequence[AppliedReport] = ()
     # The last sequence numbers of jobs that were done although their operation had ended before.
@@ -75,7 +75,10 @@ class ReportBatch:
 
 
 class JobReportListener(Protocol):
-    """Interprets observations about the jobs of one pool, for their targets and for what else they mean."""
+    """Interface that applies reports about workers' jobs of one pool: engine backends, models or runs.
+
+    The reports change nodes of operations, and whatever else they mean.
+    """
 
     def apply_observation(self, snapshot: TargetSnapshot, observation: Observation) -> TargetChange | None: ...
 

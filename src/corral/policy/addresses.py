@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import parse_qsl
 
 # Names that never leave a site, whatever the name service says.
 _LOCAL_ENDINGS = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa")
@@ -17,6 +18,11 @@ _EMBEDDING = (IPv6Network("::/96"), IPv6Network("64:ff9b::/96"), IPv6Network("64
 _SITE_LOCAL = IPv6Network("fec0::/10")
 # The system's resolver takes 127.1, 0x7f000001 and 2130706433 for addresses.
 _NUMBER = re.compile(r"0x[0-9a-f]+|[0-9]+", re.ASCII)
+# In the name of a parameter, a header or a variable.
+SECRET_WORDS = re.compile(r"auth|token|key|secret|password|cookie|credential", re.IGNORECASE)
+# Parameters of a signed URL: S3 and what speaks its protocol, Google's storage, and CloudFront.
+_SIGNATURES = frozenset({"x-amz-signature", "x-goog-signature", "signature"})
+_SIGNED_NAME = re.compile(r"x-(?:amz|goog)-[a-z-]+|awsaccesskeyid|key-pair-id")
 
 
 def is_private_address(host: str) -> bool:
@@ -37,6 +43,19 @@ def has_password(address: str) -> bool:
     """Return whether an address holds a user name or a password before its host, as in https://user:password@host/."""
     scheme, found, rest = address.partition("://")
     return bool(found) and scheme.lower() != "hf" and "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]
+
+
+def holds_secret(address: str, *, allows_signed: bool = False) -> bool:
+    """Return whether an address holds a user name, a password, or a parameter whose name is that of a secret.
+
+    `allows_signed`: the parameters of a signed URL of an object store are none; it opens one file until it expires.
+    """
+    if has_password(address):
+        return True
+    query = address.partition("#")[0].partition("?")[2]
+    names = [name.lower() for name, _ in parse_qsl(query)]
+    is_signed = allows_signed and not _SIGNATURES.isdisjoint(names)
+    return any(SECRET_WORDS.search(name) and not (is_signed and _SIGNED_NAME.fullmatch(name)) for name in names)
 
 
 def _is_open(address: IPv4Address | IPv6Address) -> bool:

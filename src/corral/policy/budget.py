@@ -22,7 +22,7 @@ _HINT = "Write it as 80%, 0.8, 12GB, 12GiB or a number of bytes; empty for no ca
 
 @dataclass(frozen=True, slots=True)
 class VramBudget:
-    """Caps the VRAM that Corral may use on a node: a share of the card or a number of bytes; neither means no cap."""
+    """Caps the GPU memory that Corral may use on a node: a share or a number of bytes; neither means no cap."""
 
     fraction: float | None = None
     size_bytes: int | None = None

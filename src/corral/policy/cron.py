@@ -1,12 +1,12 @@
-"""Reads cron patterns, and finds the latest time at which one has started something, in a time zone.
+"""Reads cron patterns, and finds the latest or the next time at which one starts something, in a time zone.
 
     *      a      a-b      */n      a-b/n      a,b,c      jan…dec      sun…sat      (0 and 7 are both Sunday)
 
 The five fields are minute, hour, day of the month, month and day of the week. As in cron, a day of the month and a day
 of the week that are both restricted mean either of them. Guarantee: each local minute that a pattern names starts once.
 When clocks go back over it, the first of the two counts; when they go forward over it, it starts as much later as they
-jumped. Limit: the search goes back day by day, so its caller bounds it. Why this is no library:
-`docs/adr/0053-own-cron-patterns.md`.
+jumped. Limit: the search backwards goes day by day, so its caller bounds it; the search forwards ends within 41 years,
+because every pattern names a day that comes. Why this is no library: `docs/adr/0053-own-cron-patterns.md`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-# The 29th of February may be eight years away.
-_YEARS_AHEAD = 9
+# A 29th of February that is a Sunday (`0 0 29 2 */7`) may be forty years away.
+_YEARS_AHEAD = 41
 _DAY = timedelta(days=1)
 # No clock is moved by more than a day; most by an hour.
 _CLOCKS_MOVE_DAYS = 1
@@ -31,12 +31,23 @@ _NAMES = {
 }
 _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("day of the week", 0, 7))
 _PART = re.compile(r"(?P<first>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<last>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?")
+_DESCRIPTORS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _HINT = "Minute, hour, day, month, day of the week: 0 8 * * 1-5 is eight o'clock on working days."
 
 
 class InvalidSchedule(ValueError):
-    """A pattern that cron would not take, or a time zone that this machine does not know. Callers turn it into an error
-    with their own code."""
+    """Raised for a cron pattern that cannot be parsed, or an unknown time zone.
+
+    Callers turn it into an error with their own code.
+    """
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -62,6 +73,11 @@ class CronSchedule:
         return (by_date or by_week) if self.is_either else (by_date and by_week)
 
 
+def normalise_cron(text: str) -> str:
+    """Return a pattern with one space between its fields, and descriptors such as @daily written out."""
+    return _DESCRIPTORS.get(text.strip().lower(), " ".join(text.split()))
+
+
 @lru_cache(maxsize=4096)
 def parse_cron(text: str) -> CronSchedule:
     """Parse a cron pattern. Raises `InvalidSchedule` for anything that cron would not take, and for days that never
@@ -79,7 +95,7 @@ def parse_cron(text: str) -> CronSchedule:
         weekdays=frozenset(day or 7 for day in weekdays),
         is_either=not fields[2].startswith("*") and not fields[4].startswith("*"),
     )
-    # Eight years from here contain every date, on whatever weekday.
+    # The years from here contain every date on every weekday.
     first = date(2024, 1, 1)
     if not any(cron.is_on(first + _DAY * number) for number in range(366 * _YEARS_AHEAD)):
         raise InvalidSchedule(f"{text[:80]!r} names a day that never comes.", _HINT)
@@ -126,7 +142,7 @@ def find_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise InvalidSchedule(
-            f"{name[:64]!r} is not a time zone that this machine knows.",
+            f"{name[:64]!r} is not a known time zone.",
             "Write it as in the IANA database: UTC, Europe/Berlin, America/New_York.",
         ) from error
 
@@ -147,6 +163,32 @@ def find_latest_start(cron: str, zone: ZoneInfo, now: datetime, *, since: dateti
         if index and starts[index - 1] > since and (best is None or starts[index - 1] > best):
             best = starts[index - 1]
     return best
+
+
+def find_next_start(cron: str, zone: ZoneInfo, after: datetime) -> datetime:
+    """Return the first start of a pattern after this moment, in UTC."""
+    schedule = parse_cron(cron)
+    # Clocks that jump forward move a start to a later day at most by this much.
+    day = after.astimezone(zone).date() - _DAY * _CLOCKS_MOVE_DAYS
+    best: datetime | None = None
+    for number in range(366 * _YEARS_AHEAD):
+        current = day + _DAY * number
+        if best is not None and current > best.astimezone(zone).date() + _DAY * _CLOCKS_MOVE_DAYS:
+            return best
+        starts = _list_starts(cron, zone, current) if schedule.is_on(current) else ()
+        index = bisect_right(starts, after)
+        if index < len(starts) and (best is None or starts[index] < best):
+            best = starts[index]
+    assert best is not None, "a pattern that was parsed names a day that comes"
+    return best
+
+
+def list_next_starts(cron: str, zone: ZoneInfo, after: datetime, count: int) -> list[datetime]:
+    """Return the first `count` starts of a pattern after this moment, in UTC. Raises `InvalidSchedule`."""
+    starts: list[datetime] = []
+    for _ in range(count):
+        starts.append(find_next_start(cron, zone, starts[-1] if starts else after))
+    return starts
 
 
 @lru_cache(maxsize=128)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from corral.domain.backend import Assignment, AssignmentState
-from corral.domain.node import Liveness, Node, NodeId, NodeStatus
+from corral.domain.node import Liveness, Node, NodeId
 from corral.domain.operation import (
     OPEN,
     Fault,
@@ -28,7 +28,7 @@ from corral.domain.operation import (
 )
 from corral.policy import faults
 from corral.policy.progress import TargetEnd, aggregate_progress
-from corral.policy.status import compute_status
+from corral.policy.status import compute_status, is_reachable, is_schedulable
 
 # A worker that has been silent for this long is queried.
 SILENCE = timedelta(seconds=30)
@@ -41,7 +41,7 @@ NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationView:
-    """Holds an operation with its targets, assignments and nodes, all read at one moment of the database."""
+    """An engine backend operation with its nodes and pending changes, read at once to decide how it goes on."""
 
     operation: Operation
     strategy: RolloutStrategy
@@ -58,7 +58,7 @@ class OperationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchDecision:
-    """Lists what to do next about the targets of an operation: send, query, stop, end, roll back."""
+    """Lists what a frontend does next on each node of an engine backend operation: send, query, stop, end, undo."""
 
     send: tuple[Target, ...] = ()
     query: tuple[Target, ...] = ()
@@ -73,7 +73,7 @@ class DispatchDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationVerdict:
-    """Says the state of an operation, its message and progress, and when there is something to do again."""
+    """Says the state of an operation, its message and progress, and when a frontend looks at it again."""
 
     state: OperationState
     message: str
@@ -83,21 +83,6 @@ class OperationVerdict:
     is_moving: bool = False
     # When there is something to do that nothing will wake the operation for. None: never.
     next_at: datetime | None = None
-
-
-def is_reachable(node: Node | None) -> bool:
-    """Return whether a message may reach the node's worker. A drained node may still be at work, so it is queried."""
-    return (
-        node is not None
-        and node.approved_at is not None
-        and node.liveness is Liveness.ALIVE
-        and node.bus_ok is not False
-    )
-
-
-def accepts_work(node: Node | None) -> bool:
-    """Return whether new work may be sent to the node."""
-    return node is not None and compute_status(node) is NodeStatus.HEALTHY
 
 
 def decide(view: OperationView) -> DispatchDecision:
@@ -173,7 +158,7 @@ def _list_to_roll_back(view: OperationView) -> tuple[Target, ...]:
 
 
 def _is_due(view: OperationView, target: Target) -> bool:
-    if target.state is not TargetState.QUEUED or not accepts_work(view.nodes.get(target.node)):
+    if target.state is not TargetState.QUEUED or not is_schedulable(view.nodes.get(target.node)):
         return False
     assignment = view.assignments.get(target.node)
     if assignment is None or assignment.state is not AssignmentState.OPEN or not _is_wave_open(view, target):
@@ -260,17 +245,22 @@ def _make_end_verdict(view: OperationView, progress: Progress) -> OperationVerdi
     if targets and len(cancelled) == len(targets):
         return OperationVerdict(state=OperationState.CANCELLED, message="Cancelled on every node", progress=progress)
     if targets and skipped and len(cancelled) + len(skipped) == len(targets):
-        message = f"Not done: {_format_names(skipped)} drained before it began"
+        message = f"Not done: {describe_drained([t.node_name for t in skipped])}"
         return OperationVerdict(state=OperationState.CANCELLED, message=message, progress=progress)
     done = len(by_state[TargetState.SUCCESS])
     message = f"Completed on {_format_node_count(done)}"
     if cancelled:
         message += f"; cancelled on {_format_names(cancelled)}"
     if skipped:
-        message += f"; skipped: {_format_names(skipped)} drained before it began"
+        message += f"; skipped: {describe_drained([t.node_name for t in skipped])}"
     # Only progress that is whole is 100: the bar of a completed operation is full.
     whole = Progress(percent=100.0, current_bytes=progress.total_bytes, total_bytes=progress.total_bytes)
     return OperationVerdict(state=OperationState.COMPLETED, message=message, progress=whole)
+
+
+def describe_drained(node_names: Sequence[str]) -> str:
+    """Return the words for nodes that an operation has skipped: `a, b drained before it began`."""
+    return f"{_format_with_rest(node_names[:NAMES_SHOWN], len(node_names))} drained before it began"
 
 
 def _describe_failure(targets: Sequence[Target], failed: Sequence[Target]) -> str:
@@ -312,7 +302,7 @@ def _group_open_targets(view: OperationView) -> _OpenTargets:
         elif not _is_wave_open(view, target):
             out.gated.append(target)
         else:
-            (out.ready if accepts_work(node) else out.absent).append(target)
+            (out.ready if is_schedulable(node) else out.absent).append(target)
     return out
 
 
@@ -381,7 +371,7 @@ def _describe_wait(view: OperationView, target: Target) -> str:
         return "does not respond"
     if target.state is TargetState.WORKING:
         return "at work"
-    return "queued" if accepts_work(node) else str(compute_status(node))
+    return "queued" if is_schedulable(node) else str(compute_status(node))
 
 
 def _format_names(targets: Sequence[Target]) -> str:

@@ -37,6 +37,10 @@ OTHERS_MAX = 2
 MEMORY_GROWTH = 1.5
 # Time beyond the engine's own: for the command, and for its last report.
 LOAD_SLACK_S = 300.0
+# How long a worker that has signed off may take to be back: an upgrade or a restart of its service on a slow machine.
+RETURN_WAIT = timedelta(seconds=30)
+# How often to look for it meanwhile.
+RETURN_LOOK_S = 1.0
 RETRY_AFTER_S = (5.0, 300.0)
 
 OUT_OF_MEMORY = "out_of_memory"
@@ -50,12 +54,17 @@ _HOPELESS = frozenset({"not_found", "digest_mismatch", "unsupported", "invalid_r
 _PASSING = frozenset(
     {"source_unavailable", "bad_answer", "worker_restarted", faults.INTERNAL, faults.NODE_UNREACHABLE, NODE_LOST}
 )
+# Faults of a node whose worker was not there.
+_AWAY = frozenset({NODE_LOST, faults.NODE_UNREACHABLE})
 _ENGINE_PHASES = frozenset({JobPhase.STARTING, JobPhase.LOADING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTimeouts:
-    """Says how long a load may take: at first, without progress, and at most. Whatever is set, stall <= base <= cap."""
+    """Says how long a model's load may take: at first, without progress, and at most.
+
+    Whatever is set, stall <= base <= cap.
+    """
 
     base_s: float = 25 * 60.0
     stall_s: float = 10 * 60.0
@@ -151,11 +160,49 @@ def find_end(target: Target, node: Node | None, *, is_over: bool) -> TargetEnd |
             NODE_LOST, "The node was lost." if node.liveness is Liveness.LOST else "Its worker has stopped."
         )
     if target.state is TargetState.QUEUED:
-        if node.drained_at is not None or node.self_drained_at is not None:
-            return _make_error_end(faults.NODE_DRAINED, "The node was drained before its turn.")
+        if is_drained(node):
+            # As for backends, a drain is no failure; a load is tried elsewhere all the same.
+            fault = Fault(code=faults.NODE_DRAINED, text="The node was drained before its turn.")
+            return TargetEnd(state=TargetState.SKIPPED, fault=fault)
         if node.bus_ok is False:
             return _make_error_end(faults.NODE_UNREACHABLE, "The node is not on the bus.")
     return _make_error_end(STALLED, "The load made no progress for too long.") if is_over else None
+
+
+def is_returning(node: Node | None, now: datetime) -> bool:
+    """Return whether a node's worker is probably being restarted: it has signed off a moment ago."""
+    return node is not None and node.liveness is Liveness.LEFT and _is_recent(node, now)
+
+
+def list_awaited_nodes(failures: Iterable[NodeFailure], nodes: Mapping[NodeId, Node], now: datetime) -> list[Node]:
+    """Return the nodes that a load was lost on because their workers are being restarted.
+
+    A worker that has registered again a moment ago and is not on the bus yet counts, too."""
+    lost = {failure.node for failure in failures if failure.fault.code in _AWAY}
+    known = [nodes[key] for key in sorted(lost) if key in nodes]
+    return [node for node in known if is_returning(node, now) or _is_joining(node, now)]
+
+
+def _is_joining(node: Node, now: datetime) -> bool:
+    return node.liveness is Liveness.ALIVE and node.bus_ok is False and _is_recent(node, now)
+
+
+def _is_recent(node: Node, now: datetime) -> bool:
+    return not is_drained(node) and now - node.liveness_since < RETURN_WAIT
+
+
+def is_drained(node: Node) -> bool:
+    """Return whether an admin has drained the node, or its worker has drained itself."""
+    return node.drained_at is not None or node.self_drained_at is not None
+
+
+def is_left_by_drains(named: Collection[Node], failures: Collection[NodeFailure]) -> bool:
+    """Return whether a load has no node because every node that it names is drained, and nothing else has failed."""
+    return (
+        bool(named)
+        and all(is_drained(node) for node in named)
+        and all(failure.fault.code == faults.NODE_DRAINED for failure in failures)
+    )
 
 
 def compute_query_time(target: Target, now: datetime) -> datetime:
@@ -171,7 +218,7 @@ def _make_error_end(code: str, text: str) -> TargetEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailure:
-    """Says which fault a load ran into on which node."""
+    """Says with which fault a model's load failed on which node, to decide about a retry."""
 
     node: NodeId
     node_name: str
@@ -180,7 +227,7 @@ class NodeFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPlan:
-    """Says how to try a load again: which nodes to leave out, and how much more memory to ask for."""
+    """Says how a model's load is tried again: which nodes to leave out, and how much more memory to reserve."""
 
     avoid: frozenset[NodeId] = frozenset()
     # The nodes of `avoid` that may be tried after all if no other is left.
@@ -219,7 +266,7 @@ def combine_causes(failures: Iterable[NodeFailure], refusals: Iterable[str] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileHolder:
-    """Names a node that has files of a model or is getting them. `pullers`: how many nodes take from it now."""
+    """A node from which others may copy a model's files; `pullers` counts the nodes that copy from it now."""
 
     node: NodeId
     is_whole: bool

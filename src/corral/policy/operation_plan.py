@@ -29,7 +29,10 @@ _DIGEST_PREFIX = "sha256:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTarget:
-    """Says what one node is to have: backend, desired state, build and wave. A removal has no build."""
+    """Plan of an engine backend operation for one node: backend, desired state, build and wave.
+
+    A removal has no build.
+    """
 
     node: Node
     # The concrete name.
@@ -47,7 +50,7 @@ class PlannedTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOperationPlan:
-    """Lists the targets of a backend operation, and the nodes that were left out with their reasons."""
+    """Plan of an engine backend operation: its nodes with builds, and the nodes that were left out with reasons."""
 
     targets: tuple[PlannedTarget, ...]
     # Nodes that get nothing, and why.
@@ -135,6 +138,11 @@ def _find_promised_digest(build: Build) -> str:
 
 def _strip_digest_prefix(digest: str) -> str:
     return digest.lower().removeprefix(_DIGEST_PREFIX)
+
+
+def strip_gallery(backend: str) -> str:
+    """Return the name without its gallery: `gallery@name` and `name` are installed to the same place."""
+    return backend.rpartition("@")[2] or backend
 
 
 def match_installed(installed: Iterable[InstalledBackend], name: str) -> list[InstalledBackend]:

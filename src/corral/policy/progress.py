@@ -19,7 +19,7 @@ from corral.policy import faults
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """Holds a worker's report about one job, from an event or a reply."""
+    """A worker's report about one of its jobs, from an event or a reply over NATS."""
 
     seq: int
     state: JobState
@@ -29,29 +29,32 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRefused:
-    """Observation: the worker refused the command."""
+    """Outcome of sending a bus command: the worker refused the command."""
 
     fault: Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponders:
-    """Observation: the node is off the bus, so the message has certainly not arrived."""
+    """Outcome of sending a bus command: NATS had no subscriber for the node, so the command has not arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer:
-    """Observation: no reply came in time. The message may have arrived, and the node may be at work."""
+    """Outcome of sending a bus command: no reply came in time. The worker may or may not be at work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownJob:
-    """Observation: the worker knows no such job. The command never arrived, or the worker has forgotten it."""
+    """Outcome of asking a worker about a job: the worker knows no such job.
+
+    The bus command never arrived, or the worker has forgotten it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEnd:
-    """Observation: the target was ended without its worker, by a deadline, a removed node or a failed wave."""
+    """Says that an operation ended on a node without the worker: a deadline, a removed node or a failed wave."""
 
     state: TargetState
     fault: Fault | None = None
@@ -61,7 +64,7 @@ Observation = JobReport | CommandRefused | NoResponders | NoAnswer | UnknownJob 
 
 
 class AssignmentOutcome(StrEnum):
-    """Names what a report does to the target's assignment: keep it, retry it later, give it up, or delete it."""
+    """What a worker's report does to a pending engine backend change: keep, retry later, give up, delete."""
 
     STAYS = "stays"
     LATER = "later"  # stays, with one more failure and a time to try again
@@ -71,7 +74,7 @@ class AssignmentOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChange:
-    """Holds a target after an observation was applied, and what that means for its assignment."""
+    """How a worker's report changes the state of an operation on one node, and the node's pending change."""
 
     target: Target
     previous_state: TargetState
@@ -87,7 +90,7 @@ class TargetChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSnapshot:
-    """Holds a target as the registry has it, with the desired state and attempts of its assignment."""
+    """State of an operation on one node as stored in PostgreSQL, with the pending change and its attempts."""
 
     target: Target
     desired: DesiredState | None

@@ -22,7 +22,7 @@ JOINING_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCondition:
-    """States whether one condition of a node holds, since when, and why."""
+    """Says whether one condition of a node, such as being unreachable, holds, since when, and why."""
 
     name: str
     holds: bool | None
@@ -42,6 +42,16 @@ def compute_status(node: Node) -> NodeStatus:
     return NodeStatus.HEALTHY  # 5
 
 
+def is_reachable(node: Node | None) -> bool:
+    """Return whether a message may reach the node's worker. A drained node may still be at work, so it is queried."""
+    return (
+        node is not None
+        and node.approved_at is not None
+        and node.liveness is Liveness.ALIVE
+        and node.bus_ok is not False
+    )
+
+
 def is_joining(node: Node) -> bool:
     """Return whether the node was approved so recently that it need not be on the bus yet.
 
@@ -53,9 +63,9 @@ def is_joining(node: Node) -> bool:
     return last - node.approved_at <= timedelta(seconds=JOINING_S)
 
 
-def is_schedulable(node: Node) -> bool:
-    """Return whether new work may be placed on the node."""
-    return compute_status(node) is NodeStatus.HEALTHY
+def is_schedulable(node: Node | None) -> bool:
+    """Return whether new work may be placed on the node, or sent to it."""
+    return node is not None and compute_status(node) is NodeStatus.HEALTHY
 
 
 def describe_status(node: Node) -> str:

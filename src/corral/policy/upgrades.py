@@ -24,7 +24,7 @@ from corral.policy.catalog import find_newest, is_newer, make_version_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBackend:
-    """Pairs a node with one backend that is installed on it."""
+    """Pairs a node with one backend that is installed on it, to find upgrades."""
 
     node_id: NodeId
     node_name: str
@@ -33,7 +33,7 @@ class NodeBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDrift:
-    """Describes a node that has another version or digest of a backend than most nodes."""
+    """Describes a node that has another version or digest of an engine backend than most nodes."""
 
     node_id: NodeId
     node_name: str
@@ -43,7 +43,7 @@ class NodeDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUpgrade:
-    """Says from which to which version an upgrade would bring one node."""
+    """Says from which to which version a backend upgrade would bring one node."""
 
     node_id: NodeId
     node_name: str
@@ -53,7 +53,10 @@ class NodeUpgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendUpgrade:
-    """Describes a backend with nodes that are behind the gallery or differ from each other. Empty texts are unknown."""
+    """Describes a backend with nodes that are behind the gallery or differ from each other.
+
+    Empty texts are unknown.
+    """
 
     backend: str
     installed_version: str

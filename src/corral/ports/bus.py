@@ -18,8 +18,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Generic[Q]):
-    """Holds one message that has arrived on the bus. `node` is the node's token in the subject, or
-    None if it has none."""
+    """One message that has arrived over NATS.
+
+    `node` is the node's token in the subject, or None if it has none.
+    """
 
     message: Q
     subject: str
@@ -27,7 +29,7 @@ class Delivery(Generic[Q]):
 
 
 class Subscription(Protocol):
-    """Stands for one subscription of a subject, until it is cancelled."""
+    """Interface of one subscription of a NATS subject, until it is cancelled."""
 
     @property
     def subject(self) -> str: ...
@@ -47,7 +49,7 @@ ReconnectCallback = Callable[[], Awaitable[None]]
 
 
 class Bus(Protocol):
-    """Sends typed requests and hints to nodes and frontends, and delivers theirs to handlers."""
+    """Interface to NATS that sends typed requests and events to nodes and frontends, and receives theirs."""
 
     @property
     def name(self) -> str: ...

@@ -12,6 +12,7 @@ BLOB_READ_SCOPE = "blobs:read"
 # The audience of tickets with which frontends read each other's contents.
 FRONTENDS_AUDIENCE = "frontends"
 ANY_AUDIENCE = "*"
+_MCP_CALL = "mcp:call:"
 
 
 def make_file_write_scope(key: str) -> str:
@@ -20,22 +21,31 @@ def make_file_write_scope(key: str) -> str:
     return f"files:write:{key}"
 
 
-def make_model_run_scope(model: str, index: int, run_hash: str) -> str:
-    """Return the right to run one replica of a model as it is with this run hash. Tickets with it are shown to
+def make_mcp_call_scope(owner: str, server: str, model: str) -> str:
+    """Return the right to learn how one MCP server of a model is reached for an owner. Tickets with it are shown to
     `FRONTENDS`."""
-    return f"models:run:{index}:{run_hash}:{model}"
+    return f"{_MCP_CALL}{owner}:{server}:{model}"
+
+
+def parse_mcp_call_scope(scope: str) -> tuple[str, str, str] | None:
+    """Return owner, server and model of a right to call an MCP server; None for any other right."""
+    parts = scope.removeprefix(_MCP_CALL).split(":", 3)
+    if not scope.startswith(_MCP_CALL) or len(parts) != 4:
+        return None
+    kind, owner_id, server, model = parts
+    return f"{kind}:{owner_id}", server, model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusCredential:
-    """Holds a signed bus token for the holder of a key; the key itself stays with its owner."""
+    """A signed token with which a node connects to NATS; the node's private key stays with the node."""
 
     token: str
     expires_in_s: float
 
 
 class BusCredentialIssuer(Protocol):
-    """Issues and revokes the bus tokens of nodes, and issues and checks tickets for files and loads."""
+    """Interface that issues and revokes the NATS tokens of nodes, and signs tickets for files and loads."""
 
     def mint(self, node: Node, public_key: str) -> BusCredential:
         """Return a token that allows this node its own subjects and nothing else."""
@@ -55,6 +65,16 @@ class BusCredentialIssuer(Protocol):
         """Return whether this cluster has signed this ticket for `reader`, with this right, and it has not expired."""
         ...
 
+    def find_ticket_scope(self, text: str, *, audience: str) -> tuple[str, float] | None:
+        """Return the right that a ticket of this cluster grants and for how many more seconds; None if it is no valid
+        ticket."""
+        ...
+
     def get_ticket_key(self) -> str:
         """Return the public key that every node checks tickets with."""
+        ...
+
+    def derive_key(self, purpose: str) -> bytes:
+        """Return 32 secret bytes for a purpose: the same on every frontend and at every time, and stored nowhere. They
+        change with the account seed of the bus."""
         ...

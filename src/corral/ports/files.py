@@ -26,8 +26,9 @@ MODEL_KIND = "model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginFile:
-    """Describes one file of a model at its origin: its relative path, where to fetch it, and the size and sha256 if the
-    source says them.
+    """One file of a model at its origin, such as the Hugging Face hub, from which the file can be fetched.
+
+    Its relative path, its address there, and the size and sha256 if the origin says them.
 
     `path` is relative: the name of the file, or its place in the folder that the address means. `address` belongs to
     the origin: text without secrets of ours, that may be kept and used by another process later. `kind` is what the
@@ -44,7 +45,7 @@ class OriginFile:
 
 
 class ModelFileOrigins(Protocol):
-    """Resolves the addresses of model files and fetches the files, from whatever source they come."""
+    """Interface that finds and fetches model files at their origins, such as the Hugging Face hub."""
 
     async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]:
         """Return one file, or all files of a folder, sorted by path; never none."""
@@ -73,21 +74,30 @@ def pick_model_file(files: Sequence[OriginFile]) -> OriginFile | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """Describes one HTTP request for a small document. `limit_bytes` is for the decompressed body; `timeout_s` is for
-    the whole request."""
+    """One HTTP request for a small document, such as a gallery's index.
+
+    `limit_bytes` is for the decompressed body; `timeout_s` is for the whole request.
+    """
 
     url: str
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    # The headers to send. They may hold a secret and go to this address only, never to a redirect target.
+    # They may hold a secret and go to this address only, never to a redirect target.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
     limit_bytes: int = 4 * 1024 * 1024
     timeout_s: float = 120.0
+    # Refuse addresses of private networks and of this machine, by the very address of the connection, also after
+    # redirects. For addresses that users name.
+    is_public_only: bool = False
+    # A request with a body is never redirected.
+    follows_redirects: bool = True
+    # False: the status and the headers will do, and a body of any size is left where it is.
+    reads_body: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse:
-    """Holds the response to a `FetchRequest`, whatever its status. Names of headers are in lower case."""
+    """The HTTP response to a `FetchRequest`, whatever its status. Names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -95,11 +105,12 @@ class FetchResponse:
 
 
 class Fetcher(Protocol):
-    """Fetches small documents over HTTP: indexes of galleries and manifests of registries, never artifacts."""
+    """Interface that fetches small documents over HTTP: gallery indexes and registry manifests, never model files."""
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
         """Return the response. Raises `Unavailable` with the code `source_unavailable` if there is none: refused, cut,
-        slow, a body over the limit, or too many redirects. The message holds neither password nor query of the address.
+        slow, a body over the limit, or too many redirects; `Unprocessable` with the code `private_address` if a request
+        for public addresses would have led elsewhere. The message holds neither password nor query of the address.
         """
         ...
 
@@ -109,7 +120,7 @@ class Fetcher(Protocol):
 
 
 class SharedStorage(Protocol):
-    """Stores contents under their sha256 where all frontends and nodes can read them, such as an S3 bucket."""
+    """Interface of a storage such as an S3 bucket that keeps model files by sha256 for all frontends and nodes."""
 
     @property
     def name(self) -> str:
@@ -132,7 +143,7 @@ class SharedStorage(Protocol):
         ...
 
     async def make_address(self, sha256: str, life_s: float) -> str:
-        """Return an address from which anybody can GET the content, with ranges, for `life_s`; the address is a
+        """Return an address from which any client can GET the content, with ranges, for `life_s`; the address is a
         secret."""
         ...
 

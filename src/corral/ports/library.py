@@ -12,7 +12,7 @@ from corral.ports.files import ProgressCallback
 
 
 class FetchProgressListener(Protocol):
-    """Receives the progress of fetching a model's files. Cheap enough to be called for every chunk."""
+    """Interface that receives the progress of fetching a model's files. Cheap enough for every chunk."""
 
     def on_progress(self, current_bytes: int, total_bytes: int | None, file_name: str = "") -> None:
         """Receive the bytes of all files together; an unknown total is None."""
@@ -20,7 +20,7 @@ class FetchProgressListener(Protocol):
 
 
 class ModelLibrary(Protocol):
-    """Brings the files of models into the cluster and says where nodes take them from."""
+    """Interface of a frontend's library, which brings model files into the cluster and says where nodes get them."""
 
     async def ensure_files(
         self, model: str, files: tuple[ModelFile, ...], report: FetchProgressListener
@@ -48,7 +48,7 @@ class ModelLibrary(Protocol):
 
 
 class PeerLibraries(Protocol):
-    """Fetches contents from the libraries of other frontends."""
+    """Interface that fetches model files from the libraries of other frontends."""
 
     async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: ProgressCallback) -> Path | None:
         """Fetch a content from the first of these frontends that has it, verified, into the folder; None if none has
@@ -57,7 +57,7 @@ class PeerLibraries(Protocol):
 
 
 class NoPeerLibraries:
-    """A `PeerLibraries` that asks no other frontend."""
+    """Implements `PeerLibraries` without asking any other frontend."""
 
     async def fetch(self, blob: Blob, urls: Sequence[str], into: Path, moved: ProgressCallback) -> Path | None:
         del blob, urls, into, moved

@@ -26,7 +26,7 @@ HeadLines = tuple[tuple[bytes, bytes], ...]
 
 
 class EngineEndpoint(Protocol):
-    """Says where one engine listens and which key it expects. A `Replica` is one."""
+    """Interface of something with the address and key of one engine. A `Replica` is one."""
 
     @property
     def address(self) -> str:
@@ -40,7 +40,7 @@ class EngineEndpoint(Protocol):
 
 
 class EngineRequest(Protocol):
-    """Describes one HTTP request to an engine: path, body and headers."""
+    """Interface of one inference request as it is sent to an engine: path, body and headers."""
 
     @property
     def path(self) -> str: ...
@@ -63,7 +63,7 @@ class EngineRequest(Protocol):
 
 
 class EngineRefused(CorralError):
-    """Raised when no engine listens at its address."""
+    """No engine listens at the replica's address."""
 
     code: ClassVar[str] = "engine_refused"
     status: ClassVar[int] = 502
@@ -71,7 +71,7 @@ class EngineRefused(CorralError):
 
 
 class EngineLost(CorralError):
-    """Raised when an engine did not respond, or when its response broke off."""
+    """The engine did not respond, or its response broke off."""
 
     code: ClassVar[str] = "engine_lost"
     status: ClassVar[int] = 502
@@ -79,8 +79,11 @@ class EngineLost(CorralError):
 
 
 class ResponseHandler(Protocol):
-    """Receives the callbacks of one engine call: `on_head`, any number of `on_body`, `on_end`; or `on_whole` instead of
-    all of them; or `on_lost` at any point, and then nothing more. Never called from inside `send`."""
+    """Interface that receives an engine's response to one inference request by callbacks.
+
+    `on_head`, any number of `on_body`, `on_end`; or `on_whole` instead of all of them; or `on_lost` at any point, and
+    then nothing more. Never called from inside `send`.
+    """
 
     def on_head(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
         """Receive the response head. Names are in lower case, without hop-by-hop headers and the length; `size_bytes`
@@ -105,7 +108,7 @@ class ResponseHandler(Protocol):
 
 
 class EngineCallHandle(Protocol):
-    """Controls one engine call that is under way: pauses it, sends more of its body, aborts it."""
+    """Interface that controls one running request to an engine: pauses it, sends more of its body, aborts it."""
 
     def pause(self) -> None:
         """Stop reading the response for now, because the client is slow."""
@@ -124,7 +127,7 @@ class EngineCallHandle(Protocol):
 
 
 class EngineClient(Protocol):
-    """Sends requests to engines and passes their responses to handlers."""
+    """Interface that sends inference requests to engines and passes their responses to handlers."""
 
     def send(self, endpoint: EngineEndpoint, request: EngineRequest, handler: ResponseHandler) -> EngineCallHandle:
         """Start a call and return at once. A kept connection that its engine closed meanwhile is replaced by a new one,
@@ -133,7 +136,7 @@ class EngineClient(Protocol):
 
 
 class Limiter(Protocol):
-    """Decides whether a request is admitted, by the limits of its key. In memory and at once."""
+    """Interface that decides in memory, by the limits of its API key, whether an inference request is admitted."""
 
     def admit(self, principal: Principal, model: str) -> None:
         """Count one request of this key for this model. Raises `LimitReached` (429) with the time to wait if a limit is
@@ -155,7 +158,10 @@ class Limiter(Protocol):
 
 
 class RequestListener(Protocol):
-    """Receives the record of every request that has ended, exactly once and before its last byte is sent."""
+    """Interface that gets the record of every ended inference request, such as the access log.
+
+    Exactly once and before the response's last byte is sent.
+    """
 
     def on_requests_ended(self, *records: RequestRecord) -> None:
         """Receive the records of these requests, each exactly once and before its last byte is sent. Must not raise."""
@@ -163,7 +169,7 @@ class RequestListener(Protocol):
 
 
 class NoLimits:
-    """A `Limiter` that admits every request."""
+    """Implements `Limiter` so that every inference request is admitted."""
 
     def admit(self, principal: Principal, model: str) -> None:
         del principal, model
@@ -180,7 +186,7 @@ class NoLimits:
 
 
 class LoadRequester(Protocol):
-    """Requests that a model is loaded, and names the operation that does it."""
+    """Interface that requests the load of a model for a waiting inference request, and names the operation."""
 
     async def request_load(self, model: str) -> OperationId:
         """Return the operation that will load the model: the one that is under way, else a new one.
@@ -192,7 +198,7 @@ class LoadRequester(Protocol):
 
 
 class Tracer(Protocol):
-    """Assigns a trace context to a request before its engine is called."""
+    """Interface that assigns an OpenTelemetry trace to an inference request before its engine is called."""
 
     def begin(self, sent: str) -> str:
         """Return the `traceparent` for the engine and for the record: continued from the client's header `sent`, which
@@ -202,8 +208,10 @@ class Tracer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan:
-    """Holds one span of a trace: a stretch of time that a request or a load has spent somewhere. Ids are hexadecimal,
-    times nanoseconds since the epoch."""
+    """One span of an OpenTelemetry trace: a stretch of time that a request or a model's load spent somewhere.
+
+    Ids are hexadecimal, times nanoseconds since the epoch.
+    """
 
     name: str
     trace_id: str
@@ -223,7 +231,7 @@ class TraceSpan:
 
 
 class SpanExporter(Protocol):
-    """Sends finished spans to a collector."""
+    """Interface that sends finished spans to an OpenTelemetry collector."""
 
     async def send(self, spans: Sequence[TraceSpan]) -> None:
         """Send the spans to the collector. Raises `Unavailable` if they could not be delivered."""

@@ -7,7 +7,9 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time and sleeps. Durations come from `monotonic`; `wall` is for people and for what crosses a machine.
+    """Interface that tells the time and sleeps, so that tests can replace it.
+
+    Durations come from `monotonic`; `wall` is for people and for what crosses a machine.
 
     What is *stored and compared* never comes from here: the database stamps it.
     """
@@ -20,7 +22,7 @@ class Clock(Protocol):
 
 
 class IdGenerator(Protocol):
-    """Generates ids and secrets that cannot be guessed."""
+    """Interface that generates ids and secrets that cannot be guessed, so that tests can replace it."""
 
     def new_id(self) -> str:
         """Return a UUID that grows with time."""

@@ -25,7 +25,10 @@ OFF_BUS_GRACE_S = 5.0
 
 
 class LeaderElector:
-    """Acquires and renews the leader lease, by which one frontend runs cluster-wide loops; fences its writes."""
+    """Acquires and renews the lease by which one frontend leads and runs cluster-wide loops.
+
+    It also fences the leader's writes.
+    """
 
     def __init__(
         self,

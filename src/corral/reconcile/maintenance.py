@@ -16,20 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from corral.domain.cluster import OutboxEvent
 from corral.domain.node import NodeId
 from corral.reconcile.leader import LeaderElector
+from corral.runtime.attempt import AttemptFailure, AttemptSuccess, attempt
 from corral.store import access as access_store
+from corral.store import agents as agent_store
+from corral.store import artifacts as artifact_store
 from corral.store import cluster as cluster_store
 from corral.store import holdings as store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store import replicas as replica_store
+from corral.store import runs as run_store
+from corral.store import tasks as task_store
 from corral.store import usage as usage_store
-from corral.store.database import Database
+from corral.store.database import Database, Transaction
 
 DAY_S = 24 * 3600.0
 # A frontend that has not been seen for this long is shown as gone ...
@@ -44,6 +50,11 @@ OPERATIONS_KEPT_S = 30 * DAY_S
 OPERATIONS_KEPT = 5000
 # A year, and a month to bill for it.
 USAGE_KEPT_S = 400 * DAY_S
+RUNS_KEPT_S = 30 * DAY_S
+THREADS_KEPT_S = 365 * DAY_S
+# Deletions of one kind of rows in one pass of the pruner. More rows than a hundred thousand in ten minutes are left to
+# the next one.
+PRUNE_ROUNDS_MAX = 200
 # Limits one pass, so that it stays short; the rest is for the next one.
 LOST_PER_PASS = 200
 REPLICA_CHECK_INTERVAL_S = 30.0
@@ -57,7 +68,7 @@ _CALLS = frozenset({"node.alive", "node.bus_changed"})
 
 
 class FrontendPresence:
-    """Writes the row that says that this frontend is alive and on the bus, and knows whether a peer is on it.
+    """Writes the row in PostgreSQL that says that this frontend is alive and connected to NATS, and reads the others'.
 
     Guarantee: work that needs workers is left to peers only while one of them is known to be on the bus. If NATS is
     unreachable for all frontends, none of them hands its work over.
@@ -85,7 +96,7 @@ class FrontendPresence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneResult:
-    """Counts the rows that one pruning pass deleted, by table."""
+    """Counts the rows in PostgreSQL that one pruning pass deleted, by table."""
 
     events: int
     answers: int
@@ -94,39 +105,73 @@ class PruneResult:
     operations: int
     usage: int
     removed_nodes: int
+    runs: int
+    threads: int
+    media: int
+    artifacts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionOptions:
+    """Says how long those rows in PostgreSQL are kept for which operators have a setting."""
+
+    outbox_s: float
+    usage_s: float = USAGE_KEPT_S
+    runs_s: float = RUNS_KEPT_S
+    threads_s: float = THREADS_KEPT_S
 
 
 class Pruner:
-    """Deletes rows that are older than their retention. Runs on the leader."""
+    """Deletes rows in PostgreSQL that are older than their retention. Runs on the leading frontend.
 
-    def __init__(
-        self,
-        database: Database,
-        leader: LeaderElector,
-        outbox_retention_s: float,
-        usage_retention_s: float = USAGE_KEPT_S,
-    ) -> None:
+    Each deletion is a transaction of its own, of rows of one kind that fit into it; it is repeated until none are left.
+    A kind of rows that cannot be deleted keeps no other.
+    """
+
+    def __init__(self, database: Database, leader: LeaderElector, retention: RetentionOptions) -> None:
         self._database = database
         self._leader = leader
-        self._outbox_retention_s = outbox_retention_s
-        self._usage_retention_s = usage_retention_s
+        self._retention = retention
 
     async def tick(self) -> PruneResult:
-        async with self._database.transaction() as tx:
-            await self._leader.fence(tx)
-            return PruneResult(
-                events=await outbox.prune(tx, self._outbox_retention_s),
-                answers=await access_store.prune_answers(tx, ANSWERS_KEPT_S),
-                audit=await access_store.prune_audit(tx, AUDIT_KEPT_S),
-                frontends=await cluster_store.prune_frontends(tx, FRONTEND_KEPT_S),
-                operations=await operation_store.prune(tx, age_s=OPERATIONS_KEPT_S, most=OPERATIONS_KEPT),
-                usage=await usage_store.prune(tx, self._usage_retention_s),
-                removed_nodes=await node_store.prune_removed(tx, REMOVED_NODES_KEPT_S),
-            )
+        """Delete what is too old, and return how much. Raises the first error, after all kinds of rows were tried."""
+        kept = self._retention
+        prunes: dict[str, Callable[[Transaction], Awaitable[int]]] = {
+            "events": partial(outbox.prune, retention_s=kept.outbox_s),
+            "answers": partial(access_store.prune_answers, age_s=ANSWERS_KEPT_S),
+            "audit": partial(access_store.prune_audit, age_s=AUDIT_KEPT_S),
+            "frontends": partial(cluster_store.prune_frontends, age_s=FRONTEND_KEPT_S),
+            "operations": partial(operation_store.prune, age_s=OPERATIONS_KEPT_S, most=OPERATIONS_KEPT),
+            "usage": partial(usage_store.prune, age_s=kept.usage_s),
+            "removed_nodes": partial(node_store.prune_removed, age_s=REMOVED_NODES_KEPT_S),
+            "runs": partial(run_store.prune, age_s=kept.runs_s),
+            "threads": partial(agent_store.prune_threads, age_s=kept.threads_s),
+            "media": task_store.prune_media,
+            "artifacts": artifact_store.prune,
+        }
+        outcomes = {name: await attempt(partial(self._prune_all, prune)) for name, prune in prunes.items()}
+        for outcome in outcomes.values():
+            if isinstance(outcome, AttemptFailure):
+                raise outcome.error
+        return PruneResult(
+            **{name: outcome.value for name, outcome in outcomes.items() if isinstance(outcome, AttemptSuccess)}
+        )
+
+    async def _prune_all(self, prune: Callable[[Transaction], Awaitable[int]]) -> int:
+        """Delete rows of one kind, as long as there are some and within the rounds of a pass; return how many."""
+        total = 0
+        for _ in range(PRUNE_ROUNDS_MAX):
+            async with self._database.transaction() as tx:
+                await self._leader.fence(tx)
+                deleted = await prune(tx)
+            total += deleted
+            if not deleted:
+                break
+        return total
 
 
 class LivenessChecker:
-    """Marks nodes whose lease has run out as lost. Runs on the leader."""
+    """Marks nodes whose workers' heartbeats have stopped as lost. Runs on the leading frontend."""
 
     def __init__(self, database: Database, leader: LeaderElector, lease_s: float) -> None:
         self._database = database
@@ -147,7 +192,7 @@ class LivenessChecker:
 
 
 class ReplicaChecker:
-    """Asks nodes about replicas that no report has confirmed lately, and repairs rows that slipped through."""
+    """Asks workers about replicas that no report has confirmed lately, and repairs their rows in PostgreSQL."""
 
     def __init__(
         self, database: Database, leader: LeaderElector, query_node: Callable[[NodeId], Awaitable[bool]]

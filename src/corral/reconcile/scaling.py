@@ -54,7 +54,10 @@ _CALLS = ("rule.changed", "model.changed", "replica.removed", "node.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRequest:
-    """Requests more replicas of a model, anywhere or on named nodes. `enough`: none, once there are so many."""
+    """A request of the autoscaler for more replicas of a model, anywhere or on named nodes.
+
+    `enough`: none, once there are so many.
+    """
 
     model: str
     count: int
@@ -68,7 +71,7 @@ RequestReplicas = Callable[[ScaleRequest], Awaitable[OperationId]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPassResult:
-    """Says what one scaling pass did: how many models it looked at, requested and unloaded."""
+    """Counts what one pass of the autoscaler did: models it looked at, loads requested, replicas unloaded."""
 
     models: int = 0
     requested: Mapping[str, int] = field(default_factory=dict)
@@ -92,7 +95,10 @@ def _is_report_due(node: Node, now: datetime) -> bool:
 
 
 class ScalingReconciler:
-    """Brings the number of replicas of every model to what its rule and load call for. Runs on the leader."""
+    """Autoscaler: brings the number of replicas of every model to what its rule and load call for.
+
+    Runs on the leader.
+    """
 
     def __init__(
         self,

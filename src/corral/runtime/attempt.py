@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AttemptSuccess(Generic[T]):
-    """Holds what a piece of work returned that was run with `attempt`."""
+    """Result of `attempt`, which runs a piece of work and catches its errors: what the work returned."""
 
     value: T
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """Holds the exception of a piece of work that was run with `attempt`."""
+    """Result of `attempt`, which runs a piece of work and catches its errors: the exception of the work."""
 
     error: Exception
 

@@ -16,7 +16,7 @@ _UNRESOLVED = frozenset({socket.EAI_NONAME, socket.EAI_AGAIN, socket.EAI_FAIL, g
 
 
 class PortHeld(Conflict):
-    """Another program holds the port."""
+    """Another program holds the port to listen on."""
 
     code = "port_held"
 

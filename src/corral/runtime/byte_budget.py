@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteLimits:
-    """Says how many bytes a frontend keeps at a time, in all and for one key."""
+    """Limits how many bytes of request bodies or uploads a frontend keeps in memory, in all and for one API key."""
 
     total_bytes: int
     # The limit of one key; bodies without a key count against the total only.
@@ -25,8 +25,10 @@ class ByteLimits:
 
 
 class ByteBudget:
-    """Counts the bytes that requests of each key hold at this frontend, and refuses more than the limits. `what` names
-    the bytes in a sentence: *of request bodies*."""
+    """Counts the bytes that requests of each API key hold in a frontend's memory, and refuses more than the limits.
+
+    `what` names the bytes in a sentence: *of request bodies*.
+    """
 
     def __init__(self, limits: ByteLimits, what: str) -> None:
         self.limits = limits
@@ -65,8 +67,10 @@ class ByteBudget:
 
 
 class ByteLease:
-    """Holds the bytes that one request has taken from a budget. `release` gives all of them back; calling it twice is
-    harmless."""
+    """Bytes of a frontend's memory that one request has taken from a `ByteBudget`.
+
+    `release` gives all of them back; calling it twice is harmless.
+    """
 
     __slots__ = ("_budget", "_key_id", "_taken_bytes")
 

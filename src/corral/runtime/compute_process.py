@@ -10,7 +10,6 @@ as plain bytes.
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -20,18 +19,17 @@ from typing import Any, TypeVar
 
 from corral.domain.errors import Unavailable
 from corral.runtime.compute_child import LENGTHS, encode_head
+from corral.runtime.python_environment import make_python_environment
 
 T = TypeVar("T")
 
 _PIECE_BYTES = 256 * 1024
 _COMMAND = (sys.executable, "-m", "corral.runtime.compute_child")
-# The only environment variables of the process: where Python finds its modules, and nothing that is secret.
-_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "SYSTEMROOT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeOptions:
-    """Limits of a `ComputeProcess`: bytes under way, seconds per call, seconds until an idle process ends."""
+    """Limits of a `ComputeProcess`, which runs functions in another process: bytes, seconds per call, idle seconds."""
 
     # Bytes that may wait or be worked on. A call without another one before it is always accepted.
     bytes_max: int = 128 * 1024 * 1024
@@ -40,7 +38,10 @@ class ComputeOptions:
 
 
 class ComputeProcess:
-    """Runs pure functions in one other process, one call at a time, so that they do not hold up the event loop."""
+    """Runs CPU-heavy functions of a frontend in another process, so that they do not hold up its event loop.
+
+    Pure functions, one call at a time.
+    """
 
     def __init__(self, options: ComputeOptions | None = None) -> None:
         self._options = options or ComputeOptions()
@@ -105,7 +106,7 @@ class ComputeProcess:
         if self._is_closed:
             raise Unavailable("This frontend is stopping.", hint="Retry on another frontend.", code="stopping")
         if self._process is None or self._process.returncode is not None:
-            environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+            environment = make_python_environment()
             self._process = await asyncio.create_subprocess_exec(
                 *_COMMAND, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
             )

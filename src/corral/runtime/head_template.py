@@ -23,7 +23,10 @@ _NAME = b"\r\ncontent-length"
 
 
 class HeadTemplate(Generic[T]):
-    """Recognises HTTP messages whose head is the same as one that was parsed before, but for the length of the body."""
+    """Recognises HTTP messages of a connection whose head is the same as one parsed before, to skip parsing.
+
+    Only the length of the body may differ.
+    """
 
     __slots__ = ("_format", "parsed")
 
@@ -39,8 +42,10 @@ class HeadTemplate(Generic[T]):
 
 
 class HeadTemplateCache(Generic[T]):
-    """Caches the head templates that all connections share. Limit: when there are too many, all are dropped and
-    built again."""
+    """Caches heads of HTTP messages that were parsed, so that equal heads are not parsed again on any connection.
+
+    Limit: when there are too many, all are dropped and built again.
+    """
 
     def __init__(self) -> None:
         self._templates: dict[tuple[bytes, bytes], HeadTemplate[T]] = {}

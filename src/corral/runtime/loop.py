@@ -25,8 +25,10 @@ T = TypeVar("T")
 
 
 class ValueSignal(Generic[T]):
-    """Hands a value to all tasks that wait for it at the moment when it is fired. Lets tests wait for an event instead
-    of sleeping."""
+    """Wakes all asyncio tasks that wait for it and hands them a value.
+
+    Lets tests wait for an event instead of sleeping.
+    """
 
     def __init__(self) -> None:
         self._waiters: list[asyncio.Future[T]] = []
@@ -49,7 +51,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopOptions:
-    """Names a loop and says how often it ticks."""
+    """Options of a background loop: its name and how often it ticks."""
 
     name: str
     interval_s: float
@@ -63,7 +65,7 @@ class LoopOptions:
 
 @dataclass(slots=True)
 class LoopCounts:
-    """Counts the passes of a loop: done, failed and skipped."""
+    """Counts the passes of a background loop: done, failed and skipped."""
 
     ticks: int = 0
     failures: int = 0
@@ -72,8 +74,10 @@ class LoopCounts:
 
 @dataclass(slots=True)
 class Loop:
-    """Runs one function again and again in the background: every interval and when woken; a failed pass is logged and
-    the loop goes on."""
+    """Runs one function of a frontend or worker periodically in the background, and whenever it is woken.
+
+    A failed pass is logged and the loop goes on.
+    """
 
     options: LoopOptions
     tick: Callable[[], Awaitable[Any]]

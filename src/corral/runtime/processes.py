@@ -30,7 +30,10 @@ _PRIVATE_FILE = 0o600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessBirth:
-    """Identifies a process by its pid and its start in seconds after boot, which a changed wall clock does not move."""
+    """Identifies an operating-system process by its pid and start time, so that a reused pid is noticed.
+
+    The start is in seconds after boot, which a changed wall clock does not move.
+    """
 
     pid: int
     born_s: float
@@ -38,7 +41,10 @@ class ProcessBirth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnRequest:
-    """Specifies one process to start in a session of its own, with the two files that its output is appended to."""
+    """Specifies one operating-system process to start, and the two files that its output is appended to.
+
+    The process gets a session of its own.
+    """
 
     command: tuple[str, ...] = field(repr=False)
     environment: Mapping[str, str] = field(repr=False)
@@ -51,7 +57,7 @@ class SpawnRequest:
 
 
 class SpawnedProcess:
-    """Refers to a process that this process has started."""
+    """Handle of an operating-system process that this process has started."""
 
     def __init__(self, process: asyncio.subprocess.Process, birth: ProcessBirth) -> None:
         self._process = process
@@ -193,7 +199,7 @@ def describe_exit(code: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartBackoff:
-    """Holds how long to wait before a crashed process is restarted: first pause, ceiling, and when it starts over.
+    """Says how long to wait before a crashed process is restarted: first pause, ceiling, and when it starts over.
 
     The pause doubles with each crash in a row, up to the ceiling, and starts over after a long healthy time. There is
     no last attempt: a process that comes back after an hour is better than one that an admin has to restart by hand.
@@ -206,7 +212,7 @@ class RestartBackoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartCount:
-    """Counts the restarts of a process: all of them for people, and those in a row for the next pause."""
+    """Counts the restarts of a supervised process: all for people, and those in a row for the next pause."""
 
     total: int = 0
     in_a_row: int = 0
@@ -228,7 +234,7 @@ _CHUNK = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramResult:
-    """Holds the exit code and the last output of a program that the installer ran; no code means that it timed out."""
+    """Exit code and last output of a program that was run to its end; no code means that it timed out."""
 
     code: int | None
     """None if the program was ended because its time was up."""

@@ -22,7 +22,7 @@ KEPT_BYTES_MAX = 64 * 1024
 
 
 class DataReceiver(Protocol):
-    """Receives the data that was read on one connection, from a `ReadBatcher`."""
+    """Interface of a network connection that receives the data which a `ReadBatcher` has read for it."""
 
     def receive_data(self, data: bytes) -> None: ...
 
@@ -32,8 +32,10 @@ class DataReceiver(Protocol):
 
 
 class ReadBatcher:
-    """Gathers what one turn of the event loop has read on all connections and hands it to their receivers together,
-    which is cheaper than one by one."""
+    """Gathers what one turn of the event loop has read on all network connections, and delivers it together.
+
+    Delivering it together is cheaper than one by one.
+    """
 
     __slots__ = ("_direct_left", "_pending", "batch_callbacks", "is_running")
 

@@ -21,7 +21,7 @@ STOP_LIMIT_S = 15.0
 
 
 class Service(Protocol):
-    """A part of a process that is started and stopped with it."""
+    """Interface of a part of a program (frontend or worker) that is started and stopped with it."""
 
     @property
     def name(self) -> str: ...
@@ -32,7 +32,7 @@ class Service(Protocol):
 
 
 class ServiceGroup:
-    """Starts the services of one process in order, waits for the end, and stops them in the reverse order."""
+    """Starts the services of one program in order, waits for the end, and stops them in the reverse order."""
 
     def __init__(self, services: Iterable[Service] = ()) -> None:
         self._services = list(services)

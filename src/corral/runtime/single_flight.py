@@ -1,6 +1,7 @@
 """Runs one call for each key at a time: a caller that needs a running one joins it, and gets the same result.
 
-A call ends when it is done, or when the last of its callers has left.
+A call ends when it is done, or when the last of its callers has left; one that outlives its callers ends when it is
+done.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _SharedCall(Generic[S, T]):
 
 
 class SingleFlight(Generic[S, T]):
-    """Runs one call for each key at a time; callers with the same key join the running call and share its result.
+    """Runs one asynchronous call for each key at a time; callers with the same key share the running call's result.
 
     Each running call has a state `S` that its callers share with its work: the listeners to its progress, for example.
     """
@@ -55,10 +56,12 @@ class SingleFlight(Generic[S, T]):
         *,
         make_state: Callable[[], S],
         enter: Callable[[S], AbstractContextManager[None]],
+        outlives_callers: bool = False,
     ) -> T:
         """Return the result of the call with this key, started with `work` if there is none.
 
-        `enter` is held while this caller waits. Raises what the work raises, or the error of a flight that is closed.
+        `enter` is held while this caller waits. With `outlives_callers` this caller does not end the call by leaving.
+        Raises what the work raises, or the error of a flight that is closed.
         """
         while (call := self._calls.get(key)) is not None and call.is_ending:
             await asyncio.wait({call.task})
@@ -71,7 +74,7 @@ class SingleFlight(Generic[S, T]):
                 await asyncio.wait({call.task})
         finally:
             call.waiters -= 1
-            if not call.waiters and not call.task.done():
+            if not call.waiters and not call.task.done() and not outlives_callers:
                 # No caller is left. The end is awaited, so that the next call with this key finds nothing in use.
                 call.is_ending = True
                 call.task.cancel()
@@ -100,7 +103,10 @@ class SingleFlight(Generic[S, T]):
 
 
 class ProgressListeners:
-    """Passes the progress of one shared call on to all callers that listen. Is itself a `ProgressCallback`."""
+    """Passes the progress of one call in a `SingleFlight` on to all callers that listen.
+
+    Is itself a `ProgressCallback`.
+    """
 
     def __init__(self) -> None:
         self._listeners: list[ProgressCallback] = []

@@ -17,8 +17,7 @@ T = TypeVar("T")
 
 
 class SliceRunner:
-    """Runs long computations on the event loop in short slices, so that everything else has a turn
-    between two of them."""
+    """Runs long computations on the event loop in short slices, so that other tasks run in between."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

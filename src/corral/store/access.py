@@ -50,7 +50,7 @@ _LIMIT_FIELDS = tuple(field.name for field in fields(KeyLimit))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """Holds a session that is valid now: its hash, its holder and the seconds left."""
+    """A browser's session as read from PostgreSQL: its hash, its user or key, and the seconds left."""
 
     hash: str
     principal: Principal
@@ -123,7 +123,7 @@ async def set_disabled(tx: Transaction, user_id: str, *, disabled: bool) -> None
 
 
 async def delete_user(tx: Transaction, user_id: str) -> None:
-    """Delete a user with their keys and sessions."""
+    """Delete a user with their keys, sessions and secrets."""
     await retire_secrets(tx, user_id=user_id)
     await tx.execute(delete(users).where(users.c.id == user_id))
 
@@ -500,6 +500,25 @@ async def find_principal(tx: Transaction, secret_hash: str) -> Principal | None:
     if row is None or row.state != SecretState.ACTIVE:
         return None
     return _to_principal(row)
+
+
+async def find_principal_by_key_id(tx: Transaction, key_id: str) -> Principal | None:
+    """Return the holder of an active key by the key's id, or the enabled user of a session's id."""
+    if not key_id.startswith(SESSION_KEY_PREFIX):
+        return (await list_active_principals(tx, [key_id])).get(key_id)
+    statement = select(users).where(
+        users.c.id == key_id.removeprefix(SESSION_KEY_PREFIX), users.c.disabled_at.is_(None)
+    )
+    row = (await tx.execute(statement)).one_or_none()
+    return None if row is None else Principal(key_id=key_id, name=row.name, scope=Scope(row.scope), user_id=row.id)
+
+
+def has_active_owner(user_id: ColumnElement[Any], key_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that the owner of a row can still sign in: the user is enabled, the key works."""
+    user, key = users.alias("owning_user"), api_keys.alias("owning_key")
+    is_disabled = exists(select(user.c.id).where(user.c.id == user_id, user.c.disabled_at.is_not(None)))
+    ended = key.c.revoked_at.is_not(None) | (key.c.expires_at <= func.corral_now())
+    return ~is_disabled & ~exists(select(key.c.id).where(key.c.id == key_id, ended))
 
 
 async def lock_secret(tx: Transaction, secret_hash: str) -> float | None:

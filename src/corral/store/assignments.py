@@ -86,7 +86,7 @@ async def note_reports(tx: Transaction, node_ids: Collection[NodeId]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRow:
-    """Pairs an assignment with the name of its node, and with the kind and subject of its operation."""
+    """A pending engine backend change of a node as read from PostgreSQL, with node name and operation."""
 
     assignment: Assignment
     node_name: str
@@ -148,9 +148,9 @@ _ASSIGN = text(f"""
 async def assign(tx: Transaction, operation: Operation, planned: Sequence[PlannedTarget], ids: IdGenerator) -> None:
     """Write the targets and assignments of an operation, each with a job of its own.
 
-    A node that was drained or removed a moment ago gets a target that has ended. An assignment of another operation
-    for the same node and backend is replaced, and its target is superseded. A target that exists already starts
-    over.
+    A node that is drained, or was removed a moment ago, gets a target that has ended. An assignment of another
+    operation for the same node and backend is replaced, and its target is superseded. A target that exists already
+    starts over.
     """
     if not planned:
         return
@@ -159,7 +159,8 @@ async def assign(tx: Transaction, operation: Operation, planned: Sequence[Planne
     # Before the nodes: the removal of a node locks its operations first.
     await _lock_replaced_operations(tx, batch, operation)
     rows = await tx.execute(_LOCK_NODES, {"ids": [target.node.id for target in planned]})
-    usable = {NodeId(row.id): bool(row.is_usable) for row in rows}
+    drained = {target.node.id for target in planned if target.node.drained_at is not None}
+    usable = {NodeId(row.id): bool(row.is_usable) and row.id not in drained for row in rows}
     batch = [item | _make_ended_columns(usable.get(item["node"])) for item in batch]
     older = await _lock_replaced_operations(tx, batch, operation)
     parameters = {"batch": json.dumps(batch), "operation_id": operation.id}
@@ -205,17 +206,20 @@ def _make_ended_columns(is_usable: bool | None) -> dict[str, Any]:  # noqa: FBT0
     }
 
 
-_SUPERSEDE = text("""
+# Whether the worker of an open target may have begun, so that it has to be sent a stop command: its command was sent,
+# or is on its way (`dispatch.mark_sent`).
+_MAY_HAVE_BEGUN = "(state <> 'queued' OR contacted_at IS NOT NULL)"
+_SUPERSEDE = text(f"""
     WITH gone AS (
         SELECT * FROM jsonb_to_recordset(CAST(:pairs AS jsonb)) AS gone(operation_id uuid, node uuid)
     )
     UPDATE operation_targets t
        SET state = 'superseded', finished_at = corral_now(), error_code = NULL, error_text = NULL,
-           stop_wanted = t.state <> 'queued'
+           stop_wanted = {_MAY_HAVE_BEGUN}
       FROM gone
      WHERE t.operation_id = gone.operation_id AND t.node = gone.node
        AND t.state IN ('queued', 'working', 'unconfirmed')
-""")
+""")  # noqa: S608 - no value in it
 
 
 async def _supersede(tx: Transaction, pairs: Sequence[tuple[str, str]], newer: Operation) -> None:
@@ -333,11 +337,10 @@ async def hasten(tx: Transaction, operation_id: OperationId) -> None:
         await wake_operations(tx, [operation_id])
 
 
-# `stop_wanted`: the worker may have begun, so it has to be sent a stop command; one that got no command has not.
 _RELEASE_TARGETS = text(f"""
     UPDATE operation_targets
        SET state = 'cancelled', finished_at = corral_now(), keeps_partial = :keeps_partial,
-           stop_wanted = (state <> 'queued' OR contacted_at IS NOT NULL)
+           stop_wanted = {_MAY_HAVE_BEGUN}
      WHERE operation_id = CAST(:operation_id AS uuid) AND state IN {OPEN_STATES}
     RETURNING stop_wanted
 """)  # noqa: S608 - no value in it
@@ -404,10 +407,10 @@ _OF_NODE = """
 _LOCK_OF_NODE = text(f"{_OF_NODE} ORDER BY operations.id FOR NO KEY UPDATE")
 _END_TARGETS = text(f"""
     UPDATE operation_targets
-       SET state = CASE WHEN :is_there AND operation_id IN (SELECT id FROM operations WHERE kind LIKE 'backend_%')
+       SET state = CASE WHEN :is_there AND operation_id NOT IN (SELECT id FROM operations WHERE kind LIKE 'run_%')
                         THEN 'skipped' ELSE 'error' END,
            finished_at = corral_now(), error_code = :code, error_text = :words,
-           stop_wanted = (:is_there AND state = 'unconfirmed')
+           stop_wanted = (:is_there AND {_MAY_HAVE_BEGUN})
      WHERE node = CAST(:node AS uuid) AND state IN {OPEN_STATES} AND NOT (:is_there AND state = 'working')
     RETURNING operation_id::text AS operation_id
 """)  # noqa: S608 - no value in it
@@ -436,7 +439,7 @@ async def end_for_node(tx: Transaction, node_id: NodeId, node_name: str, *, is_r
     """End the targets of a drained or removed node. A drained node finishes the job that its worker runs; a removed
     one ends all.
 
-    Backends are skipped on a drained node, which is no failure. A load has failed there, so it is tried elsewhere.
+    A drained node is skipped, which is no failure; a load is tried elsewhere. A run has failed there.
     """
     code, fate = ("node_removed", "removed") if is_removed else ("node_drained", "drained")
     parameters = {"node": node_id, "code": code, "words": f"The node was {fate}.", "is_there": not is_removed}
@@ -495,7 +498,7 @@ _DISCARD = text(f"""
         RETURNING operation_id, node_id
     )
     UPDATE operation_targets t
-       SET state = 'cancelled', finished_at = corral_now(), stop_wanted = t.state <> 'queued'
+       SET state = 'cancelled', finished_at = corral_now(), stop_wanted = {_MAY_HAVE_BEGUN}
       FROM gone
      WHERE t.operation_id = gone.operation_id AND t.node = gone.node_id AND t.state IN {OPEN_STATES}
 """)  # noqa: S608 - no value in it

@@ -151,7 +151,7 @@ async def prune_frontends(tx: Transaction, age_s: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSetting:
-    """One live setting as the database has it: its value, who changed it and when."""
+    """One setting that was changed at run time, as stored in PostgreSQL: its value, who changed it and when."""
 
     name: str
     # The value as it would be written in an environment variable.

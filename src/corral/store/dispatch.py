@@ -33,7 +33,7 @@ TEXT_MAX = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationLease:
-    """Holds the right to write to an operation, as long as its fence holds."""
+    """The right of one frontend to write to an operation in PostgreSQL, until another frontend takes over."""
 
     id: OperationId
     owner: str
@@ -42,7 +42,7 @@ class OperationLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedOperation:
-    """Describes an operation that a frontend has just claimed, and from whom it was taken over."""
+    """An operation that a frontend has just claimed in PostgreSQL, and from whom it was taken over."""
 
     lease: OperationLease
     kind: OperationKind
@@ -54,7 +54,7 @@ class ClaimedOperation:
     is_mine: bool
     # True if the operation was queued until now.
     is_new: bool
-    # The last owner, if it let the lease run out.
+    # The last owner, if it let the lease run out and is not this very process.
     lost_by: str | None
 
 
@@ -62,15 +62,18 @@ _CLAIM = text("""
     WITH due AS (
         SELECT o.id, o.owner, o.state,
                o.owner IS NOT DISTINCT FROM :owner AND o.lease_until >= corral_now() AS is_mine,
-               CASE WHEN o.lease_until < corral_now() THEN o.owner END AS lost_by
-          FROM operations o
-         WHERE o.due_at <= corral_now()
-           AND (o.lease_until IS NULL OR o.lease_until < corral_now() OR o.owner = :owner)
-           AND o.kind = ANY(:kinds)
-           AND o.id <> ALL(CAST(:busy AS uuid[]))
-         ORDER BY o.due_at, o.id
-         LIMIT :limit
-           FOR UPDATE OF o SKIP LOCKED
+               CASE WHEN o.lease_until < corral_now() AND (o.owner <> :owner OR o.id <> ALL(CAST(:held AS uuid[])))
+                    THEN o.owner END AS lost_by
+          FROM jsonb_to_recordset(CAST(:pools AS jsonb)) AS p(kinds text[], free int)
+         CROSS JOIN LATERAL (
+               SELECT o.id, o.owner, o.state, o.lease_until FROM operations o
+                WHERE o.due_at <= corral_now()
+                  AND (o.lease_until IS NULL OR o.lease_until < corral_now() OR o.owner = :owner)
+                  AND o.kind = ANY(p.kinds)
+                  AND o.id <> ALL(CAST(:busy AS uuid[]))
+                ORDER BY o.due_at, o.id
+                LIMIT p.free
+                  FOR UPDATE OF o SKIP LOCKED) o
     )
     UPDATE operations o SET
         owner = :owner,
@@ -90,12 +93,16 @@ _CLAIM = text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """Says which operations a frontend would claim. `busy`: operations that it is stepping at this moment."""
+    """Says which operations a frontend would claim in PostgreSQL: for each pool its kinds, and how many at most.
+
+    `busy`: operations that the frontend is stepping at this moment. `held`: all that it drives; it may have let leases
+    of them run out while the database was away.
+    """
 
     owner: str
-    kinds: Collection[OperationKind]
-    limit: int
+    pools: Sequence[tuple[Collection[OperationKind], int]]
     busy: Collection[OperationId] = ()
+    held: Collection[OperationId] = ()
 
 
 async def claim_operations(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[ClaimedOperation]:
@@ -104,9 +111,9 @@ async def claim_operations(tx: Transaction, request: ClaimRequest, lease_s: floa
         _CLAIM,
         {
             "owner": request.owner,
-            "kinds": [str(kind) for kind in request.kinds],
+            "pools": json.dumps([{"kinds": sorted(map(str, kinds)), "free": free} for kinds, free in request.pools]),
             "busy": list(request.busy),
-            "limit": request.limit,
+            "held": list(request.held),
             "lease_s": lease_s,
         },
     )
@@ -132,31 +139,43 @@ async def claim_operations(tx: Transaction, request: ClaimRequest, lease_s: floa
     return claimed
 
 
+# A row that a step has locked at this moment is left to the next pass: this one must not wait for any of a thousand
+# steps, and all other leases with it. Such a lease has the time of several passes left.
 _RENEW = text("""
-    WITH mine AS (
+    WITH mine AS MATERIALIZED (
         SELECT o.id FROM operations o
           JOIN jsonb_to_recordset(CAST(:held AS jsonb)) AS h(id uuid, fence bigint) ON h.id = o.id AND h.fence = o.fence
          WHERE o.owner = :owner
+    ), free AS (
+        SELECT o.id FROM operations o WHERE o.id IN (SELECT id FROM mine) AND o.owner = :owner
          ORDER BY o.id
-           FOR UPDATE OF o
+           FOR NO KEY UPDATE OF o SKIP LOCKED
+    ), renewed AS (
+        UPDATE operations o SET
+            lease_until = corral_now() + make_interval(secs => :lease_s),
+            due_at = CASE WHEN o.due_at <= corral_now() THEN o.due_at
+                          ELSE corral_now() + make_interval(secs => :lease_s) END,
+            attempt = CASE WHEN o.id = ANY(CAST(:proven AS uuid[])) THEN 1 ELSE o.attempt END
+          FROM free
+         WHERE o.id = free.id
     )
-    UPDATE operations o SET
-        lease_until = corral_now() + make_interval(secs => :lease_s),
-        due_at = CASE WHEN o.due_at <= corral_now() THEN o.due_at
-                      ELSE corral_now() + make_interval(secs => :lease_s) END
-      FROM mine
-     WHERE o.id = mine.id
-    RETURNING o.id
+    SELECT id FROM mine
 """)
 
 
 async def renew_leases(
-    tx: Transaction, owner: str, leases: Collection[OperationLease], lease_s: float
+    tx: Transaction,
+    owner: str,
+    leases: Collection[OperationLease],
+    lease_s: float,
+    proven: Collection[OperationId] = (),
 ) -> set[OperationId]:
-    """Renew the leases of an owner and return the operations that it still holds."""
+    """Renew the leases of an owner, except for rows that are locked now, and return the operations that it still
+    holds. `proven`: it drives them for so long that earlier owners were not lost because of them."""
     if not leases:
         return set()
-    rows = await tx.execute(_RENEW, {"held": _render_leases(leases), "owner": owner, "lease_s": lease_s})
+    parameters = {"held": _render_leases(leases), "owner": owner, "lease_s": lease_s, "proven": list(proven)}
+    rows = await tx.execute(_RENEW, parameters)
     return {OperationId(str(row.id)) for row in rows}
 
 
@@ -189,16 +208,18 @@ async def require_lease(tx: Transaction, lease: OperationLease) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedOperation:
-    """Holds an operation read under its lease, with the open assignments of its nodes and the database's time."""
+    """An operation as its leasing frontend reads it, with pending engine backend changes and the database's time."""
 
     operation: Operation
     assignments: Mapping[NodeId, Assignment]
     now: datetime
 
 
-async def read_leased(tx: Transaction, lease: OperationLease, *, locks: bool = False) -> LeasedOperation:
+async def read_leased(
+    tx: Transaction, lease: OperationLease, *, locks: bool = False, has_assignments: bool = True
+) -> LeasedOperation:
     """Return the operation with its targets and their assignments. With `locks`, it cannot change until the
-    transaction ends."""
+    transaction ends. Without `has_assignments`, its kind has none."""
     statement = select(operations, func.corral_now().label("now")).where(
         operations.c.id == lease.id, operations.c.owner == lease.owner, operations.c.fence == lease.fence
     )
@@ -210,7 +231,9 @@ async def read_leased(tx: Transaction, lease: OperationLease, *, locks: bool = F
         .where(operation_targets.c.operation_id == lease.id)
         .order_by(operation_targets.c.wave, operation_targets.c.node_name, operation_targets.c.node)
     )
-    rows = await tx.execute(select(assignments).where(assignments.c.operation_id == lease.id))
+    rows: Iterable[Any] = ()
+    if has_assignments:
+        rows = await tx.execute(select(assignments).where(assignments.c.operation_id == lease.id))
     return LeasedOperation(
         operation=to_operation(row, [to_target(target) for target in targets]),
         assignments={NodeId(str(item.node_id)): to_assignment(item) for item in rows},
@@ -229,7 +252,7 @@ _BUILDS = ("build", "previous")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTarget:
-    """Holds a target found by its job id, with what its operation and assignment say."""
+    """The operation's node to which a worker's job belongs, found in PostgreSQL by the job's id."""
 
     target: Target
     kind: OperationKind
@@ -365,6 +388,19 @@ def _make_progress_row(progress: Progress) -> dict[str, Any]:
 def _make_assignment_event(row: Any, **more: str) -> tuple[str, dict[str, Any]]:
     node_id = str(row.node_id)
     return node_id, {"node_id": node_id, "backend": row.backend, "id": str(row.operation_id)} | more
+
+
+_MARK_SENT = text("""
+    UPDATE operation_targets SET contacted_at = corral_now()
+     WHERE operation_id = CAST(:operation_id AS uuid) AND job_id = ANY(CAST(:jobs AS uuid[]))
+""")
+
+
+async def mark_sent(tx: Transaction, lease: OperationLease, job_ids: Collection[JobId]) -> None:
+    """Record that workers are sent these jobs, before they are: from now on they may have begun. The caller has locked
+    the operation."""
+    if job_ids:
+        await tx.execute(_MARK_SENT, {"operation_id": lease.id, "jobs": list(job_ids)})
 
 
 _TOO_LATE = text("""

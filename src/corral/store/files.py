@@ -18,6 +18,7 @@ from corral.domain.model import Blob
 from corral.store import outbox
 from corral.store.database import Transaction
 from corral.store.model_schema import blobs, library_files, model_files, models
+from corral.store.run_schema import quantizations
 from corral.store.schema import frontends
 
 # How many contents one statement covers.
@@ -26,7 +27,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryHolder:
-    """Names whose library holds a content: one frontend's, or one that all frontends share."""
+    """Names whose library holds a model file: one frontend's, or one that all frontends share."""
 
     name: str
     is_shared: bool = False
@@ -34,7 +35,7 @@ class LibraryHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldContent:
-    """Describes a content with the libraries that hold it and the models made of it."""
+    """A model file as read from PostgreSQL, with the libraries that hold it and the models that use it."""
 
     sha256: str
     size_bytes: int
@@ -45,7 +46,7 @@ class HeldContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostUpload:
-    """Names an uploaded file of a model that no library holds any more."""
+    """An uploaded model file that no library holds any more, so a person has to upload it again."""
 
     model: str
     path: str
@@ -241,6 +242,7 @@ async def prune_blobs(tx: Transaction, older_than_s: float) -> int:
             old,
             ~exists(select(literal(1)).where(model_files.c.sha256 == blobs.c.sha256)),
             ~exists(select(literal(1)).where(library_files.c.sha256 == blobs.c.sha256)),
+            ~exists(select(literal(1)).where(quantizations.c.sha256 == blobs.c.sha256)),
         )
     )
     return deleted.rowcount
@@ -249,6 +251,8 @@ async def prune_blobs(tx: Transaction, older_than_s: float) -> int:
 def _make_unused_conditions(older_than_s: float) -> tuple[Any, ...]:
     return (
         ~exists(select(literal(1)).where(model_files.c.sha256 == library_files.c.sha256)),
+        # A result that is no model yet: it goes with its run.
+        ~exists(select(literal(1)).where(quantizations.c.sha256 == library_files.c.sha256)),
         library_files.c.created_at <= func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
     )
 

@@ -28,7 +28,10 @@ _PREFIX = {BACKENDS: "", MODELS: "models/"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryCopy:
-    """Holds the last readable text of one gallery index, empty if there never was one, and the last problem."""
+    """Last readable text of one gallery's index as stored in PostgreSQL, and the last problem.
+
+    Empty if there never was one.
+    """
 
     name: str
     url: str

@@ -20,7 +20,10 @@ _APART_S = 40.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMoment:
-    """Holds the measured values of the cluster and its nodes at one moment. None: the value was not known."""
+    """Measurements of the cluster and its nodes at one moment, as stored for the curves of the last hour.
+
+    None: the value was not known.
+    """
 
     at: float
     cluster: Mapping[str, float | None]

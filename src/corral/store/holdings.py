@@ -27,7 +27,7 @@ _FRONTEND_ALIVE_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """Says that a node has a content, whole or in part."""
+    """Row in PostgreSQL that says that a node has a model file, whole or in part."""
 
     node_id: NodeId
     sha256: str
@@ -142,7 +142,10 @@ _PULLING = text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivePull:
-    """Says that a node is fetching files now, and from which node. `is_same`: files of the requested model."""
+    """Row in PostgreSQL that says that a node is fetching model files now, and from which node.
+
+    `is_same`: files of the requested model.
+    """
 
     node: NodeId
     source: NodeId | None
@@ -162,7 +165,7 @@ async def list_active_pulls(tx: Transaction, model: str) -> list[ActivePull]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRemoval:
-    """Holds a pending removal of a model's copies from one node, with its attempts and last problem."""
+    """Row in PostgreSQL: a pending removal of a model's files from one node, with its attempts and last problem."""
 
     node_id: NodeId
     node_name: str
@@ -209,16 +212,13 @@ async def assign_forgotten_removals(tx: Transaction, *, age_s: float) -> int:
     return (await tx.execute(_INSERT_FORGOTTEN_REMOVALS, {"age_s": age_s})).rowcount
 
 
-async def list_removals(
-    tx: Transaction, *, model: str | None = None, operation_id: str | None = None
-) -> list[CopyRemoval]:
-    statement = select(model_removals, nodes.c.name.label("node_name")).join(
-        nodes, nodes.c.id == model_removals.c.node_id
+async def list_removals(tx: Transaction, operation_id: str) -> list[CopyRemoval]:
+    """Return the pending removals that an operation has written."""
+    statement = (
+        select(model_removals, nodes.c.name.label("node_name"))
+        .join(nodes, nodes.c.id == model_removals.c.node_id)
+        .where(model_removals.c.operation_id == operation_id)
     )
-    if model is not None:
-        statement = statement.where(model_removals.c.model == model)
-    if operation_id is not None:
-        statement = statement.where(model_removals.c.operation_id == operation_id)
     return [_to_removal(row) for row in await tx.execute(statement.order_by(nodes.c.name, model_removals.c.model))]
 
 

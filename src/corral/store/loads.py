@@ -39,7 +39,7 @@ _FAILURE_SHOWN_FOR = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingReplica:
-    """Describes a replica that is to be loaded, with the memory and disk reserved for it."""
+    """Values with which a replica that is to be loaded is inserted, with the memory and disk reserved for it."""
 
     replica: Replica
     vram_bytes: int = 0
@@ -167,7 +167,7 @@ _ABANDON = text(f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """Says what one load came to on one node: address, engine key, backend and measured memory."""
+    """Update of a replica's row after its load on a node: address, engine key, backend and measured memory."""
 
     operation_id: str
     node_id: NodeId
@@ -283,7 +283,7 @@ _PUT_TARGET = text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTarget:
-    """Describes a node that is added to an operation as a target."""
+    """Values with which a node is added to an operation in PostgreSQL."""
 
     node: Node
     job_id: JobId
@@ -356,7 +356,7 @@ _WRITE_DEADLINES = text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadDeadlineRow:
-    """Holds when a load began, its present deadline, and the budget of its engines."""
+    """Times of a model's load as read from PostgreSQL: its begin, its deadline, and the budget of its engines."""
 
     id: str
     began: datetime
@@ -402,7 +402,7 @@ async def read_database_now(tx: Transaction) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTraitsRow:
-    """Holds what placing other models has to know about a model: run hash, groups and pin."""
+    """Traits of a model, read from PostgreSQL, that matter when other models are placed: run hash, groups and pin."""
 
     name: str
     run_hash: str
@@ -429,7 +429,7 @@ async def find_observed(tx: Transaction, model: str) -> Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFailure:
-    """Describes the failure of a model's last load, if that load had the present configuration."""
+    """Failure of a model's last load as read from PostgreSQL, if that load had the present configuration."""
 
     model: str
     sentence: str

@@ -34,6 +34,8 @@ models = Table(
     Column("facts", JSONB),
     # The measured memory of a replica, by run hash: used instead of an estimate.
     Column("observed", JSONB),
+    # What the model was made from, if a run has made it.
+    Column("provenance", JSONB),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
 )

@@ -14,8 +14,9 @@ from typing import Any
 from sqlalchemy import Boolean, cast, delete, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
+from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import Conflict, NotFound
-from corral.domain.model import Model, ModelConfig, ModelFacts, ModelRevision, StoredFile
+from corral.domain.model import Model, ModelConfig, ModelFacts, ModelProvenance, ModelRevision, StoredFile
 from corral.policy.models.configuration import compute_run_hash, from_stored, to_mapping
 from corral.store import outbox
 from corral.store.database import Transaction, is_storable
@@ -86,9 +87,11 @@ async def lock_model(tx: Transaction, name: str) -> Model:
     raise await make_unknown_error(tx, name)
 
 
-async def make_unknown_error(tx: Transaction, name: str) -> NotFound:
+async def make_unknown_error(tx: Transaction, name: str, caller: Principal | None = None) -> NotFound:
+    """Return the error for a name that means no model. It suggests only models that the caller may use."""
     known = [row.name for row in await tx.execute(select(model_names.c.name).limit(5000))]
-    near = get_close_matches(name[:200], known, n=3, cutoff=0.6)
+    shown = known if caller is None else [one for one in known if can_use_model(caller, one)]
+    near = get_close_matches(name[:200], shown, n=3, cutoff=0.6)
     return NotFound(
         f"There is no model {name[:200]!r}.",
         code="model_not_found",
@@ -160,6 +163,11 @@ async def put_contents(tx: Transaction, name: str, files: Sequence[StoredFile], 
     return await get_model(tx, previous.name)
 
 
+async def put_provenance(tx: Transaction, name: str, provenance: ModelProvenance) -> None:
+    """Record what a model was made from."""
+    await tx.execute(update(models).where(models.c.name == name).values(provenance=asdict(provenance)))
+
+
 async def list_without_tool_support(tx: Transaction) -> list[Model]:
     """Return the models whose facts were written by a version that did not look for tool support."""
     has_facts = func.jsonb_typeof(models.c.facts) == "object"
@@ -185,9 +193,10 @@ async def put_tool_support(tx: Transaction, model: Model, *, takes_tools: bool |
 
 
 _COPY = """
-    INSERT INTO models (name, revision, run_hash, config, facts, observed, created_at)
+    INSERT INTO models (name, revision, run_hash, config, facts, observed, provenance,
+                        created_at)
     SELECT CAST(:new AS text), revision, run_hash, jsonb_set(config, '{name}', to_jsonb(CAST(:new AS text))), facts,
-           observed, created_at
+           observed, provenance, created_at
       FROM models WHERE name = :old
 """
 _MOVES = (
@@ -233,10 +242,10 @@ async def append_deleted_event(tx: Transaction, model: Model) -> None:
     await _append_event(tx, model.name, model.revision, model.run_hash, deleted=True)
 
 
-async def list_revisions(tx: Transaction, model: str, limit: int = REVISIONS_SHOWN) -> list[ModelRevision]:
+async def list_revisions(tx: Transaction, model: str) -> list[ModelRevision]:
     """Return the revisions of a model, newest first."""
     statement = select(model_revisions).where(model_revisions.c.model == model)
-    rows = await tx.execute(statement.order_by(model_revisions.c.number.desc()).limit(limit))
+    rows = await tx.execute(statement.order_by(model_revisions.c.number.desc()).limit(REVISIONS_SHOWN))
     return [_to_revision(row) for row in rows]
 
 
@@ -335,6 +344,7 @@ def _to_model(row: Any, files: tuple[StoredFile, ...] | None) -> Model:
         # A model without files has all of them.
         files=files if files is not None else None if config.files else (),
         facts=parse_facts(row.facts),
+        provenance=ModelProvenance(**row.provenance) if row.provenance else None,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

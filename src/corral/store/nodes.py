@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import Column, Select, and_, delete, func, select, text, update
+from sqlalchemy import Column, Select, and_, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from corral.domain.errors import NotFound
@@ -117,6 +117,8 @@ def _to_node(row: Any) -> Node:
         slots_override=values["slots_override"],
         budget_reported=values["budget_reported"],
         budget_override=values["budget_override"],
+        max_runs=values["max_runs"],
+        run_kinds=None if values["run_kinds"] is None else frozenset(values["run_kinds"]),
         backends_at=values["backends_at"],
         created_at=values["created_at"],
         updated_at=values["updated_at"],
@@ -155,9 +157,14 @@ def _sort_labels(
     return tuple(by_key[key] for key in sorted(by_key)), dict(sorted(proposed.items()))
 
 
-async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) -> list[Node]:
-    """Return all nodes by name, or those with these ids; an empty list of ids means none."""
+async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None, takes_runs: bool = False) -> list[Node]:
+    """Return all nodes by name, or those with these ids; an empty list of ids means none. With `takes_runs`, only nodes
+    that take runs."""
     statement = _select_nodes().order_by(nodes.c.name)
+    if takes_runs:
+        # A JSON null is not an array either.
+        is_announced = and_(func.jsonb_typeof(nodes.c.run_kinds) == "array", nodes.c.run_kinds != text("'[]'::jsonb"))
+        statement = statement.where(or_(nodes.c.max_runs > 0, is_announced))
     if only is not None:
         known = [node_id for node_id in map(as_uuid, only) if node_id is not None]
         statement = statement.where(nodes.c.id.in_(known))
@@ -166,7 +173,10 @@ async def list_nodes(tx: Transaction, *, only: Collection[str] | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading:
-    """Holds the values of a node that change while it works. Two equal readings show no change."""
+    """Readings of a node that change while it works, as read from PostgreSQL.
+
+    Two equal readings show no change.
+    """
 
     id: NodeId
     # The node may take part, and sends heartbeats.
@@ -378,7 +388,7 @@ async def replace_labels(tx: Transaction, node_id: NodeId, source: LabelSource, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatChange:
-    """Says what a batch of heartbeats changed about one node beyond its numbers."""
+    """Says what a batch of heartbeats, written to PostgreSQL, changed about one node beyond its numbers."""
 
     node_id: NodeId
     name: str

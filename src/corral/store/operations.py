@@ -170,12 +170,14 @@ NOTE_LENGTH_MAX = 2000
 # Limits one pass of the pruner, so that it stays short; the rest is for the next one.
 PRUNED_PER_PASS = 1000
 _TARGET_TIMES = ("contacted_at", "heard_at", "finished_at")
+# Runs have lists, a retention and counts of their own (`store/runs.py`).
+_IS_NO_RUN = operations.c.kind.notlike("run\\_%")
 _ACTIVE_SCOPE = text("state IN ('queued', 'running', 'waiting_on_nodes') AND after_id IS NULL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOperation:
-    """Holds what admission knows of an operation that is to be inserted."""
+    """Values with which an operation is inserted into PostgreSQL."""
 
     id: OperationId
     kind: str
@@ -186,6 +188,18 @@ class NewOperation:
     request: Mapping[str, Any]
     created_by: str
     deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTerms:
+    """Which frontend holds the lease of an operation from its insertion on, and for how long."""
+
+    owner: str
+    lease_s: float
+
+
+# The fence of the first lease of an operation.
+FIRST_FENCE = 1
 
 
 async def lock_scope(tx: Transaction, scope_key: str) -> None:
@@ -203,8 +217,11 @@ async def insert(
     message: str = "",
     after_id: OperationId | None = None,
     retry_of: OperationId | None = None,
+    terms: LeaseTerms | None = None,
 ) -> Operation | None:
-    """Insert an operation; None if the scope has an active one: the unique index decides."""
+    """Insert an operation; None if the scope has an active one: the unique index decides. With `terms` it is inserted
+    as if it had been claimed at once; it must wait behind no other."""
+    assert terms is None or after_id is None, "an operation that waits behind another one cannot be claimed"
     deadline = None if new.deadline_s is None else func.corral_now() + _make_interval(new.deadline_s)
     statement = postgres_insert(operations).values(
         id=new.id,
@@ -224,6 +241,17 @@ async def insert(
         # the time.
         due_at=None if after_id else NOW,
     )
+    if terms is not None:
+        lease_end = func.corral_now() + _make_interval(terms.lease_s)
+        statement = statement.values(
+            state=OperationState.RUNNING,
+            owner=terms.owner,
+            fence=FIRST_FENCE,
+            attempt=1,
+            lease_until=lease_end,
+            due_at=lease_end,
+            started_at=NOW,
+        )
     made = await tx.execute(
         statement.on_conflict_do_nothing(index_elements=["scope_key"], index_where=_ACTIVE_SCOPE).returning(operations)
     )
@@ -301,6 +329,13 @@ def _order_chain(found: Sequence[Operation]) -> list[Operation]:
     return chain + list(behind.values())
 
 
+async def keep_active(tx: Transaction, operation_id: OperationId) -> bool:
+    """Keep an operation from ending until the transaction does, so that one that is inserted behind it is promoted.
+    Return whether it is active: a transaction that ends it now is waited for."""
+    statement = select(operations.c.id).where(operations.c.id == operation_id, operations.c.state.in_(sorted(ACTIVE)))
+    return (await tx.execute(statement.with_for_update(read=True))).one_or_none() is not None
+
+
 async def list_paused(tx: Transaction, scope_key: str) -> list[Operation]:
     """Return the paused operations of a scope, newest first."""
     statement = select(operations).where(
@@ -331,10 +366,11 @@ async def find_latest_for_node(
 
 
 async def list_live(tx: Transaction) -> list[Operation]:
-    """Return active operations and undismissed failures; newest first, without the builds of the targets."""
+    """Return active operations and undismissed failures, without runs; newest first, without the builds of the
+    targets."""
     statement = (
         _select_operations(with_builds=False)
-        .where(operations.c.state.in_(sorted(LISTED)), operations.c.dismissed_at.is_(None))
+        .where(operations.c.state.in_(sorted(LISTED)), operations.c.dismissed_at.is_(None), _IS_NO_RUN)
         .order_by(operations.c.created_at.desc(), operations.c.id.desc())
         .limit(LISTED_MAX)
     )
@@ -358,7 +394,7 @@ _NODE_COUNT = literal_column(f"(SELECT count(*) {_TARGETS_OF})", BigInteger)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedOperation:
-    """Describes an ended operation without its targets: the names of the first nodes, and their number."""
+    """An ended operation as read from PostgreSQL for the history: first node names and their number."""
 
     operation: Operation
     node_names: tuple[str, ...]
@@ -367,7 +403,7 @@ class EndedOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFilter:
-    """Filters ended operations by node, outcome, kind, text and time; an empty field matches all of them.
+    """Filters a query of ended operations by node, outcome, kind, text and time; an empty field matches all.
 
     `node` matches operations that the node was a target of, alone or among others. A node that exists is looked up by
     its id, so that an earlier node of the same name does not match; a removed one matches by its former id or name.
@@ -392,9 +428,10 @@ async def list_history(
     before: tuple[datetime, str] | None = None,
     matching: HistoryFilter = EVERYTHING,
 ) -> list[EndedOperation]:
-    """List ended operations, last ended first. `before` is the end and the id of the last one that was shown."""
+    """List ended operations without runs, last ended first. `before` is the end and the id of the last one shown."""
     statement = select(operations, _NODE_NAMES.label("node_names"), _NODE_COUNT.label("node_count"))
-    statement = statement.where(_IS_ENDED, operations.c.finished_at.is_not(None), *_make_conditions(matching))
+    conditions = _make_conditions(matching)
+    statement = statement.where(_IS_ENDED, _IS_NO_RUN, operations.c.finished_at.is_not(None), *conditions)
     if matching.node:
         statement = statement.where(await _is_of(tx, matching.node))
     if before is not None:
@@ -534,13 +571,13 @@ async def add_notes(tx: Transaction, lines: Collection[tuple[OperationId, str, s
     await tx.execute(_ADD_NOTES, {"lines": json.dumps(sent), "most": NOTES_MAX})
 
 
-async def list_notes(tx: Transaction, operation_id: OperationId, limit: int = NOTES_MAX) -> list[OperationNote]:
+async def list_notes(tx: Transaction, operation_id: OperationId) -> list[OperationNote]:
     """Return the log of an operation, oldest first."""
     statement = (
         select(operation_events)
         .where(operation_events.c.operation_id == operation_id)
         .order_by(operation_events.c.id)
-        .limit(min(limit, NOTES_MAX))
+        .limit(NOTES_MAX)
     )
     return [
         OperationNote(at=row.at, level=row.level, text=row.text, node_name=row.node_name)
@@ -553,6 +590,7 @@ _CLEAR = text("""
     DELETE FROM operations o
      WHERE (o.state IN ('completed', 'cancelled', 'superseded') OR (o.state = 'failed' AND o.dismissed_at IS NOT NULL))
        AND NOT EXISTS (SELECT 1 FROM operation_targets t WHERE t.operation_id = o.id AND t.stop_wanted)
+       AND o.kind NOT LIKE 'run\\_%'
     RETURNING o.id
 """)
 
@@ -566,6 +604,7 @@ _PRUNE = text("""
     WITH ended AS (
         SELECT id, finished_at FROM operations
          WHERE state IN ('completed', 'cancelled', 'superseded', 'failed') AND finished_at IS NOT NULL
+           AND kind NOT LIKE 'run\\_%'
     ), old AS (
         SELECT id FROM ended WHERE finished_at < corral_now() - make_interval(secs => :age_s)
         UNION
@@ -583,8 +622,9 @@ async def prune(tx: Transaction, *, age_s: float, most: int) -> int:
 
 
 async def count_states(tx: Transaction) -> dict[str, int]:
-    """Return how many rows are in each state; states without any are left out."""
-    rows = await tx.execute(select(operations.c.state, func.count().label("number")).group_by(operations.c.state))
+    """Return how many operations are in each state, without runs; states without any are left out."""
+    counted = select(operations.c.state, func.count().label("number")).where(_IS_NO_RUN)
+    rows = await tx.execute(counted.group_by(operations.c.state))
     return {str(row.state): row.number for row in rows}
 
 

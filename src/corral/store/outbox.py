@@ -77,7 +77,10 @@ _YOUNG_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldUpEvents:
-    """Holds committed events that wait behind an open transaction, and the age of the oldest."""
+    """Committed events of the outbox that readers cannot see yet, because an older transaction is open.
+
+    With the age of the oldest.
+    """
 
     oldest_s: float
     events: tuple[OutboxEvent, ...]
@@ -102,7 +105,7 @@ _LAST_NUMBER = 10**18 - 1
 
 @dataclass(frozen=True, slots=True)
 class OutboxBounds:
-    """Bounds what can be read of the outbox: final up to `head`, pruned up to `horizon`."""
+    """Bounds of what can be read of the event outbox: final up to `head`, pruned up to `horizon`."""
 
     head: OutboxPosition
     horizon: OutboxPosition

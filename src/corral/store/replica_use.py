@@ -32,7 +32,7 @@ OPTION_DIGITS_MAX = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """Holds what request handling needs of a model: names, calls, defaults, routing and facts."""
+    """A model as read from PostgreSQL for routing requests: names, calls, defaults and facts."""
 
     name: str
     # Every name of the model, its own included.
@@ -55,6 +55,8 @@ class ServedModel:
     takes_tools: bool | None = None
     # Whether the model has a projector, which is how a GGUF model sees pictures.
     has_projector: bool = False
+    # Whether the model has MCP servers.
+    has_mcp: bool = False
     # The facts in the headers of its files, and the size of its files; None: not fetched yet.
     facts: ModelFacts | None = None
     size_bytes: int | None = None
@@ -106,6 +108,7 @@ def _to_served(row: Any) -> ServedModel:
         route_policy=row.route_policy or "",
         takes_tools=None if facts is None or has_own_template else facts.takes_tools,
         has_projector=bool(options.get("projector")),
+        has_mcp=bool(config.get("mcp")),
         facts=facts,
         size_bytes=None if row.size_bytes is None else int(row.size_bytes),
         created_at=row.created_at,
@@ -168,7 +171,10 @@ async def remove_refused_replica(tx: Transaction, replica: Replica, reason: str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaUse:
-    """Says how many requests one frontend has at a replica. `is_used`: it got one since the last time."""
+    """Number of open requests of one frontend at a replica, to be written to PostgreSQL.
+
+    `is_used`: the replica got a request since the last time.
+    """
 
     replica_id: str
     in_flight: int
@@ -177,7 +183,7 @@ class ReplicaUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerUse:
-    """Sums up what the other frontends have at a replica: requests, and how many frontends have any."""
+    """Open requests that the other frontends have at a replica, as read from PostgreSQL."""
 
     in_flight: int = 0
     frontends: int = 0
@@ -243,9 +249,9 @@ _FORGET = text("""
 """)
 
 
-async def prune_use(tx: Transaction, kept_s: float = KEPT_S) -> None:
+async def prune_use(tx: Transaction) -> None:
     """Delete rows of frontends that are long gone."""
-    await tx.execute(_FORGET, {"kept_s": kept_s})
+    await tx.execute(_FORGET, {"kept_s": KEPT_S})
 
 
 async def withdraw_frontend(tx: Transaction, frontend_id: str) -> None:

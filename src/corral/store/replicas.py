@@ -62,25 +62,14 @@ RunningKey = tuple[str, int, str, str]
 _IN_ORDER = (replicas.c.node_id, replicas.c.model, replicas.c.replica_index)
 
 
-async def remove_replicas(
-    tx: Transaction,
-    node_id: NodeId,
-    reason: str,
-    *,
-    model: str | None = None,
-    index: int | None = None,
-) -> int:
+async def remove_replicas(tx: Transaction, node_id: NodeId, reason: str) -> int:
     """Delete replicas with their reservations. Each model that lost some gets one event, in the same transaction.
 
     An unloading replica stays until its worker reports its end: only the worker knows, and the process may come back
     with its node.
     """
     selected = _select_on_node(node_id).where(replicas.c.state != ReplicaState.UNLOADING)
-    if model is not None:
-        selected = selected.where(replicas.c.model == model)
-    if index is not None:
-        selected = selected.where(replicas.c.replica_index == index)
-    return await _remove(tx, node_id, selected, reason, index=index)
+    return await _remove(tx, node_id, selected, reason)
 
 
 async def remove_not_running(tx: Transaction, node_id: NodeId, running: Collection[RunningKey], reason: str) -> int:
@@ -97,9 +86,7 @@ def _select_on_node(node_id: NodeId) -> Select[Any]:
     return select(replicas.c.id).where(replicas.c.node_id == node_id).order_by(*_IN_ORDER).with_for_update()
 
 
-async def _remove(
-    tx: Transaction, node_id: NodeId, selected: Select[Any], reason: str, *, index: int | None = None
-) -> int:
+async def _remove(tx: Transaction, node_id: NodeId, selected: Select[Any], reason: str) -> int:
     gone_rows = await tx.execute(
         delete(replicas).where(replicas.c.id.in_(selected)).returning(replicas.c.id, replicas.c.model)
     )
@@ -110,7 +97,7 @@ async def _remove(
         tx,
         "replica.removed",
         [
-            (name, {"node_id": node_id, "model": name, "count": count, "index": index, "reason": reason})
+            (name, {"node_id": node_id, "model": name, "count": count, "index": None, "reason": reason})
             for name, count in sorted(counts.items())
         ],
     )
@@ -250,7 +237,7 @@ async def unload_strays(tx: Transaction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedStop:
-    """Pairs a replica whose process is to be ended now with the name of its node."""
+    """A replica whose engine process this frontend has to end now, as claimed in PostgreSQL, with its node's name."""
 
     replica: Replica
     node_name: str

@@ -97,11 +97,9 @@ def make_backoff_data(model: str, reason: str, until: datetime | None) -> dict[s
     return {"model": model, "sentence": sentence, "until": until.isoformat() if until else None}
 
 
-async def clear_unsatisfiable(tx: Transaction, models: Collection[str] | None = None) -> None:
+async def clear_unsatisfiable(tx: Transaction) -> None:
     """Reset the backoff of rules after a change of the fleet, and append an event for those that had one."""
     statement = update(rules).where(rules.c.unsatisfiable_until.is_not(None) | (rules.c.unsatisfiable_ticks > 0))
-    if models is not None:
-        statement = statement.where(rules.c.model.in_(models))
     cleared = await tx.execute(
         statement.values(unsatisfiable_until=None, unsatisfiable_ticks=0).returning(rules.c.model)
     )
@@ -135,7 +133,7 @@ def _to_rule(row: Any) -> Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledModel:
-    """Holds what the scaler has to know of a model: whether it is enabled or pinned, its idle time and parallelism."""
+    """A model as the autoscaler reads it from PostgreSQL: enabled, pinned, idle time and parallelism."""
 
     name: str
     run_hash: str
@@ -192,7 +190,7 @@ async def list_waiting_requests(tx: Transaction) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationEnd:
-    """Holds the end of one operation: its state, and its error if it failed."""
+    """How an operation ended, as the autoscaler reads it from PostgreSQL: its state, and its error."""
 
     state: OperationState
     error_code: str

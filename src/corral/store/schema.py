@@ -128,7 +128,7 @@ usage_spools = Table(
 
 
 class Xid8(UserDefinedType[str]):
-    """Maps PostgreSQL's 64-bit transaction id, which is read as text."""
+    """SQLAlchemy column type of PostgreSQL's 64-bit transaction id, which is read as text."""
 
     cache_ok = True
 
@@ -189,6 +189,10 @@ nodes = Table(
     # policy: the worker's flag and the admin's override
     Column("slots_reported", Integer, nullable=False, server_default=text("1")),
     Column("slots_override", Integer),
+    # How many runs the worker takes at a time; NULL: none.
+    Column("max_runs", Integer),
+    # The kinds of runs that the worker executes, as a list; NULL: it does not say.
+    Column("run_kinds", JSONB),
     Column("budget_reported", String(64)),
     Column("budget_override", String(64)),
     # Labels of the worker that count, as an object: an admin has approved exactly these pairs.
@@ -463,7 +467,8 @@ operations = Table(
     ),
     CheckConstraint(
         "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_rollback', 'backend_delete',"
-        " 'model_install', 'model_load', 'model_stage', 'model_unload', 'model_delete')",
+        " 'model_install', 'model_load', 'model_stage', 'model_unload', 'model_delete',"
+        " 'run_agent_turn', 'run_task', 'run_chat', 'run_batch', 'run_skill_sync', 'run_quantize', 'run_ingest')",
         name="kind",
     ),
     CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),
@@ -628,6 +633,28 @@ history_moments = Table(
     # The names of the values of each node, in their order.
     Column("names", JSONB, nullable=False),
     Column("nodes", JSONB, nullable=False),
+)
+
+# Values such as tokens of other services, sealed. They go with their user or key; those of the cluster have neither.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("id", ID, primary_key=True),
+    # The owner as text: `user:<id>`, `key:<id>` or `cluster`.
+    Column("owner", String(64), nullable=False),
+    Column("user_id", ID, ForeignKey("users.id", ondelete="CASCADE"), index=True),
+    Column("key_ref", ID, ForeignKey("api_keys.id", ondelete="CASCADE"), index=True),
+    Column("name", String(100), nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    # Which key of the key file has sealed the value.
+    Column("key_id", String(16), nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    Column("changed_by", String(255), nullable=False),
+    Column("last_used_at", TIME),
+    UniqueConstraint("owner", "name"),
+    CheckConstraint("num_nonnulls(user_id, key_ref) <= 1", name="one_owner"),
+    CheckConstraint("owner = coalesce('user:' || user_id::text, 'key:' || key_ref::text, 'cluster')", name="owner"),
 )
 
 # Settings that admins changed while the cluster runs; there are as many as there are live settings.

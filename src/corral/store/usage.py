@@ -194,7 +194,7 @@ async def prune(tx: Transaction, age_s: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySpending:
-    """Holds the tokens that one key has spent on one model in the present day and month."""
+    """Tokens that one API key has spent on one model in the present day and month."""
 
     key_id: str
     model: str
@@ -204,7 +204,7 @@ class KeySpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingSnapshot:
-    """Holds what keys have spent, and the seconds until the present day and month end."""
+    """What API keys have spent, as read from PostgreSQL, and the seconds until the day and the month end."""
 
     day_left_s: float
     month_left_s: float

@@ -60,7 +60,7 @@ def check_sha256(text: str) -> str:
 
 
 class ChunkHasher:
-    """Computes the sha256 of a whole content and of each of its chunks in one pass."""
+    """Computes the sha256 of a whole model file and of each of its chunks in one pass."""
 
     def __init__(self) -> None:
         self._whole = hashlib.sha256()

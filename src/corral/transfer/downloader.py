@@ -40,7 +40,7 @@ _HTML_START = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadRequest:
-    """Requests one file: its address, name, and the promised sha256 and size where there are any."""
+    """One file to download from a source: its address, name, and the promised sha256 and size where known."""
 
     url: str
     file_name: str
@@ -54,7 +54,7 @@ class DownloadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadedFile:
-    """A file that was downloaded and verified: its path, sha256, size and address."""
+    """One file that was downloaded from a source and verified: its path, sha256, size and address."""
 
     path: Path
     sha256: str
@@ -63,7 +63,7 @@ class DownloadedFile:
 
 
 class PartialDownloads:
-    """Finds, notes and deletes the partial files of one owner, a backend or a model."""
+    """Finds, notes and deletes unfinished downloads on disk that belong to one engine backend or model."""
 
     def __init__(self, folder: Path, owner: str) -> None:
         self._folder = folder
@@ -116,7 +116,7 @@ def read_owner(note: Path) -> str:
 
 
 class Downloader:
-    """Downloads files over HTTP: resumes partial ones, retries, and verifies what was promised."""
+    """Downloads files of models and engine backends over HTTP: resumes partial ones, retries, verifies checksums."""
 
     def __init__(
         self, files: PartialDownloads, http: TransferHttpClient, clock: Clock, rng: Random, limit_bytes: int

@@ -17,7 +17,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class SourceFailed(Unavailable):
-    """The source of a file does not deliver it now; a later attempt may succeed."""
+    """The source of the file does not deliver it now; a later attempt may succeed."""
 
     code = "source_unavailable"
 

@@ -35,11 +35,11 @@ def is_half_written(path: Path) -> bool:
 
 
 class WorkStopped(Exception):
-    """Work in a thread has seen its stop flag. Never leaves this package."""
+    """Raised in a thread of a file transfer when its stop flag is set. Never leaves this package."""
 
 
 class StopFlag:
-    """Tells work in a thread to stop; the work checks it between two steps."""
+    """Tells the thread of a file transfer to stop; the thread checks the flag between two steps."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

@@ -45,7 +45,7 @@ _RETRYABLE_STATUSES = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOptions:
-    """Tunables of fetching from a source: attempts, pauses, and time limits that count silence, not size."""
+    """Tunables of downloads from a source: attempts, pauses, and time limits that count silence, not size."""
 
     attempts: int = 3
     # The pause before the second attempt; it doubles from there.
@@ -60,7 +60,7 @@ class TransferOptions:
 
 
 class PrivateAddressError(OSError):
-    """A connection would have been made to a private address."""
+    """Raised when a download would have connected to a private network address."""
 
     def __init__(self) -> None:
         super().__init__("the address is private")
@@ -103,7 +103,7 @@ def redact_url(url: str) -> str:
 
 
 class TransferHttpClient:
-    """Sends HTTP requests for downloads within time limits, and turns every failure into one of our errors."""
+    """Sends HTTP requests for downloads within time limits, and turns every failure into an error of Corral."""
 
     def __init__(self, options: TransferOptions, environment: Mapping[str, str], *, only_public: bool = False) -> None:
         self.options = options
@@ -118,6 +118,8 @@ class TransferHttpClient:
         self._session = aiohttp.ClientSession(
             auto_decompress=False,
             connector=aiohttp.TCPConnector(ssl=self._make_tls_context(), socket_factory=factory),
+            # Downloads of all users share a session.
+            cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.options.connect_s),
             trust_env=has_proxy,
         )

@@ -51,7 +51,7 @@ LOCAL_PATH_HEADER = "X-Local-Path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxUpload:
-    """One PUT to an inbox: its body, the sha256 of the whole, and its Content-Range if it is a piece."""
+    """One PUT request with a model file, or a piece of one, for an inbox that receives uploads."""
 
     body: AsyncIterator[bytes]
     sha256: str = ""
@@ -60,7 +60,7 @@ class InboxUpload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxResponse:
-    """Holds the status, headers and body that an inbox answers with, for any HTTP server."""
+    """Response of an inbox that receives uploads: status, headers and body, for any HTTP server."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +105,10 @@ def make_outside_error(name: str) -> NotAllowed:
 
 
 class Inbox:
-    """Receives files by key, piece by piece, and shows them only when they are complete and verified."""
+    """Receives uploads of model files piece by piece into a folder.
+
+    Shows them only when they are complete and verified.
+    """
 
     def __init__(self, root: Path, *, limit_bytes: int = 50 * GIB, shows_paths: bool = False) -> None:
         """`shows_paths`: say where a file lies on this machine, to those who may send it there."""
@@ -445,6 +448,11 @@ async def _get_sum(file: _InboxFile) -> str | None:
 
 async def _hash_file(path: Path) -> str:
     return await run_in_thread(lambda stop: compute_sha256(path, stop))
+
+
+def parse_total_bytes(content_range: str) -> int:
+    """Return how many bytes the whole file of an upload has. Raises `InvalidRequest` if the header does not say."""
+    return _parse_range(content_range).total
 
 
 def _parse_range(text: str) -> _ContentRange:

@@ -45,7 +45,7 @@ _TITLE = "org.opencontainers.image.title"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciReference:
-    """Names an image or artifact: registry host, repository, and a tag or digest."""
+    """Names an image or artifact in a container registry: host, repository, and a tag or digest."""
 
     host: str
     repository: str
@@ -92,7 +92,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 class OciRepositoryClient:
-    """Reads manifests and authorises requests for blobs of one repository of a container registry."""
+    """HTTP client for one repository of a container registry: reads manifests and authorises downloads."""
 
     def __init__(self, http: TransferHttpClient, reference: OciReference, credentials: Mapping[str, str]) -> None:
         self._http = http
@@ -188,7 +188,7 @@ class OciRepositoryClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciLayer:
-    """One blob of a registry's manifest: its digest, size, type and title."""
+    """One blob in the manifest of a container registry's artifact: its digest, size, type and title."""
 
     digest: str
     size_bytes: int

@@ -36,7 +36,7 @@ MAX_CHARACTERS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A signed right to read or write files at another machine, or proof that a load was requested."""
+    """A signed permission to read or write model files at another machine, or proof that a load was requested."""
 
     reader: str
     scope: str
@@ -53,6 +53,14 @@ def sign_ticket(ticket: Ticket, sign: TicketSigner) -> str:
 
 def verify_ticket(text: str, public_key: str, *, audience: str, scopes: tuple[str, ...], now: datetime) -> Ticket:
     """Return the ticket, if it gives one of these rights, here and now."""
+    ticket = read_ticket(text, public_key, audience=audience, now=now)
+    if ticket.scope not in scopes:
+        raise NotAllowed("This ticket is for something else.", code="ticket_scope")
+    return ticket
+
+
+def read_ticket(text: str, public_key: str, *, audience: str, now: datetime) -> Ticket:
+    """Return the ticket, if it is valid here and now, whatever right it gives."""
     if not public_key:
         raise NotAuthenticated(
             "This node has not received the key that tickets are checked with.",
@@ -64,8 +72,6 @@ def verify_ticket(text: str, public_key: str, *, audience: str, scopes: tuple[st
         raise NotAuthenticated("This ticket has expired.", hint="Request a new one.", code="ticket_expired")
     if ticket.audience not in (ANY_AUDIENCE, audience):
         raise NotAllowed("This ticket is for another node.", code="ticket_elsewhere")
-    if ticket.scope not in scopes:
-        raise NotAllowed("This ticket is for something else.", code="ticket_scope")
     return ticket
 
 

@@ -18,7 +18,7 @@ Lifetime = Annotated[float, Field(gt=0, le=10 * YEAR_S)]
 
 
 class TokenIn(StrictModel):
-    """A join token to create."""
+    """Body of `POST /api/tokens`: the join token to create, with which machines register as nodes."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "rack 2", "max_uses": 4, "expires_in_s": 3600, "approves": False}]}
@@ -35,7 +35,7 @@ class TokenIn(StrictModel):
 
 
 class TokenOut(LenientModel):
-    """A join token, without its secret."""
+    """A join token in responses of `/api/tokens`: its name, uses and expiry, without its secret."""
 
     id: str
     name: str
@@ -51,7 +51,7 @@ class TokenOut(LenientModel):
 
 
 class CreatedTokenOut(TokenOut):
-    """A join token that was just created, with its secret."""
+    """Response of `POST /api/tokens`: the new join token with its secret, which is shown only this once."""
 
     token: str = Field(description="The secret. It is not shown again.")
 
@@ -66,7 +66,7 @@ Patterns = Annotated[list[Label], Field(max_length=PATTERN_COUNT_MAX)]
 
 
 class LimitIn(StrictModel):
-    """A limit to set on a key: requests and tokens for one model, or for all models together."""
+    """One limit to set on an API key: requests and tokens for one model, or for all models together."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"requests_per_minute": 60, "tokens_per_day": 100_000}]})
 
@@ -95,7 +95,7 @@ LimitsIn = Annotated[list[LimitIn], Field(max_length=LIMIT_COUNT_MAX), AfterVali
 
 
 class KeyIn(StrictModel):
-    """An API key to create."""
+    """Body of `POST /api/keys`: the API key to create."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -122,7 +122,7 @@ class KeyIn(StrictModel):
 
 
 class KeyPatch(StrictModel):
-    """A change of an API key; a field that is left out stays."""
+    """Body of `PATCH /api/keys/{key_id}`: the fields of an API key to change; a field that is left out stays."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"limits": [{"requests_per_minute": 60}]}]})
 
@@ -134,7 +134,7 @@ class KeyPatch(StrictModel):
 
 
 class RotateIn(StrictModel):
-    """A request to rotate a key: how long its old secret still works."""
+    """Body of `POST /api/keys/{key_id}/rotate`: how long the old secret of the API key still works."""
 
     grace_s: Annotated[float, Field(gt=0, le=30 * 24 * 3600)] | None = Field(
         default=None, description="How long the old secret still works; null: it stops at once."
@@ -142,7 +142,7 @@ class RotateIn(StrictModel):
 
 
 class LimitOut(LenientModel):
-    """A limit of a key: requests and tokens for one model, or for all models together."""
+    """One limit of an API key in responses: requests and tokens for one model, or for all models together."""
 
     model: str = Field(default="", description="Empty: all models together.")
     requests_per_minute: int | None = None
@@ -152,7 +152,7 @@ class LimitOut(LenientModel):
 
 
 class KeyOut(LenientModel):
-    """An API key, without its secret."""
+    """An API key in responses of `/api/keys`: its scope, models and limits, without its secret."""
 
     id: str
     name: str
@@ -175,13 +175,13 @@ class KeyOut(LenientModel):
 
 
 class CreatedKeyOut(KeyOut):
-    """An API key that was just created or rotated, with its secret."""
+    """Response that creates or rotates an API key: the key with its secret, which is shown only this once."""
 
     key: str = Field(description="The secret. It is not shown again.")
 
 
 class AuditEntryOut(LenientModel):
-    """One entry of the audit log: who did what to what."""
+    """One entry of the audit log in `GET /api/audit`: who did what to which thing, and when."""
 
     id: int
     at: datetime
@@ -192,14 +192,14 @@ class AuditEntryOut(LenientModel):
 
 
 class AuditOut(LenientModel):
-    """A page of the audit log."""
+    """Response of `GET /api/audit`: a page of the audit log."""
 
     entries: list[AuditEntryOut] = Field(description="Entries, newest first.")
     next: int | None = Field(description="Send this as `before` for the next page; null: this is the last page.")
 
 
 class JoinOut(LenientModel):
-    """The commands that make another machine a node, and whether that machine can reach the cluster."""
+    """Response of `GET /api/join`: commands that make another machine a node, and whether it can reach the cluster."""
 
     url: str = Field(description="The address by which the other machine reaches this cluster.")
     problem: str | None = Field(description="Why other machines cannot reach this cluster; null: they can.")
@@ -216,12 +216,12 @@ class JoinOut(LenientModel):
 UserName = Annotated[
     str, StringConstraints(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$", to_lower=True)
 ]
-# The minimum rules out most common passwords; the maximum is longer than anybody types.
+# The minimum rules out most common passwords; the maximum is longer than people type.
 Password = Annotated[str, StringConstraints(min_length=8, max_length=1024)]
 
 
 class UserIn(StrictModel):
-    """A user to create."""
+    """Body of `POST /api/users`: the user to create."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ada", "scope": "operate"}]})
 
@@ -235,7 +235,7 @@ class UserIn(StrictModel):
 
 
 class UserPatch(StrictModel):
-    """A change of a user; a field that is left out stays."""
+    """Body of `PATCH /api/users/{user_id}`: the fields of a user to change; a field that is left out stays."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"disabled": True}]})
 
@@ -247,7 +247,7 @@ class UserPatch(StrictModel):
 
 
 class UserOut(LenientModel):
-    """A user, without the password."""
+    """A user in responses of `/api/users`, without the password."""
 
     id: str
     name: str
@@ -260,7 +260,7 @@ class UserOut(LenientModel):
 
 
 class LoginIn(StrictModel):
-    """A login: either a name and its password, or a key."""
+    """Body of `POST /api/session`, which signs a person in: either a user name and its password, or an API key."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ada", "password": "…"}, {"key": "ck_…"}]})
 
@@ -279,7 +279,7 @@ class LoginIn(StrictModel):
 
 
 class CallerOut(LenientModel):
-    """The caller, and what they may do."""
+    """Response of `GET /api/me`: who the caller is, and what the caller's key or session may do."""
 
     name: str
     scope: str = Field(description=SCOPES)
@@ -291,7 +291,7 @@ class CallerOut(LenientModel):
 
 
 class LoginMethodsOut(LenientModel):
-    """The ways to log in that this cluster offers."""
+    """Response of `GET /api/session/ways`: the ways to sign in that this cluster offers."""
 
     password: bool
     provider: str | None = Field(description="The OpenID Connect provider behind /api/session/oidc; null: none.")

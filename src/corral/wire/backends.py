@@ -19,7 +19,7 @@ Generation = Annotated[int, Field(ge=0, le=2**62)]
 
 
 class InstalledBackendIn(LenientModel):
-    """One installed backend, as a worker reports it."""
+    """One backend (the software of an engine) that is installed on a node, in the report of the node's worker."""
 
     name: BackendName
     meta: Text = ""
@@ -36,7 +36,10 @@ class InstalledBackendIn(LenientModel):
 
 
 class BackendsReportIn(LenientModel):
-    """A worker's report of all backends that it has installed; a backend that is not listed is not installed."""
+    """Body of `POST /api/node/{node_id}/backends`: a worker's report of all backends that its node has installed.
+
+    A backend that is not listed is not installed.
+    """
 
     boot_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     backends: Annotated[list[InstalledBackendIn], Field(max_length=1000)]
@@ -67,7 +70,7 @@ Duration = Annotated[str, AfterValidator(_check_duration), WithJsonSchema({"type
 
 
 class StrategyIn(StrictModel):
-    """The rollout of an operation over its nodes: waves, and what happens after a failure."""
+    """The rollout of an operation over its nodes: how many change at a time, and what happens after a failure."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"waves": [1, 5], "stop_on_failure": True, "rollback": True, "deadline": "1h"}]}
@@ -89,7 +92,7 @@ class StrategyIn(StrictModel):
 
 
 class TargetsIn(StrictModel):
-    """The nodes that an operation is for, and how it rolls out over them."""
+    """Body that selects the nodes of an engine backend operation, such as a removal, and how it rolls out over them."""
 
     nodes: NodeList | None = Field(
         default=None, description="Names or ids of nodes. Absent: all suitable nodes.", examples=[["gpu-a"]]
@@ -98,7 +101,7 @@ class TargetsIn(StrictModel):
 
 
 class BackendChangeIn(TargetsIn):
-    """A change of a backend: its nodes, its version and whether the hardware is ignored."""
+    """Body that reinstalls or upgrades a backend: on which nodes, to which version, and whether hardware is ignored."""
 
     version: VersionText = Field(default="", description="Version; empty: the newest.")
     ignore_capability: bool = Field(
@@ -107,13 +110,13 @@ class BackendChangeIn(TargetsIn):
 
 
 class InstallBackendIn(BackendChangeIn):
-    """An installation of a backend from a gallery."""
+    """Body of `POST /api/backends/install/{name}`: installs a backend of a gallery on nodes."""
 
     force: bool = Field(default=False, description="Download and install again where it is installed already.")
 
 
 class ExternalBackendIn(BackendChangeIn):
-    """An installation of a backend that is in no gallery, from an address."""
+    """Body of `POST /api/backends/install-external`: installs a backend from an address, without a gallery."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -128,7 +131,7 @@ class ExternalBackendIn(BackendChangeIn):
 
 
 class ApplyBackendIn(InstallBackendIn):
-    """LocalAI's body of `POST /backends/apply`."""
+    """Body of `POST /backends/apply`, in LocalAI's form: installs a backend of a gallery."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "llama-cpp"}]})
 
@@ -136,7 +139,7 @@ class ApplyBackendIn(InstallBackendIn):
 
 
 class NodeBackendInstallIn(StrictModel):
-    """An installation on one node: a `backend` of a gallery, or a `uri` with a name."""
+    """Body that installs a backend on one node: a `backend` of a gallery, or a `uri` with a name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"backend": "llama-cpp"}]})
 
@@ -155,7 +158,7 @@ class NodeBackendInstallIn(StrictModel):
 
 
 class NodeBackendChangeIn(StrictModel):
-    """A change of one backend on one node."""
+    """Body that upgrades, reinstalls, rolls back or deletes one backend on one node."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"backend": "llama-cpp"}]})
 
@@ -165,7 +168,7 @@ class NodeBackendChangeIn(StrictModel):
 
 
 class BackendOperationOut(CamelCaseModel):
-    """The operation about a backend that a request was admitted as, with where to follow it."""
+    """Response to a request for a change of an engine backend: the operation that makes it, with where to follow it."""
 
     id: str
     job_id: str = Field(description="The same as `id`.")
@@ -178,7 +181,7 @@ class BackendOperationOut(CamelCaseModel):
 
 
 class PlannedNodeOut(LenientModel):
-    """The change that a planned operation would make on one node."""
+    """One node in a dry run of an engine backend operation: the change that the operation would make there."""
 
     node_id: str
     node_name: str
@@ -195,7 +198,7 @@ class PlannedNodeOut(LenientModel):
 
 
 class SkippedNodeOut(LenientModel):
-    """A node that a planned operation leaves out, and why."""
+    """One node in a dry run of an engine backend operation that the operation would leave out, and why."""
 
     node_id: str
     node_name: str
@@ -203,7 +206,7 @@ class SkippedNodeOut(LenientModel):
 
 
 class BackendPlanOut(LenientModel):
-    """The plan of an operation about a backend. Nothing was changed."""
+    """Response to a dry run of an engine backend operation: what it would do on which node. Nothing was changed."""
 
     plan: Literal[True] = True
     kind: str
@@ -214,7 +217,7 @@ class BackendPlanOut(LenientModel):
 
 
 class RefusedUpgradeOut(LenientModel):
-    """A backend whose upgrade was refused, and why."""
+    """A backend that `POST /api/backends/upgrades/apply` did not upgrade, and why."""
 
     backend: str
     code: str
@@ -222,14 +225,14 @@ class RefusedUpgradeOut(LenientModel):
 
 
 class AppliedUpgradesOut(LenientModel):
-    """The operations that upgrade all backends: one for each, and those that were refused."""
+    """Response of `POST /api/backends/upgrades/apply`: one upgrade operation for each backend, and the refusals."""
 
     operations: list[BackendOperationOut]
     refused: list[RefusedUpgradeOut] = Field(default_factory=list)
 
 
 class LocalAiJobOut(CamelCaseModel):
-    """LocalAI's view of an operation."""
+    """Response about one operation in the form of LocalAI's jobs, for LocalAI's clients that poll it."""
 
     progress: float
     message: str
@@ -248,7 +251,7 @@ class LocalAiJobOut(CamelCaseModel):
 
 
 class BackendInstallationOut(LenientModel):
-    """One backend on one node, as its worker reported it."""
+    """One installation of a backend on one node, as the node's worker reported it."""
 
     node_id: str
     node_name: str
@@ -265,7 +268,10 @@ class BackendInstallationOut(LenientModel):
 
 
 class InstalledBackendOut(LenientModel):
-    """A backend that is installed on some node. `Name`, `IsSystem`, `IsMeta` and `Nodes` are LocalAI's spelling."""
+    """An item of `GET /backends`: one backend with the nodes that have it installed.
+
+    `Name`, `IsSystem`, `IsMeta` and `Nodes` are LocalAI's spelling.
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -285,7 +291,7 @@ class InstalledBackendOut(LenientModel):
 
 
 class NodeBackendOut(LenientModel):
-    """One installed backend of one node."""
+    """An item of `GET /api/nodes/{node}/backends`: one backend that is installed on that node."""
 
     name: str
     meta: str = ""
@@ -304,7 +310,7 @@ class NodeBackendOut(LenientModel):
 
 
 class CatalogEntryOut(CamelCaseModel):
-    """One entry of the backend catalog, with where it is installed."""
+    """One backend that the galleries offer, with the nodes on which it is installed."""
 
     id: str = Field(examples=["corral@llama-cpp"])
     name: str
@@ -336,7 +342,7 @@ class CatalogEntryOut(CamelCaseModel):
 
 
 class CatalogPageOut(CamelCaseModel):
-    """A page of the backend catalog."""
+    """Response of `GET /api/backends`: a page of the backends that the galleries offer."""
 
     backends: list[CatalogEntryOut]
     processing_backends: dict[str, str] = Field(description="Id of the running operation by backend name.")
@@ -351,7 +357,7 @@ class CatalogPageOut(CamelCaseModel):
 
 
 class NodeDriftOut(LenientModel):
-    """A node whose installed version differs from that of most nodes."""
+    """A node whose installed version of a backend differs from that of most nodes."""
 
     node_id: str
     node_name: str
@@ -360,7 +366,7 @@ class NodeDriftOut(LenientModel):
 
 
 class NodeUpgradeOut(LenientModel):
-    """The change that an upgrade would make on one node."""
+    """One node that is behind, with its present version of a backend and the version that an upgrade would install."""
 
     node_id: str
     node_name: str
@@ -369,7 +375,7 @@ class NodeUpgradeOut(LenientModel):
 
 
 class BackendUpgradeOut(LenientModel):
-    """An upgrade that is available for an installed backend, and the nodes that are behind or differ."""
+    """An item of `GET /api/backends/upgrades`: a backend with an upgrade, and the nodes that are behind or differ."""
 
     backend_name: str
     installed_version: str = Field(default="", description="The version that most nodes have.")
@@ -385,7 +391,7 @@ class BackendUpgradeOut(LenientModel):
 
 
 class KnownBackendOut(LenientModel):
-    """A backend that can be chosen, with the calls and file formats that it supports."""
+    """An item of `GET /backends/known`: a backend that a model may choose, with its API calls and file formats."""
 
     name: str
     description: str = ""
@@ -395,7 +401,7 @@ class KnownBackendOut(LenientModel):
 
 
 class GalleryOut(LenientModel):
-    """A gallery, with when it was last fetched and what went wrong."""
+    """A gallery (an index of backends or models to install), with when it was last fetched and what went wrong."""
 
     name: str
     url: str = Field(default="", description="Address without a password. The built-in gallery has none.")
@@ -405,7 +411,7 @@ class GalleryOut(LenientModel):
 
 
 class GalleryRefreshOut(LenientModel):
-    """The galleries as they are known when a refresh begins in the background."""
+    """Response to a request to fetch galleries again: their present state, while the refresh runs in the background."""
 
     message: str
     galleries: list[GalleryOut] = Field(description="The galleries as they are known now; read them again in a moment.")
@@ -415,7 +421,10 @@ class GalleryRefreshOut(LenientModel):
 
 
 class StartEngineIn(StrictModel):
-    """An engine process to start on a node. Without a model the backend is only tried out."""
+    """Body of `POST /api/nodes/{node}/backends/start`: an engine process to start on that node.
+
+    Without a model the engine is only started to see whether its backend works.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"backend": "llama-cpp", "model": "tiny", "model_path": "tiny.gguf"}]}
@@ -432,7 +441,7 @@ class StartEngineIn(StrictModel):
 
 
 class StartedEngineOut(CamelCaseModel):
-    """The worker's job that starts an engine process."""
+    """Response of `POST /api/nodes/{node}/backends/start`: the worker's job that starts the engine process."""
 
     job_id: str
     key: str = Field(description="The name of the process: model#replica.")
@@ -441,7 +450,10 @@ class StartedEngineOut(CamelCaseModel):
 
 
 class StopEnginesIn(StrictModel):
-    """The engine processes of a node to stop: exactly one of `backend`, `key` and `all`."""
+    """Body of `POST /api/nodes/{node}/backends/stop`: which engine processes to stop.
+
+    Exactly one of `backend`, `key` and `all` is set.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"key": "tiny#0"}]})
 
@@ -452,7 +464,7 @@ class StopEnginesIn(StrictModel):
 
 
 class StoppedEnginesOut(LenientModel):
-    """The engine processes that were stopped, and those that could not be."""
+    """Response of `POST /api/nodes/{node}/backends/stop`: the engine processes that ended, and those that could not."""
 
     stopped: list[str] = Field(description="Processes that have ended.")
     survivors: list[str] = Field(default_factory=list, description="Processes that could not be stopped and still run.")
@@ -460,14 +472,14 @@ class StoppedEnginesOut(LenientModel):
 
 
 class BackendGarbageItemOut(LenientModel):
-    """One file or folder of a node that no backend uses."""
+    """One file or folder on a node's disk that no installed backend uses."""
 
     name: str = Field(description="Path below the node's folder of backends.")
     size_bytes: int
 
 
 class BackendGarbageOut(LenientModel):
-    """The files that garbage collection removed on a node, or would remove."""
+    """Response of `POST /api/nodes/{node}/backends/collect`: unused backend files that were removed, or would be."""
 
     items: list[BackendGarbageItemOut] = Field(description="The largest items.")
     count: int = Field(description="Total number of items.")
@@ -477,7 +489,7 @@ class BackendGarbageOut(LenientModel):
 
 
 class EngineProcessOut(LenientModel):
-    """One engine process of a node, with its memory and processor use."""
+    """One engine process of a node (a program that serves a model), with its memory and processor use."""
 
     key: str
     model: str
@@ -494,20 +506,23 @@ class EngineProcessOut(LenientModel):
 
 
 class NodeEngineProcessOut(EngineProcessOut):
-    """One engine process together with its node."""
+    """One engine process of the cluster, with the node on which it runs."""
 
     node_id: str
     node_name: str
 
 
 class EngineMemoryOut(LenientModel):
-    """Resident memory of a model's engines, as LocalAI reports it."""
+    """Resident memory of all engine processes of one model, in the form of LocalAI."""
 
     rss: int = Field(description="Resident memory in bytes.")
 
 
 class EngineMonitorOut(LenientModel):
-    """Memory and processor use of a model's engines: in total, as LocalAI reports it, and for each process."""
+    """Response of `GET /backend/monitor`: memory and processor use of one model's engine processes.
+
+    In total, as LocalAI reports it, and for each process.
+    """
 
     model: str = ""
     memory_info: EngineMemoryOut
@@ -518,7 +533,7 @@ class EngineMonitorOut(LenientModel):
 
 
 class LoadedReplicaOut(LenientModel):
-    """One loaded replica of a model, with the memory that it took."""
+    """One replica of a model that is loaded in an engine, with the memory that it took; part of `GET /system`."""
 
     id: str
     backend: str = ""
@@ -530,14 +545,14 @@ class LoadedReplicaOut(LenientModel):
 
 
 class InstalledSystemOut(LenientModel):
-    """The backends that are installed and the replicas that are loaded in this cluster."""
+    """Response of `GET /system`: the backends that are installed and the model replicas that are loaded."""
 
     backends: list[str] = Field(description="Names of the backends that are installed on a node.")
     loaded_models: list[LoadedReplicaOut]
 
 
 class EngineLogLineOut(LenientModel):
-    """One line of an engine's log."""
+    """One line that an engine process has printed, with its number and time."""
 
     number: int
     at: str
@@ -546,7 +561,7 @@ class EngineLogLineOut(LenientModel):
 
 
 class EngineLogOut(LenientModel):
-    """The last lines of an engine's log."""
+    """Response of `GET /api/nodes/{node}/backend-logs/{key}`: the last lines that an engine process printed."""
 
     key: str
     lines: list[EngineLogLineOut]

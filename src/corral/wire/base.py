@@ -9,14 +9,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class StrictModel(BaseModel):
-    """Base of bodies that people and scripts send: an unknown field is an error."""
+    """Base class of request bodies that people and scripts send: an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class LenientModel(BaseModel):
-    """Base of bodies between Corral's own programs: unknown fields are ignored, because a newer
-    version may send more."""
+    """Base class of bodies between Corral's own programs: unknown fields are ignored.
+
+    A newer version of the other program may send more.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -31,7 +33,7 @@ def make_clamp(largest: int) -> AfterValidator:
 
 
 class ErrorBody(LenientModel):
-    """An error: a code for programs, a sentence and a hint for people."""
+    """The error inside an error response: a code for programs, a sentence and a hint for people."""
 
     code: str = Field(description="Stable code for programs.", examples=["node_not_found"])
     message: str = Field(description="A sentence for people.", examples=["There is no node named gpu-9."])
@@ -42,6 +44,6 @@ class ErrorBody(LenientModel):
 
 
 class ErrorOut(LenientModel):
-    """The body of every failed response."""
+    """Response body of every API request that failed."""
 
     error: ErrorBody

@@ -19,7 +19,7 @@ SettingChangesIn = Annotated[dict[_Name, _Value], Field(min_length=1, max_length
 
 
 class FrontendOut(LenientModel):
-    """One frontend of the cluster."""
+    """One frontend process of the cluster (`corral serve`), as `GET /api/cluster` lists it."""
 
     id: str
     host: str
@@ -33,7 +33,7 @@ class FrontendOut(LenientModel):
 
 
 class LeaderOut(LenientModel):
-    """The frontend that leads, and its lease."""
+    """The leading frontend, which runs the loops that must run once, and the lease by which it leads."""
 
     holder: str | None = Field(description="The frontend that runs the singleton loops.")
     term: int = Field(description="Increases with each change of leader; guarded writes carry it.")
@@ -42,14 +42,14 @@ class LeaderOut(LenientModel):
 
 
 class DependencyOut(LenientModel):
-    """The state of PostgreSQL or NATS, as this frontend sees it."""
+    """Whether PostgreSQL or NATS works, as the frontend that responds sees it."""
 
     state: str = Field(examples=["up", "down"])
     detail: str = ""
 
 
 class ClusterNodeOut(LenientModel):
-    """A node in brief: its name and status."""
+    """A node in the overview of the cluster: only its name and status."""
 
     id: str
     name: str
@@ -58,7 +58,7 @@ class ClusterNodeOut(LenientModel):
 
 
 class ClusterOut(LenientModel):
-    """The cluster in brief: frontends, leader, nodes, PostgreSQL and NATS."""
+    """Response of `GET /api/cluster`: an overview of frontends, leader, nodes, PostgreSQL and NATS."""
 
     version: str
     answered_by: str
@@ -71,13 +71,13 @@ class ClusterOut(LenientModel):
 
 
 class ExplainRoutingIn(StrictModel):
-    """The model whose routing is to be explained."""
+    """Body of `POST /api/explain`: the model whose request routing is to be explained."""
 
     model: str = Field(min_length=1, max_length=255, description="A model's name or one of its aliases.")
 
 
 class RouteCandidateOut(LenientModel):
-    """A replica that may get requests, with the numbers that routing goes by."""
+    """A replica of a model that may get requests, with the numbers by which the frontend picks one."""
 
     replica_id: str
     node: str = Field(description="Name of the node.")
@@ -97,7 +97,7 @@ class RouteCandidateOut(LenientModel):
 
 
 class ExcludedReplicaOut(LenientModel):
-    """A replica that is loaded and gets no requests, and why."""
+    """A replica of a model that is loaded and gets no requests, and why."""
 
     replica_id: str
     node: str
@@ -105,7 +105,7 @@ class ExcludedReplicaOut(LenientModel):
 
 
 class RoutingExplanationOut(LenientModel):
-    """The replica that would answer a request for a model now, and why."""
+    """Response of `POST /api/explain`: the replica that would answer a request for the model now, and why."""
 
     model: str
     answered_by: str = Field(description="The frontend that responded. Each frontend decides by its own numbers.")
@@ -120,7 +120,7 @@ class RoutingExplanationOut(LenientModel):
 
 
 class SettingOut(LenientModel):
-    """One setting of a frontend, with secrets masked."""
+    """One setting of a frontend with its value, where the value came from, and secrets masked."""
 
     name: str = Field(examples=["node_lease"])
     value: str | None = Field(description="Value as it would be written; null: not set, and there is no default.")
@@ -135,7 +135,7 @@ class SettingOut(LenientModel):
 
 
 class SettingsOut(LenientModel):
-    """The settings that a frontend runs with."""
+    """Response of `GET /api/settings`: all settings that the responding frontend runs with."""
 
     answered_by: str = Field(
         description="The frontend that these settings belong to; other frontends may have different ones."

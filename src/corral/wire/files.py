@@ -10,14 +10,14 @@ from corral.wire.base import LenientModel
 
 
 class FileHolderOut(LenientModel):
-    """A library that holds a content: a frontend's, or a shared one."""
+    """One place that keeps a copy of a model file: the library of a frontend, or a shared storage."""
 
     name: str = Field(description="Id of a frontend, or the name of the shared storage.")
     is_shared: bool = Field(description="Every frontend and node can read from this holder.")
 
 
 class FileOut(LenientModel):
-    """One content of model files, with the models that use it and who holds it."""
+    """One model file, known by its sha256, with the models that use it and the places that keep a copy."""
 
     sha256: str
     size_bytes: int
@@ -30,34 +30,34 @@ class FileOut(LenientModel):
 
 
 class FilesOut(LenientModel):
-    """A page of the contents that the cluster knows."""
+    """Response of `GET /api/files`: a page of the model files that the cluster knows."""
 
     files: list[FileOut]
     next: str | None = Field(description="Send this as `after` for the next page; null: this is the last page.")
 
 
 class UploadedFileOut(LenientModel):
-    """A file that was uploaded completely and verified."""
+    """Response of `PUT /api/files/{sha256}`: the model file that was uploaded completely and verified."""
 
     sha256: str
     size_bytes: int
 
 
 class CopyCheckOut(LenientModel):
-    """The result of checking a frontend's copy of a content: intact or not."""
+    """Response to a worker that reports damage: whether the frontend's copy of the model file is intact."""
 
     is_right: bool | None = Field(description="Whether its bytes are intact; null: they are being checked.")
 
 
 class GarbageFileOut(LenientModel):
-    """One content that garbage collection removed, or would remove."""
+    """One model file that no model uses and that garbage collection removed, or would remove."""
 
     sha256: str
     size_bytes: int
 
 
 class FileGarbageOut(LenientModel):
-    """The contents that garbage collection removed from a library, or would remove."""
+    """Response of `POST /api/files/collect`: unused model files that a frontend has removed, or would remove."""
 
     dry_run: bool = Field(description="Dry run: nothing was removed; these files would be.")
     freed_bytes: int

@@ -25,7 +25,7 @@ _Count = Annotated[int, Field(ge=0, le=2**31)]
 
 
 class RunningProcessIn(LenientModel):
-    """One running engine process, as a worker reports it."""
+    """One running engine process, in the report that its worker sends to a frontend."""
 
     key: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(description="model#replica")
     model: _Name
@@ -48,7 +48,7 @@ class RunningProcessIn(LenientModel):
 
 
 class HeldFileIn(LenientModel):
-    """One file of a model on a node."""
+    """One file of a model on a node's disk, in the report that the node's worker sends."""
 
     path: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     sha256: _Sha256
@@ -56,7 +56,7 @@ class HeldFileIn(LenientModel):
 
 
 class HeldModelIn(LenientModel):
-    """A model whose files are all on a node."""
+    """A model whose files are all on a node's disk, in the report that the node's worker sends."""
 
     name: _Name
     revision: _Text = ""
@@ -64,7 +64,7 @@ class HeldModelIn(LenientModel):
 
 
 class HeldBlobIn(LenientModel):
-    """A content on a node, whole or in verified chunks."""
+    """A model file on a node's disk, whole or in verified chunks, in the report that the node's worker sends."""
 
     sha256: _Sha256
     size_bytes: Bytes
@@ -72,8 +72,10 @@ class HeldBlobIn(LenientModel):
 
 
 class HoldingsIn(LenientModel):
-    """A worker's report of all processes it runs and all model files it holds; a process that is not listed does not
-    run."""
+    """Body of `POST /api/node/{node_id}/holdings`: a worker's report of its engine processes and model files.
+
+    A process that is not listed does not run.
+    """
 
     boot_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     processes: Annotated[list[RunningProcessIn], Field(max_length=PROCESSES_MAX)] = Field(default_factory=list)
@@ -85,7 +87,7 @@ class HoldingsIn(LenientModel):
 
 
 class PrefetchIn(LenientModel):
-    """The backends and models that a worker is configured to have on its disk."""
+    """Body of `POST /api/node/{node_id}/prefetch`: backends and models that a worker wants on its disk in advance."""
 
     boot_id: Annotated[str, StringConstraints(min_length=1, max_length=255)]
     backends: _PrefetchNames = Field(
@@ -95,7 +97,7 @@ class PrefetchIn(LenientModel):
 
 
 class PrefetchEntryOut(LenientModel):
-    """The result of one entry of a prefetch request."""
+    """What a frontend does about one engine backend or model that a worker wants on its disk in advance."""
 
     kind: str = Field(description="backend or model.")
     name: str
@@ -107,6 +109,6 @@ class PrefetchEntryOut(LenientModel):
 
 
 class PrefetchOut(LenientModel):
-    """The result of a prefetch request."""
+    """Response of `POST /api/node/{node_id}/prefetch`: the state of each backend and model that the worker listed."""
 
     entries: list[PrefetchEntryOut]

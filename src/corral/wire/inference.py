@@ -16,7 +16,7 @@ class _ExtensibleModel(LenientModel):
 
 
 class ChatIn(_ExtensibleModel):
-    """A chat completion request."""
+    """Body of `POST /v1/chat/completions`, in OpenAI's form: messages for a model to answer."""
 
     model: str = Field(description="The name of a model, or one of its aliases.", examples=["smollm2-135m"])
     messages: list[dict[str, Any]] = Field(examples=[[{"role": "user", "content": "Why is the sky blue?"}]])
@@ -24,7 +24,7 @@ class ChatIn(_ExtensibleModel):
 
 
 class CompletionIn(_ExtensibleModel):
-    """A text completion request."""
+    """Body of `POST /v1/completions`, in OpenAI's form: a prompt for a model to continue."""
 
     model: str = Field(description="The name of a model, or one of its aliases.")
     prompt: str | list[Any]
@@ -32,14 +32,14 @@ class CompletionIn(_ExtensibleModel):
 
 
 class EmbeddingsIn(_ExtensibleModel):
-    """An embeddings request."""
+    """Body of `POST /v1/embeddings`, in OpenAI's form: texts for which a model computes vectors."""
 
     model: str = Field(description="The name of a model, or one of its aliases.")
     input: str | list[Any]
 
 
 class ResponseIn(_ExtensibleModel):
-    """A request to the Responses API."""
+    """Body of `POST /v1/responses`, in the form of OpenAI's Responses API: input for a model to answer."""
 
     model: str = Field(description="The name of a model, or one of its aliases.")
     input: str | list[dict[str, Any]]
@@ -47,7 +47,7 @@ class ResponseIn(_ExtensibleModel):
 
 
 class RerankIn(_ExtensibleModel):
-    """A rerank request."""
+    """Body of `POST /v1/rerank`: a query, and documents that a model sorts by relevance."""
 
     model: str = Field(description="The name of a model, or one of its aliases.")
     query: str
@@ -55,25 +55,25 @@ class RerankIn(_ExtensibleModel):
 
 
 class SpeechIn(_ExtensibleModel):
-    """A speech synthesis request."""
+    """Body of `POST /v1/audio/speech`, in OpenAI's form: a text that a model speaks."""
 
     model: str = Field(description="The name of a model, or one of its aliases.")
     input: str = Field(description="Text to speak.")
 
 
 class ImageIn(_ExtensibleModel):
-    """An image generation request."""
+    """Body of `POST /v1/images/generations`, in OpenAI's form: a text of which a model makes images."""
 
     model: str = Field(description="The name of a model, or one of its aliases.")
     prompt: str
 
 
 class EngineResponseOut(_ExtensibleModel):
-    """The engine's response, passed on unchanged."""
+    """Response of an inference route under `/v1`: the response of the model's engine."""
 
 
 class OpenAiModelOut(LenientModel):
-    """A model in the OpenAI-compatible list."""
+    """One model that the caller may use, in the form of OpenAI's models API."""
 
     id: str
     object: str = "model"
@@ -82,7 +82,7 @@ class OpenAiModelOut(LenientModel):
 
 
 class OpenAiModelListOut(LenientModel):
-    """The OpenAI-compatible list of models."""
+    """Response of `GET /v1/models`: the models that the caller may use, in OpenAI's form."""
 
     object: str = "list"
     data: list[OpenAiModelOut]

@@ -16,7 +16,7 @@ from corral.wire.base import LenientModel
 
 
 class EventOut(LenientModel):
-    """One event of the event stream."""
+    """One event of the stream `GET /api/stream`: what kind of change happened to which thing of the cluster."""
 
     id: str = Field(examples=["7351-42"])
     kind: str = Field(examples=["node.approved"])
@@ -26,14 +26,14 @@ class EventOut(LenientModel):
 
 
 class QuantilePairOut(LenientModel):
-    """The median and the 95th percentile of a time in seconds. Null: nothing was measured in the last minute."""
+    """Median and 95th percentile of a response time in seconds. Null: nothing was measured in the last minute."""
 
     p50: float | None = None
     p95: float | None = None
 
 
 class RequestPaceOut(LenientModel):
-    """Request rates of the last ten seconds and response times of the last minute, through all frontends."""
+    """Inference traffic through all frontends: request rates of the last ten seconds, response times of a minute."""
 
     requests_per_s: float = 0.0
     errors_per_s: float = Field(default=0.0, description="Errors that were not caused by the client.")
@@ -45,7 +45,7 @@ class RequestPaceOut(LenientModel):
 
 
 class LiveReplicaOut(LenientModel):
-    """A replica as it works now."""
+    """The present work of one replica of a model, such as its open requests, for live displays."""
 
     id: str
     node: str = Field(description="Name of the node.")
@@ -57,7 +57,7 @@ class LiveReplicaOut(LenientModel):
 
 
 class LiveModelOut(LenientModel):
-    """A model as it works now, with its replicas."""
+    """The present work of one model and of each of its replicas, for live displays."""
 
     name: str
     waiting: int = Field(description="Requests that wait for a replica, from all frontends.")
@@ -67,7 +67,10 @@ class LiveModelOut(LenientModel):
 
 
 class LiveOut(LenientModel):
-    """The activity of the cluster now. In `GET /api/stream` values that are at their default are left out."""
+    """Response of `GET /api/live`: the present work of the cluster, of each model and of each replica.
+
+    In `GET /api/stream` values that are at their default are left out.
+    """
 
     at: datetime
     answered_by: str = Field(description="Id of the frontend that responded.")
@@ -83,7 +86,7 @@ class LiveOut(LenientModel):
 
 
 class LiveNodeOut(LenientModel):
-    """The values of a node that change while it works; the same names as in `NodeOut`."""
+    """The readings of a node that change while it works, such as free memory; named as in `NodeOut`."""
 
     id: str
     status: str
@@ -100,13 +103,16 @@ class LiveNodeOut(LenientModel):
 
 
 class LiveNodesOut(LenientModel):
-    """The nodes of which something has changed, in `GET /api/stream`."""
+    """Data of an event in `GET /api/stream`: the nodes whose readings have changed."""
 
     nodes: list[LiveNodeOut]
 
 
 class HistorySeriesOut(LenientModel):
-    """Time series: for each name as many values as there are times. Null: not known at that time."""
+    """Response of `GET /api/history`: measurements of the last hour as time series, to draw curves of.
+
+    For each name there are as many values as there are times. Null: not known at that time.
+    """
 
     step_s: float = Field(description="Approximate distance between two times, in seconds.")
     at: list[float] = Field(description="Unix times in seconds.")

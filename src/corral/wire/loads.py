@@ -14,14 +14,14 @@ _Nodes = Annotated[list[_Name], Field(min_length=1, max_length=1000)]
 
 
 class LoadIn(StrictModel):
-    """Replicas to add to a model, each on another node."""
+    """Body of `POST /api/models/{name}/load`: how many replicas to add to a model, each on another node."""
 
     count: int = Field(default=1, ge=1, le=1000, description="Number of replicas to add.")
     nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: Corral picks the best.")
 
 
 class UnloadIn(StrictModel):
-    """Replicas of a model to end."""
+    """Body of `POST /api/models/{name}/unload`: which replicas of a model to end."""
 
     nodes: _Nodes | None = Field(default=None, description="Names or ids of nodes; absent: all nodes.")
     force: bool = Field(default=False, description="Do not wait for requests in flight.")
@@ -31,26 +31,26 @@ class UnloadIn(StrictModel):
 
 
 class NodeModelIn(LenientModel):
-    """A model on one node, as LocalAI's clients name it."""
+    """Body that unloads or deletes a model on one node, in the form that LocalAI's clients send."""
 
     model_name: _Name
     force: bool = Field(default=False, description="Do not wait for requests in flight.")
 
 
 class LoadPlanIn(LoadIn):
-    """A load whose placement is to be planned."""
+    """Body of `POST /api/plan`: a load of a model for which only the placement is to be computed."""
 
     model: _Name
 
 
 class ModelNameIn(LenientModel):
-    """A model's name, as LocalAI's clients send it."""
+    """Body of LocalAI's `POST /backend/load` and `/backend/shutdown`: the name of a model to load or unload."""
 
     model: _Name
 
 
 class PlacementOut(LenientModel):
-    """A replica that the plan puts on a node. Seconds are estimates."""
+    """One replica in the plan of a load: the node that would get it, its memory and estimated seconds."""
 
     node_id: str
     node_name: str
@@ -69,7 +69,7 @@ class PlacementOut(LenientModel):
 
 
 class FittingNodeOut(LenientModel):
-    """Another node on which the replica would fit, with its cost."""
+    """A node in the plan of a load that was not chosen although the replica would fit, with its cost."""
 
     node_id: str
     node_name: str
@@ -78,7 +78,7 @@ class FittingNodeOut(LenientModel):
 
 
 class RefusedNodeOut(LenientModel):
-    """A node that the replica cannot be placed on, and why."""
+    """A node in the plan of a load that cannot take the replica, and why."""
 
     node_id: str
     node_name: str
@@ -87,7 +87,7 @@ class RefusedNodeOut(LenientModel):
 
 
 class EvictionVictimOut(LenientModel):
-    """A replica that would be evicted to make room."""
+    """A replica in the plan of a load that would be unloaded to make room."""
 
     model: str
     node_id: str
@@ -95,7 +95,10 @@ class EvictionVictimOut(LenientModel):
 
 
 class LoadPlanOut(LenientModel):
-    """The nodes on which a model would be placed now, and why not on others. Nothing was changed."""
+    """Response of `POST /api/plan`: the nodes that would get a model's replicas now, and why others would not.
+
+    Nothing was changed.
+    """
 
     plan: Literal[True] = True
     model: str
@@ -111,7 +114,10 @@ class LoadPlanOut(LenientModel):
 
 
 class LoadStatusOut(LenientModel):
-    """The progress of a load. What is not known is absent."""
+    """Response of `GET /api/models/{name}/load-status`: the progress of loading that model.
+
+    A value that is not known is absent.
+    """
 
     model: str
     operation_id: str | None = None
@@ -128,7 +134,10 @@ class LoadStatusOut(LenientModel):
 
 
 class HoldingsResultOut(LenientModel):
-    """The changes that a holdings report made: keys of processes."""
+    """Response of `POST /api/node/{node_id}/holdings`: how the worker's report changed the replicas in PostgreSQL.
+
+    The lists hold the keys of engine processes.
+    """
 
     adopted: list[str] = Field(default_factory=list)
     stopping: list[str] = Field(default_factory=list)

@@ -26,7 +26,7 @@ _CONFIG_EXAMPLE: Config = {
 
 
 class StoredFileOut(LenientModel):
-    """One file of a model, with its checksum and size."""
+    """One file of a model that was fetched into the cluster, with its checksum and size."""
 
     path: str
     sha256: str
@@ -34,7 +34,7 @@ class StoredFileOut(LenientModel):
 
 
 class ModelReplicaOut(LenientModel):
-    """One replica of a model, with its node."""
+    """One replica of a model (a copy that an engine has loaded), with its node and state."""
 
     node_id: str
     node_name: str
@@ -53,8 +53,26 @@ class ModelReplicaOut(LenientModel):
     stop_problem: str = ""
 
 
+class ModelProvenanceOut(LenientModel):
+    """Says what a model was made from by a quantisation: the model, its weights, the tool and the file."""
+
+    run_id: str
+    model: str = Field(description="The model that was quantised, as it was named then.")
+    sources: list[str] = Field(default_factory=list, description="Where the files of that model came from.")
+    source_sha256: str
+    source_types: list[str] = Field(default_factory=list, description="Types of the weights that were read.")
+    weight_type: str
+    is_requantized: bool = Field(
+        description="True if the weights had been quantised before: they lost precision twice."
+    )
+    tool: str
+    sha256: str
+    size_bytes: int
+    source_bytes: int | None = None
+
+
 class ModelOut(LenientModel):
-    """A model with its configuration, files and replicas."""
+    """A model with its configuration, files and replicas, as `GET /api/models/config/{name}` responds."""
 
     name: str
     revision: int
@@ -74,6 +92,9 @@ class ModelOut(LenientModel):
     )
     payload_bytes: Bytes | None = None
     facts: dict[str, Any] | None = Field(default=None, description="Facts from the headers of its files.")
+    provenance: ModelProvenanceOut | None = Field(
+        default=None, description="What the model was made from, if a quantisation has made it."
+    )
     replicas: list[ModelReplicaOut] = Field(default_factory=list)
     has_rule: bool = False
     load_error: str = Field(
@@ -86,7 +107,10 @@ class ModelOut(LenientModel):
 
 
 class SavedModelOut(LenientModel):
-    """The result of saving or deleting a model. `config_revision` and `pending_cleanup` are LocalAI's fields."""
+    """Response to saving or deleting a model's configuration: what changed.
+
+    `config_revision` and `pending_cleanup` are LocalAI's fields.
+    """
 
     name: str
     revision: int
@@ -102,7 +126,7 @@ class SavedModelOut(LenientModel):
 
 
 class RevisionOut(LenientModel):
-    """One revision of a model's configuration."""
+    """An item of `GET /api/models/revisions/{name}`: one saved version of a model's configuration."""
 
     number: int
     run_hash: str
@@ -114,7 +138,7 @@ class RevisionOut(LenientModel):
 
 
 class RevisionDiffOut(LenientModel):
-    """The differences between two revisions of a model."""
+    """Response of `GET /api/models/diff/{name}`: how two saved versions of a model's configuration differ."""
 
     model: str
     old: int
@@ -123,13 +147,13 @@ class RevisionDiffOut(LenientModel):
 
 
 class RollbackIn(StrictModel):
-    """The revision of a model to go back to."""
+    """Body of `POST /api/models/rollback/{name}`: the earlier version of the model's configuration to restore."""
 
     revision: Annotated[int, Field(ge=1, le=2**31 - 1, examples=[3])]
 
 
 class RenameIn(StrictModel):
-    """Models to rename: old names to new ones; all or none."""
+    """Body of `POST /api/models/rename`: models to rename, from old names to new ones; all of them or none."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"names": {"chat": "chat-old", "chat-new": "chat"}}]})
 
@@ -137,7 +161,7 @@ class RenameIn(StrictModel):
 
 
 class InstallModelIn(StrictModel):
-    """A gallery entry to install as a model: its name, variant and overrides."""
+    """Body of `POST /api/models/install/{name}`: the gallery entry to make a model of, with variant and overrides."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "chat", "variant": ""}]})
 
@@ -151,7 +175,7 @@ class InstallModelIn(StrictModel):
 
 
 class ApplyModelIn(StrictModel):
-    """LocalAI's body of `POST /models/apply`."""
+    """Body of `POST /models/apply`, in LocalAI's form: installs a model of a gallery."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "corral@smollm2-135m", "name": "chat"}]})
 
@@ -165,7 +189,7 @@ class ApplyModelIn(StrictModel):
 
 
 class ImportUriIn(StrictModel):
-    """LocalAI's body of `POST /models/import-uri`."""
+    """Body of `POST /models/import-uri`, in LocalAI's form: makes a model of the file at an address."""
 
     uri: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     name: Annotated[str, StringConstraints(max_length=255)] = ""
@@ -173,7 +197,7 @@ class ImportUriIn(StrictModel):
 
 
 class ModelOperationOut(CamelCaseModel):
-    """The operation about a model that a request was admitted as, with where to follow it."""
+    """Response to a request for a change of a model: the operation that makes it, with where to follow it."""
 
     id: str
     job_id: str = Field(description="The same as `id`.")
@@ -188,7 +212,7 @@ class ModelOperationOut(CamelCaseModel):
 
 
 class ModelPlanOut(LenientModel):
-    """The model that an installation would create. Nothing was changed."""
+    """Response to a dry run of an installation: the model that it would create. Nothing was changed."""
 
     plan: Literal[True] = True
     name: str
@@ -205,7 +229,7 @@ class ModelPlanOut(LenientModel):
 
 
 class GalleryModelOut(CamelCaseModel):
-    """One entry of a model gallery."""
+    """One model that the model galleries offer for installation."""
 
     id: str
     name: str
@@ -230,7 +254,7 @@ class GalleryModelOut(CamelCaseModel):
 
 
 class GalleryPageOut(CamelCaseModel):
-    """A page of the model galleries."""
+    """Response of `GET /api/models`: a page of the models that the galleries offer for installation."""
 
     models: list[GalleryModelOut]
     processing_models: dict[str, str] = Field(default_factory=dict)
@@ -244,7 +268,7 @@ class GalleryPageOut(CamelCaseModel):
 
 
 class ModelNodeOut(LenientModel):
-    """A node on which a model is loaded."""
+    """A node on which a model is loaded; part of `GET /api/models/capabilities`."""
 
     node_id: str
     node_name: str
@@ -253,7 +277,7 @@ class ModelNodeOut(LenientModel):
 
 
 class ModelCapabilitiesOut(LenientModel):
-    """A model as its users see it: what it can do and where it is loaded."""
+    """One model that the caller may use: which API calls it answers and on which nodes it is loaded."""
 
     id: str
     name: str
@@ -269,13 +293,13 @@ class ModelCapabilitiesOut(LenientModel):
 
 
 class ModelCapabilitiesListOut(LenientModel):
-    """The models that a key may use, with what they can do."""
+    """Response of `GET /api/models/capabilities`: the models that the caller may use, and what each can do."""
 
     data: list[ModelCapabilitiesOut]
 
 
 class VariantOut(LenientModel):
-    """A variant of a gallery entry, with whether it fits on the nodes."""
+    """A variant of a model in a gallery, such as a quantisation, with whether it fits on the nodes."""
 
     model: str
     backend: str
@@ -287,7 +311,7 @@ class VariantOut(LenientModel):
 
 
 class VariantsOut(LenientModel):
-    """The variants of a gallery entry, and the one that would be chosen."""
+    """Response of `GET /api/models/variants/{name}`: a gallery model's variants, and the one to be chosen."""
 
     auto_selected: str
     variants: list[VariantOut]
@@ -295,7 +319,7 @@ class VariantsOut(LenientModel):
 
 
 class MemoryEstimateOut(LenientModel):
-    """An estimate of the memory that a replica of a model takes; empty if nothing is known."""
+    """Response of `GET /api/models/estimate/{name}`: memory that a replica would take; empty if unknown."""
 
     size_bytes: Bytes | None = None
     context: dict[str, int] = Field(default_factory=dict, description="Bytes of memory by context size.")
@@ -303,7 +327,7 @@ class MemoryEstimateOut(LenientModel):
 
 
 class FleetChangeOut(LenientModel):
-    """One change that applying a fleet file makes, or would make."""
+    """One change that applying a fleet file (the configuration of a whole cluster) makes, or would make."""
 
     kind: str = Field(description="model, rule, labels, replica slots, VRAM budget, models gallery or backends gallery")
     name: str
@@ -313,15 +337,17 @@ class FleetChangeOut(LenientModel):
 
 
 class FleetChangesOut(LenientModel):
-    """The changes that applying a fleet file made, or would make."""
+    """Response of `POST /api/fleet`: the changes that applying a fleet file made, or would make."""
 
     plan: bool
     steps: list[FleetChangeOut]
 
 
 class RuleOut(LenientModel):
-    """A placement and scaling rule of a model. `model_name`, `node_selector` and `spread_all` are LocalAI's field
-    names."""
+    """A rule for one model in responses: on which nodes its replicas may run, and how many there are to be.
+
+    `model_name`, `node_selector` and `spread_all` are LocalAI's field names.
+    """
 
     model: str
     model_name: str

@@ -19,7 +19,7 @@ Word = Annotated[str, StringConstraints(max_length=64, pattern=r"^[^\x00-\x1f\x7
 
 
 class GpuReport(LenientModel):
-    """One GPU of a machine, as its worker reports it."""
+    """One GPU of a node, as the node's worker reads and reports it."""
 
     vendor: Word
     name: Annotated[str, StringConstraints(max_length=255)] = ""
@@ -32,7 +32,7 @@ class GpuReport(LenientModel):
 
 
 class HardwareReport(LenientModel):
-    """The hardware of a machine, as its worker reads it. Absent means unknown; zero is a real reading."""
+    """The hardware of a node, as its worker reads and reports it. Absent means unknown; zero is a real reading."""
 
     total_vram: Bytes | None = None
     available_vram: Bytes | None = None
@@ -71,7 +71,7 @@ _HEARTBEAT_EXAMPLE: JsonDict = {
 
 
 class SurvivingEngineIn(LenientModel):
-    """An engine that outlived the worker process which started it."""
+    """An engine process that outlived the worker process which started it, reported at the next registration."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=512)]
     replica: Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -81,10 +81,12 @@ class SurvivingEngineIn(LenientModel):
 
 # More than a machine runs. Engines beyond the limit are adopted with the first holdings report.
 SURVIVORS_MAX = 1_000
+# Far above what one runner process can serve.
+MAX_RUNS_MAX = 1_000
 
 
 class RegisterIn(HardwareReport):
-    """`POST /api/node/register`: a worker registers its node, the first time and after every start."""
+    """Body of `POST /api/node/register`: a worker registers its machine as a node, first and after every start."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REGISTER_EXAMPLE]})
 
@@ -104,6 +106,14 @@ class RegisterIn(HardwareReport):
     http_address: Address = ""
     labels: dict[str, str] = Field(default_factory=dict, max_length=64)
     max_replicas_per_model: int = 1
+    max_runs: Annotated[int, Field(ge=0, le=MAX_RUNS_MAX)] | None = Field(
+        default=None, description="Runs that the worker executes at the same time; absent or 0: none."
+    )
+    run_kinds: Annotated[list[Word], Field(max_length=100)] | None = Field(
+        default=None,
+        description="Kinds of runs that the worker executes; it is given no others. Absent: those of the first version "
+        "with runs.",
+    )
     vram_budget: Annotated[str, StringConstraints(max_length=64)] | None = None
     version: Word = ""
     running: Annotated[list[SurvivingEngineIn], Field(max_length=SURVIVORS_MAX)] = Field(
@@ -118,7 +128,7 @@ class RegisterIn(HardwareReport):
 
 
 class RegisterOut(LenientModel):
-    """The registered node, and its bus credential if it is approved."""
+    """Response of `POST /api/node/register`: the registered node, and its bus credential if it is approved."""
 
     id: str
     name: str
@@ -138,7 +148,10 @@ class RegisterOut(LenientModel):
 
 
 class HeartbeatIn(HardwareReport):
-    """`POST /api/node/{id}/heartbeat`: a field that is absent keeps its last value."""
+    """Body of `POST /api/node/{node_id}/heartbeat`: a worker's sign of life with fresh hardware readings.
+
+    A field that is absent keeps its last value.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_HEARTBEAT_EXAMPLE]})
 
@@ -147,13 +160,16 @@ class HeartbeatIn(HardwareReport):
 
 
 class WorkerBootIn(LenientModel):
-    """The worker process that sends a request about its own node."""
+    """Body of a worker's request to drain, resume or remove its own node: identifies the worker process."""
 
     boot_id: Annotated[str, StringConstraints(max_length=64)] | None = None
 
 
 class HeartbeatOut(LenientModel):
-    """The answer to a heartbeat: whether the node is approved or draining, and when to send the next."""
+    """Response of `POST /api/node/{node_id}/heartbeat`: whether the node is approved or draining.
+
+    It also says when the worker sends the next heartbeat.
+    """
 
     message: str = "ok"
     approved: bool
@@ -162,13 +178,13 @@ class HeartbeatOut(LenientModel):
 
 
 class BusCredentialsIn(LenientModel):
-    """The public key that a node wants a bus credential for."""
+    """Body of `POST /api/node/{node_id}/credentials`: the public key for which a worker requests a NATS credential."""
 
     bus_public_key: Annotated[str, StringConstraints(max_length=64)]
 
 
 class BusCredentialsOut(LenientModel):
-    """A bus credential of a node, and where the bus is."""
+    """Response of `POST /api/node/{node_id}/credentials`: a worker's NATS credential, and the server's addresses."""
 
     nats_url: str
     nats_jwt: str
@@ -177,7 +193,7 @@ class BusCredentialsOut(LenientModel):
 
 
 class NodeConditionOut(LenientModel):
-    """One condition of a node, with since when it holds and why."""
+    """One condition of a node, such as being unreachable, with since when it holds and why."""
 
     name: str = Field(examples=["approved", "alive", "on_bus", "draining"])
     holds: bool | None = Field(description="Whether the condition holds; null: not known yet.")
@@ -186,7 +202,7 @@ class NodeConditionOut(LenientModel):
 
 
 class NodeOut(HardwareReport):
-    """A node as admins see it. `status` is computed from the conditions and not stored."""
+    """A node as admins see it in `GET /api/nodes`. `status` is computed from the conditions and not stored."""
 
     id: str
     name: str
@@ -206,6 +222,9 @@ class NodeOut(HardwareReport):
     reserved_vram: Bytes = 0
     max_replicas_per_model: int
     max_replicas_per_model_manually_set: bool
+    max_runs: int | None = Field(
+        default=None, description="Runs that the node executes at the same time; null or 0: none."
+    )
     vram_budget: str
     vram_budget_bytes: Bytes | None = None
     vram_budget_manually_set: bool
@@ -232,7 +251,7 @@ class NodeOut(HardwareReport):
 
 
 class ApproveNodeIn(StrictModel):
-    """The proposed labels that the admin saw; only these are approved."""
+    """Body of `POST /api/nodes/{node}/approve`: the proposed labels that the admin saw; only these are approved."""
 
     labels: Annotated[dict[str, str], Field(max_length=64)] | None = Field(
         default=None, description="Only these pairs of `proposed_labels` are approved; absent: all of them."
@@ -240,7 +259,7 @@ class ApproveNodeIn(StrictModel):
 
 
 class ApprovedNodeOut(LenientModel):
-    """The node that was approved, and the labels that count from now on."""
+    """Response of `POST /api/nodes/{node}/approve`: the node, and the labels that count from now on."""
 
     id: str
     name: str
@@ -253,7 +272,7 @@ class ApprovedNodeOut(LenientModel):
 
 
 class ReplicaOut(LenientModel):
-    """A replica on a node, with LocalAI's field names."""
+    """An item of `GET /api/nodes/{node}/models`: a replica of a model on a node, with LocalAI's field names."""
 
     id: str
     node_id: str
@@ -271,13 +290,16 @@ class ReplicaOut(LenientModel):
 
 
 class MessageOut(LenientModel):
-    """A sentence that says what was done."""
+    """Response that is only a sentence for people, which says what was done."""
 
     message: str
 
 
 class NodeProbeOut(LenientModel):
-    """The reply of a node's worker to a probe over the bus: which process runs there, since when, and its hardware."""
+    """Response of `POST /api/nodes/{node}/probe`: what the node's worker replied over NATS.
+
+    The reply says which worker process runs there, since when, and on which hardware.
+    """
 
     node_id: str
     boot_id: str
@@ -288,26 +310,26 @@ class NodeProbeOut(LenientModel):
 
 
 class ReplicaSlotsIn(StrictModel):
-    """The number of replicas of one model that a node may hold."""
+    """Body of `PUT /api/nodes/{node}/max-replicas-per-model`: how many replicas of one model the node may hold."""
 
     value: Annotated[int, Field(ge=1, le=1024, examples=[4])]
 
 
 class ReplicaSlotsOut(LenientModel):
-    """The number of replicas of one model that a node may hold, after a change."""
+    """Response to a change of how many replicas of one model a node may hold: the number that counts now."""
 
     max_replicas_per_model: int
     reset: bool = False
 
 
 class VramBudgetIn(StrictModel):
-    """The amount of a node's VRAM that may be used."""
+    """Body of `PUT /api/nodes/{node}/vram-budget`: how much of the node's GPU memory Corral may use."""
 
     value: Annotated[str, StringConstraints(max_length=64)] = Field(examples=["80%", "12GB", ""])
 
 
 class VramBudgetOut(LenientModel):
-    """The amount of a node's VRAM that may be used, after a change."""
+    """Response to a change of how much of a node's GPU memory Corral may use: the amount that counts now."""
 
     vram_budget: str
     vram_budget_bytes: Bytes | None = None

@@ -23,13 +23,13 @@ def to_localai_name(name: str) -> str:
 
 
 class CamelCaseModel(LenientModel):
-    """Base of bodies in LocalAI's spelling: camel case, with `ID` in capitals."""
+    """Base class of response bodies in LocalAI's spelling: camel case, with `ID` in capitals."""
 
     model_config = ConfigDict(alias_generator=to_localai_name, populate_by_name=True)
 
 
 class BuildOut(LenientModel):
-    """The backend build that one node gets, resolved for its hardware."""
+    """The build of a backend that an operation installs on one node, chosen for the node's hardware."""
 
     name: str = Field(description="The concrete backend.", examples=["llama-cpp-cuda12"])
     version: str = ""
@@ -42,7 +42,7 @@ class BuildOut(LenientModel):
 
 
 class TargetOut(LenientModel):
-    """One node of an operation, with its progress."""
+    """One node of an operation, with the progress of the operation on that node."""
 
     node_id: str
     node_name: str
@@ -69,7 +69,7 @@ class TargetOut(LenientModel):
 
 
 class TargetDetailOut(TargetOut):
-    """One node of an operation with all details."""
+    """One node of an operation with all details, such as the build it gets and its errors."""
 
     job_id: str = Field(description="Id of the worker's job.")
     generation: int = 0
@@ -81,7 +81,7 @@ class TargetDetailOut(TargetOut):
 
 
 class OperationOut(CamelCaseModel):
-    """An operation, as the live list shows it."""
+    """An operation (a long action that Corral drives on nodes), as `GET /api/operations` lists it."""
 
     id: str
     job_id: str = Field(description="The same as `id`.")
@@ -118,7 +118,7 @@ class OperationOut(CamelCaseModel):
 
 
 class OperationDetailOut(OperationOut):
-    """An operation with all details of its nodes."""
+    """Response of `GET /api/operations/{operation_id}`: an operation with all details of its nodes."""
 
     request: dict[str, Any] = Field(description="All parameters of the request; a retry uses the same.")
     owner: str | None = Field(default=None, description="The frontend that drives the operation now.")
@@ -132,13 +132,13 @@ class OperationDetailOut(OperationOut):
 
 
 class OperationsOut(LenientModel):
-    """The live list of operations."""
+    """Response of `GET /api/operations`: the operations that are active or have failed lately."""
 
     operations: list[OperationOut]
 
 
 class EndedOperationOut(CamelCaseModel):
-    """An operation that has ended, as the history shows it."""
+    """An operation that has ended, as `GET /api/operations/history` lists it."""
 
     id: str
     job_id: str
@@ -164,7 +164,7 @@ class EndedOperationOut(CamelCaseModel):
 
 
 class OperationHistoryOut(LenientModel):
-    """A page of the operations that have ended."""
+    """Response of `GET /api/operations/history`: a page of the operations that have ended."""
 
     operations: list[EndedOperationOut]
     next: str | None = Field(
@@ -174,7 +174,7 @@ class OperationHistoryOut(LenientModel):
 
 
 class OperationNoteOut(LenientModel):
-    """One line of an operation's log."""
+    """One line in the log of an operation, as `GET /api/operations/{operation_id}/events` lists it."""
 
     at: datetime
     level: str = Field(examples=["info", "warning", "error"])
@@ -183,7 +183,7 @@ class OperationNoteOut(LenientModel):
 
 
 class OperationActionOut(LenientModel):
-    """The operation after an action on it, and a sentence."""
+    """Response to cancelling, pausing, resuming or dismissing an operation: its state, and a sentence."""
 
     success: bool = True
     message: str
@@ -191,21 +191,21 @@ class OperationActionOut(LenientModel):
 
 
 class OperationRetryOut(OperationActionOut):
-    """The new operation that repeats an old one."""
+    """Response to retrying an operation: the new operation that repeats the old one."""
 
     id: str
     deduplicated: bool = False
 
 
 class ClearedHistoryOut(LenientModel):
-    """The number of records that were removed from the history."""
+    """Response of `DELETE /api/operations/history`: the number of ended operations that were removed from it."""
 
     success: bool = True
     removed: int = Field(description="Number of deleted records.")
 
 
 class AssignmentOut(LenientModel):
-    """An assignment: a change that a node has not made yet."""
+    """An item of `GET /api/backend-intents`: a change of a backend that a node has not made yet."""
 
     node_id: str
     node_name: str
@@ -223,7 +223,7 @@ class AssignmentOut(LenientModel):
 
 
 class OperationProgressOut(CamelCaseModel):
-    """The data of the event `operation.progress`: what moved since the last one."""
+    """Data of the stream event `operation.progress`: how an operation has moved since the event before."""
 
     id: str
     rev: int

@@ -10,7 +10,7 @@ from corral.wire.base import LenientModel
 
 
 class UsageSumsOut(LenientModel):
-    """Sums of requests, errors and tokens."""
+    """Sums of inference requests, errors and tokens in a usage report."""
 
     requests: int = Field(description="Requests that reached a replica, or failed in the gateway or the engine.")
     errors: int = Field(description="Requests that ended with an error.")
@@ -27,7 +27,7 @@ class UsageSumsOut(LenientModel):
 
 
 class UsageRowOut(UsageSumsOut):
-    """Sums of usage for one key, model, user, call, node or time."""
+    """One row of a usage report: the sums of one key, model, user, API call, node or time."""
 
     at: datetime | None = Field(default=None, description="Start of the day or hour, in UTC.")
     key_id: str | None = None
@@ -39,7 +39,7 @@ class UsageRowOut(UsageSumsOut):
 
 
 class UsageOut(LenientModel):
-    """A usage report: rows and their total."""
+    """Response of `GET /api/usage`: the inference requests and tokens of a time, as rows and their total."""
 
     since: datetime
     until: datetime | None = Field(default=None, description="End of the report; absent: now.")

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvertisedAddresses:
-    """Holds the addresses that a worker tells the frontends: one for its engines, one for its own HTTP port."""
+    """Holds the addresses that a worker reports to frontends: one for its engines, one for its own HTTP port."""
 
     address: str
     http_address: str

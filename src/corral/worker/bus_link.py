@@ -29,7 +29,7 @@ RETRY_S = 30.0
 
 
 class WorkerBus(Bus, Protocol):
-    """The bus as a worker uses it: it can also take a fresh credential into use without reconnecting."""
+    """NATS as a worker uses it: it can also switch to a new credential without reconnecting."""
 
     async def refresh_credential(self) -> None:
         """Take the newest credential into use without missing a message."""
@@ -38,7 +38,7 @@ class WorkerBus(Bus, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusGrant:
-    """Holds what a frontend grants a node to join the bus: address, token, seed, lifetime and the key for tickets."""
+    """What a frontend grants a node so that its worker can join NATS: address, token, seed, lifetime and ticket key."""
 
     node_id: str
     url: str
@@ -51,7 +51,7 @@ class BusGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageHandlers:
-    """Bundles the callbacks that a worker runs for messages about itself: describe, wake, stop and commands."""
+    """Callbacks that a worker runs for NATS messages about its own node: describe, wake, stop and bus commands."""
 
     boot_id: str
     describe: Callable[[], NodeDescription]
@@ -61,7 +61,7 @@ class MessageHandlers:
 
 
 class CommandHandler(Protocol):
-    """Handles commands for backends and models, and events of the node's membership such as its removal."""
+    """Interface that handles bus commands about engine backends and models on a worker, and the removal of its node."""
 
     async def subscribe(self, bus: Bus, node_id: str) -> None:
         """Receive commands on this bus from now on, in place of the previous bus."""
@@ -85,7 +85,7 @@ BusFactory = Callable[[BusGrant, Callable[[], BusGrant]], WorkerBus]
 
 
 class BusLink:
-    """Holds this worker's connection to the bus: opens it with a grant, renews the credential and leaves."""
+    """Connects a worker to NATS with the credential from a frontend, renews the credential, and disconnects."""
 
     def __init__(self, open_bus: BusFactory, handlers: MessageHandlers, clock: Clock) -> None:
         self._open_bus = open_bus

@@ -14,6 +14,8 @@ import structlog
 from corral.bus import subjects
 from corral.bus.messages import (
     BackendCommand,
+    CallMcpServer,
+    CallMcpServerReply,
     CancelJob,
     CancelJobReply,
     CollectBackends,
@@ -34,10 +36,12 @@ from corral.bus.messages import (
     ReadLogReply,
     StageModel,
     StartBackend,
+    StartRun,
     StopBackend,
     StopBackendReply,
     StopModel,
     StopModelReply,
+    WakeRun,
 )
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import CorralError, InvalidRequest
@@ -46,6 +50,7 @@ from corral.worker.control_reporter import BackendReporter, HoldingsReporter
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
 from corral.worker.jobs.journal import JobCommand, JobKind
 from corral.worker.jobs.runner import JobRunner
+from corral.worker.runs.executor import RunExecutor
 
 # Limits of one reply and of one follower's wait; the supervisor has limits of its own.
 MAX_LOG_LINES = 2000
@@ -62,7 +67,7 @@ JobCommandCallback = Callable[[Delivery[BackendCommand]], Awaitable[JobAcceptedR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHandlerDeps:
-    """Holds what commands act on: job runner, reporters, installer, model files and engine supervisor."""
+    """Dependencies of a worker's bus command handler: job runner, reporters, installer, model files and supervisor."""
 
     runner: JobRunner
     backend_reporter: BackendReporter
@@ -71,17 +76,75 @@ class CommandHandlerDeps:
     files: ModelFiles
     processes: ProcessSupervisor
     boot_id: str
+    # None: this worker executes no runs.
+    runs: RunExecutor | None = None
+
+
+class RunCommandHandler:
+    """Handles the bus commands of a worker that executes runs. Implements `bus_link.CommandHandler`.
+
+    A worker that has backends too subscribes through `BackendCommandHandler`, which shares the commands about runs.
+    """
+
+    def __init__(self, runs: RunExecutor, boot_id: str) -> None:
+        self._runs = runs
+        self._boot_id = boot_id
+        self._node_id = ""
+
+    async def subscribe(self, bus: Bus, node_id: str) -> None:
+        await self.subscribe_to_runs(bus, node_id)
+        await bus.subscribe(subjects.JOBS_GET, self._on_jobs, node=node_id)
+        await bus.subscribe(subjects.JOBS_CANCEL, self._on_cancel, node=node_id)
+
+    async def subscribe_to_runs(self, bus: Bus, node_id: str) -> None:
+        """Receive only the commands that are about runs alone."""
+        self._node_id = node_id
+        await bus.subscribe(subjects.RUN_START, self._on_start_run, node=node_id)
+        await bus.subscribe(subjects.RUN_WAKE, self._on_wake_run, node=node_id)
+        await bus.subscribe(subjects.MCP_CALL, self._on_call_mcp_server, node=node_id)
+
+    def on_connect(self) -> None:
+        return
+
+    def on_registered(self) -> None:
+        self._runs.prepare()
+
+    async def on_removed(self) -> None:
+        await self._runs.abandon_runs()
+
+    async def _on_start_run(self, delivery: Delivery[StartRun]) -> JobAcceptedReply:
+        return self._runs.accept(delivery.message, self._node_id)
+
+    async def _on_call_mcp_server(self, delivery: Delivery[CallMcpServer]) -> CallMcpServerReply:
+        return await self._runs.mcp_caller.call(delivery.message, self._node_id)
+
+    async def _on_wake_run(self, delivery: Delivery[WakeRun]) -> None:
+        self._runs.wake_run(delivery.message.run_id)
+
+    async def _on_jobs(self, delivery: Delivery[GetJobs]) -> GetJobsReply:
+        ids = delivery.message.job_ids
+        found = [self._runs.find_job(job_id) for job_id in ids] if ids else self._runs.list_jobs()
+        return GetJobsReply(boot_id=self._boot_id, jobs=tuple(event for event in found if event is not None))
+
+    async def _on_cancel(self, delivery: Delivery[CancelJob]) -> CancelJobReply:
+        return CancelJobReply(boot_id=self._boot_id, job=self._runs.cancel(delivery.message.job_id))
 
 
 class BackendCommandHandler:
-    """Answers commands on the bus for a worker that has backends and models. Implements `bus_link.CommandHandler`."""
+    """Handles the bus commands of a worker that has engine backends and models.
+
+    Implements `bus_link.CommandHandler`.
+    """
 
     def __init__(self, deps: CommandHandlerDeps) -> None:
         self._deps = deps
         self._node_id = ""
+        self._run_handler = RunCommandHandler(deps.runs, deps.boot_id) if deps.runs is not None else None
 
     async def subscribe(self, bus: Bus, node_id: str) -> None:
         self._node_id = node_id
+        if self._run_handler is not None:
+            await self._run_handler.subscribe_to_runs(bus, node_id)
         await bus.subscribe(subjects.BACKEND_INSTALL, self._make_job_callback(JobKind.INSTALL), node=node_id)
         await bus.subscribe(subjects.BACKEND_UPGRADE, self._make_job_callback(JobKind.UPGRADE), node=node_id)
         await bus.subscribe(subjects.BACKEND_ROLLBACK, self._make_job_callback(JobKind.ROLLBACK), node=node_id)
@@ -104,10 +167,14 @@ class BackendCommandHandler:
         self._deps.runner.events.loop.wake()
 
     def on_registered(self) -> None:
+        if self._run_handler is not None:
+            self._run_handler.on_registered()
         self._deps.backend_reporter.wake()
         self._deps.holdings_reporter.wake()
 
     async def on_removed(self) -> None:
+        if self._run_handler is not None:
+            await self._run_handler.on_removed()
         await self._deps.runner.abandon_jobs()
         ended, survivors = await self._deps.processes.stop_backend(None)
         if ended:
@@ -135,10 +202,23 @@ class BackendCommandHandler:
         return await self._deps.runner.accept(kind, command)
 
     async def _on_jobs(self, delivery: Delivery[GetJobs]) -> GetJobsReply:
-        return await self._deps.runner.list_jobs(delivery.message)
+        query, runs = delivery.message, self._deps.runs
+        if runs is None:
+            return await self._deps.runner.list_jobs(query)
+        found = {job_id: runs.find_job(job_id) for job_id in query.job_ids}
+        events = tuple(event for event in found.values() if event is not None) if found else runs.list_jobs()
+        rest = tuple(job_id for job_id, event in found.items() if event is None)
+        if found and not rest:
+            return GetJobsReply(boot_id=self._deps.boot_id, jobs=events)
+        others = await self._deps.runner.list_jobs(GetJobs(job_ids=rest))
+        return GetJobsReply(boot_id=self._deps.boot_id, jobs=(*events, *others.jobs))
 
     async def _on_cancel(self, delivery: Delivery[CancelJob]) -> CancelJobReply:
-        return await self._deps.runner.cancel(delivery.message)
+        command, runs = delivery.message, self._deps.runs
+        run_event = runs.cancel(command.job_id) if runs is not None else None
+        if run_event is not None:
+            return CancelJobReply(boot_id=self._deps.boot_id, job=run_event)
+        return await self._deps.runner.cancel(command)
 
     async def _on_list(self, _: Delivery[ListBackends]) -> ListBackendsReply:
         inventory = await self._deps.runner.get_inventory(self._node_id)

@@ -9,13 +9,16 @@ refusal is final for the call, whichever frontend gave it. Limit: each address m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 import structlog
 
+from corral.client.files import FileUploader
 from corral.client.transport import ApiRequest, ApiTransport
 from corral.domain.errors import InvalidRequest, Unavailable
 from corral.ports.runtime import Clock, IdGenerator
@@ -30,6 +33,15 @@ from corral.wire.nodes import (
     RegisterIn,
     RegisterOut,
 )
+from corral.wire.run_work import (
+    AskAgentIn,
+    AskAgentOut,
+    McpServerFetchIn,
+    McpServerFetchOut,
+    RunEventsIn,
+    RunEventsOut,
+    RunWorkOut,
+)
 
 log = structlog.get_logger(__name__)
 # Sentences may hold addresses or names, so their number has to be bounded.
@@ -37,7 +49,7 @@ MAX_REMEMBERED = 64
 
 
 class ControlPlane(Protocol):
-    """The calls that a worker makes to the control plane; each may be repeated without harm."""
+    """Interface of the HTTP calls that a worker makes to frontends; each may be repeated without harm."""
 
     async def register(self, request: RegisterIn) -> RegisterOut:
         """Present this machine: the first time with a join token, later with its own credential."""
@@ -73,8 +85,72 @@ class ControlPlane(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCall:
+    """One HTTP call of a worker to a frontend about one run (such as an LLM agent's turn).
+
+    It has the parts of its path behind the run, and its parameters or its body.
+    """
+
+    verb: str
+    parts: tuple[str, ...]
+    fields: Mapping[str, Any]
+
+
+class RunControlPlane(Protocol):
+    """Interface of the HTTP calls that a worker makes to frontends about its runs; each may be repeated.
+
+    `NotFound` and `Conflict` mean that the run is not this worker's any more.
+    """
+
+    def list_frontend_urls(self) -> tuple[str, ...]:
+        """Return the addresses of the frontends, the one that answered last first."""
+        ...
+
+    async def fetch_run(self, node_id: str, run_id: str, job_id: str) -> RunWorkOut:
+        """Return what to do in a run that this node was given."""
+        ...
+
+    async def send_run_events(self, node_id: str, run_id: str, delivery: RunEventsIn) -> RunEventsOut:
+        """Deliver new entries of a run's trace, or a sign of life."""
+        ...
+
+    async def ask_agent(self, node_id: str, run_id: str, agent: str, body: AskAgentIn) -> AskAgentOut:
+        """Start the run of another agent for a tool call of this run, and return the state of that run."""
+        ...
+
+    async def fetch_mcp_server(self, node_id: str, body: McpServerFetchIn) -> McpServerFetchOut:
+        """Return how the MCP server is reached that a ticket for this node names."""
+        ...
+
+    async def call_run(self, node_id: str, run_id: str, call: RunCall) -> dict[str, Any]:
+        """Send another call about a run, and return the fields of its answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResultFile:
+    """A file that a run's program has made on a worker, and the call that tells a frontend about it."""
+
+    path: Path
+    job_id: str
+    # The call once the file has arrived; `sha256` is added to its fields.
+    call: RunCall
+
+
+class RunFileControlPlane(RunControlPlane, Protocol):
+    """Interface of the HTTP calls of a worker whose runs send large files; each may be repeated."""
+
+    async def store_result(
+        self, node_id: str, run_id: str, result: RunResultFile, on_progress: Callable[[int, int], None]
+    ) -> dict[str, Any]:
+        """Send the file that a run has made to a frontend, tell that frontend about it, and return its answer.
+        `on_progress` receives the bytes that have arrived, and all."""
+        ...
+
+
 class FailureLog:
-    """Logs the failures of one repeated activity, each distinct message once, until the activity works again."""
+    """Logs failures of one repeated activity of a worker, each message once, until the activity works again."""
 
     def __init__(self, activity: str) -> None:
         self._activity = activity
@@ -101,6 +177,8 @@ class FailureLog:
 
 T = TypeVar("T")
 
+# Codes of errors of our own client: the frontend has sent no answer.
+_NO_ANSWER_CODES = frozenset({"unreachable", "timeout"})
 # Shorter than any lease: a call that hangs must leave time for the next heartbeat.
 CALL_TIMEOUT_S = 10.0
 
@@ -126,7 +204,10 @@ def parse_frontend_urls(text: str) -> tuple[str, ...]:
 
 
 class HttpControlPlane:
-    """Calls the control plane over HTTP, at the first of several frontends that answers. Implements `ControlPlane`."""
+    """Calls the first of several frontends that answers, over HTTP, on behalf of a worker.
+
+    Implements `ControlPlane` and `RunControlPlane`.
+    """
 
     def __init__(
         self,
@@ -177,6 +258,52 @@ class HttpControlPlane:
         call = ApiRequest(method="POST", path=_format_path(node_id, "prefetch"), body=body)
         return await self._call_any_frontend(lambda frontend: frontend.authenticated.fetch(call, PrefetchOut))
 
+    def list_frontend_urls(self) -> tuple[str, ...]:
+        return tuple(frontend.authenticated.url for frontend in self._frontends)
+
+    async def fetch_run(self, node_id: str, run_id: str, job_id: str) -> RunWorkOut:
+        call = ApiRequest(method="GET", path=_format_run_path(node_id, run_id), parameters={"job_id": job_id})
+        return await self._call_any_frontend(lambda frontend: frontend.authenticated.fetch(call, RunWorkOut))
+
+    async def send_run_events(self, node_id: str, run_id: str, delivery: RunEventsIn) -> RunEventsOut:
+        call = ApiRequest(method="POST", path=_format_run_path(node_id, run_id, "events"), body=delivery)
+        return await self._call_any_frontend(lambda frontend: frontend.authenticated.fetch(call, RunEventsOut))
+
+    async def ask_agent(self, node_id: str, run_id: str, agent: str, body: AskAgentIn) -> AskAgentOut:
+        call = ApiRequest(method="POST", path=_format_run_path(node_id, run_id, "agents", agent), body=body)
+        return await self._call_any_frontend(lambda frontend: frontend.authenticated.fetch(call, AskAgentOut))
+
+    async def fetch_mcp_server(self, node_id: str, body: McpServerFetchIn) -> McpServerFetchOut:
+        call = ApiRequest(method="POST", path=_format_path(node_id, "mcp"), body=body)
+        return await self._call_any_frontend(lambda frontend: frontend.authenticated.fetch(call, McpServerFetchOut))
+
+    async def call_run(self, node_id: str, run_id: str, call: RunCall) -> dict[str, Any]:
+        path = _format_run_path(node_id, run_id, *call.parts)
+        if call.verb == "GET":
+            parameters = {name: str(value) for name, value in call.fields.items()}
+            request = ApiRequest(method=call.verb, path=path, parameters=parameters)
+        else:
+            request = ApiRequest(method=call.verb, path=path, body=call.fields)
+        answer = await self._call_any_frontend(lambda frontend: frontend.authenticated.send(request))
+        fields = json.loads(answer) if answer else {}
+        return fields if isinstance(fields, dict) else {}
+
+    async def store_result(
+        self, node_id: str, run_id: str, result: RunResultFile, on_progress: Callable[[int, int], None]
+    ) -> dict[str, Any]:
+        folder = f"/api/files/results/{quote(node_id, safe='')}/{quote(run_id, safe='')}"
+        query = f"?job_id={quote(result.job_id, safe='')}"
+
+        async def send(frontend: _FrontendTransports) -> dict[str, Any]:
+            # Both to one frontend: it has the file then.
+            transport = frontend.authenticated
+            sha256 = await FileUploader(transport, folder, query).send_file(result.path, on_progress)
+            path = _format_run_path(node_id, run_id, *result.call.parts)
+            fields = {**result.call.fields, "sha256": sha256}
+            return await transport.fetch(ApiRequest(method=result.call.verb, path=path, body=fields), dict[str, Any])
+
+        return await self._call_any_frontend(send)
+
     async def drain(self, node_id: str, boot_id: str) -> None:
         await self._post_lifecycle(node_id, "drain", boot_id)
 
@@ -191,19 +318,19 @@ class HttpControlPlane:
         await self._call_any_frontend(lambda frontend: frontend.authenticated.fetch(call, MessageOut))
 
     async def _call_any_frontend(self, call: Callable[[_FrontendTransports], Awaitable[T]]) -> T:
-        first_error: Unavailable | None = None
+        errors: list[Unavailable] = []
         for frontend in list(self._frontends):
             try:
                 answer = await call(frontend)
             except Unavailable as error:
-                first_error = first_error or error
+                errors.append(error)
                 continue
             # First in the list from now on; the others keep their order.
             self._frontends.remove(frontend)
             self._frontends.insert(0, frontend)
             return answer
-        assert first_error is not None, "there is at least one frontend"
-        raise first_error
+        # The answer of a frontend says more than the silence of another one.
+        raise next((error for error in errors if error.slug not in _NO_ANSWER_CODES), errors[0])
 
 
 def _is_address(url: str) -> bool:
@@ -216,3 +343,7 @@ def _is_address(url: str) -> bool:
 
 def _format_path(node_id: str, verb: str) -> str:
     return f"/api/node/{quote(node_id, safe='')}/{verb}"
+
+
+def _format_run_path(node_id: str, run_id: str, *parts: str) -> str:
+    return _format_path(node_id, "/".join(quote(part, safe="") for part in ("runs", run_id, *parts)))

@@ -44,7 +44,10 @@ MAX_REPORTED = 1000
 
 
 class ControlReporter:
-    """Sends one kind of report to the control plane, after every change and periodically. A service."""
+    """Base class that sends one kind of report, such as of engine processes, from a worker to a frontend. A service.
+
+    It reports after every change and periodically.
+    """
 
     def __init__(self, name: str, send: SendReport, *, every_s: float, clock: Clock, rng: Random) -> None:
         self.name = name
@@ -99,7 +102,9 @@ def _is_unknown_route(error: Exception) -> bool:
 
 
 class HoldingsReporter(ControlReporter):
-    """Reports running engines and stored model files to the control plane after every change. A service.
+    """Reports a worker's engine processes and model files to a frontend, after every change. A service.
+
+    It also reports periodically.
 
     If the files cannot be read, the report has only processes: then it says nothing about files.
     """
@@ -154,7 +159,7 @@ def _make_held_model(model: HeldModel) -> HeldModelIn:
 
 
 class BackendReporter(ControlReporter):
-    """Reports installed backends to the control plane, after every change and once a minute. A service."""
+    """Reports a worker's installed backends to a frontend, after every change and once a minute. A service."""
 
     def __init__(
         self,

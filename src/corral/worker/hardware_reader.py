@@ -29,7 +29,7 @@ REDETECT_S = 300.0
 
 
 class HardwareReader(Protocol):
-    """Reads the hardware figures of this machine as the wire fields of registrations and heartbeats."""
+    """Interface that reads the hardware values which a worker sends with registrations and heartbeats."""
 
     async def read(self) -> Mapping[str, object]:
         """Return the wire fields of this machine, as of now."""
@@ -37,7 +37,7 @@ class HardwareReader(Protocol):
 
 
 class LocalHardwareReader:
-    """Reads this machine's hardware in a thread: everything once, later only what changes, again after warnings."""
+    """Reads the worker's hardware in a thread: everything once, later only what changes, again after warnings."""
 
     def __init__(self, source: HardwareSource, *, models_dir: Path, capability: str | None, clock: Clock) -> None:
         self._source = source

@@ -21,7 +21,7 @@ _LINE_BYTES_MAX = 16 * 1024
 
 
 class HttpRoutes(Protocol):
-    """Adds further routes to the worker's own HTTP port and closes what they hold when it stops."""
+    """Interface that adds routes to the worker's own HTTP port, and closes their resources when the port stops."""
 
     def add_to(self, application: web.Application) -> None: ...
 
@@ -39,7 +39,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 class WorkerHttpServer:
-    """Serves the worker's own HTTP port: /healthz, /readyz and the routes that it is given. A service."""
+    """Serves the worker's own HTTP port: /healthz, /readyz and the routes for model files. A service."""
 
     name = "health"
 

@@ -43,7 +43,7 @@ class IdentityDamaged(CorralError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusKeyFactory:
-    """Makes and reads key pairs for the bus, so that the worker does not need to know their format."""
+    """Interface that makes and reads a worker's key pairs for NATS, whose format the worker need not know."""
 
     make_key_pair: Callable[[], tuple[str, str]]
     """A seed and its public key."""
@@ -52,7 +52,7 @@ class BusKeyFactory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """Holds the identity of this machine: its secret, its bus key, and the node that a frontend registered it as."""
+    """The identity of a worker's machine: its secret, its NATS key, and the id of the node it was registered as."""
 
     credential: str = field(repr=False)
     bus_seed: str = field(repr=False)
@@ -74,7 +74,10 @@ class WorkerIdentity:
 
 
 class WorkerIdentityFile:
-    """Reads, creates and replaces the file with this worker's identity. Only for the holder of the home's lock."""
+    """Reads, creates and replaces the file with this worker's identity.
+
+    Only for the holder of the home's lock.
+    """
 
     def __init__(self, home: Path, key_factory: BusKeyFactory) -> None:
         self._path = home / FILE_NAME
@@ -160,7 +163,7 @@ _ANOTHER_HOME = "Choose another folder with --worker-home."
 
 
 class WorkerAlreadyRunning(Conflict):
-    """Another worker runs on this folder."""
+    """Another worker process runs on this home folder."""
 
     code = "worker_running"
 

@@ -26,7 +26,7 @@ from corral.domain.operation import JobPhase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnableBackend:
-    """Holds an installed backend as the code that starts engines needs it: folder, manifest and interpreter."""
+    """An installed backend as a worker needs it to start an engine: folder, manifest and interpreter."""
 
     # The concrete name.
     name: str
@@ -40,7 +40,7 @@ class RunnableBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbagePath:
-    """A file or folder that takes room and nothing uses; `name` is its path below the backends folder."""
+    """An unused file or folder below a worker's engine backends folder, with its size; `name` is its path there."""
 
     name: str
     path: Path
@@ -49,7 +49,7 @@ class GarbagePath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbageReport:
-    """Lists the garbage that one collection found or removed."""
+    """Lists the unused files of engine backends that one garbage collection found or removed on a worker."""
 
     items: tuple[GarbagePath, ...] = ()
 
@@ -59,7 +59,7 @@ class GarbageReport:
 
 
 class JobProgressListener(Protocol):
-    """Receives the progress of a job's work: its phase and its bytes. Cheap enough to call for every chunk."""
+    """Interface that receives a worker job's phase and bytes. Cheap enough to call for every chunk."""
 
     def on_phase(self, phase: JobPhase) -> None: ...
 
@@ -69,7 +69,10 @@ class JobProgressListener(Protocol):
 
 
 class BackendInstaller(Protocol):
-    """Installs, upgrades, rolls back and removes backends. A cancelled call leaves what was there before runnable."""
+    """Interface that installs, upgrades, rolls back and removes backends on a worker.
+
+    A cancelled call leaves the earlier build runnable.
+    """
 
     async def tidy(self) -> None:
         """Finish or undo what a kill left half done, and remove staging folders that no job uses. Call after a
@@ -127,7 +130,7 @@ class BackendInstaller(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldModel:
-    """A model whose files are all on this node and verified."""
+    """A model whose files are all on this worker's node and verified."""
 
     name: str
     # The run hash that its files were last fetched for.
@@ -137,7 +140,7 @@ class HeldModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBlob:
-    """A content on this node; of one that is not whole, some chunks are here and verified."""
+    """A model file on this worker's node, known by sha256; of a file that is not whole, some chunks are verified."""
 
     sha256: str
     size_bytes: int
@@ -146,14 +149,14 @@ class HeldBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFiles:
-    """Lists the models and contents that are on this node."""
+    """Lists the models and model files that are on this worker's node, for its report."""
 
     models: tuple[HeldModel, ...] = ()
     blobs: tuple[HeldBlob, ...] = ()
 
 
 class ModelFiles(Protocol):
-    """Fetches, lists and deletes model files on this node. A cancelled call keeps verified chunks."""
+    """Interface that fetches, lists and deletes model files on a worker. A cancelled call keeps verified chunks."""
 
     # Called after every change that `list_holdings` would report, except for chunks.
     on_change: Callable[[], None]
@@ -187,7 +190,7 @@ class ModelFiles(Protocol):
 
 
 class ProcessSupervisor(Protocol):
-    """Starts, stops and lists engine processes, as jobs and commands see the supervisor."""
+    """Interface that starts, stops and lists a worker's engine processes, for its jobs and bus commands."""
 
     # Called after every change that `list_running` would report.
     on_change: Callable[[], None]

@@ -69,7 +69,7 @@ _FINAL_ERRORS = (NameTaken, InvalidRequest, NotAllowed, Unprocessable, BootSuper
 
 
 class MembershipDecision(StrEnum):
-    """Says what a worker does after a refused registration or heartbeat: retry, register again, or end."""
+    """Decisions of a worker after a refused registration or heartbeat: retry, register again, or end."""
 
     AGAIN = "again"
     REGISTER = "register"
@@ -78,7 +78,7 @@ class MembershipDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistration:
-    """Holds the node id and approval that this worker was given with its latest registration."""
+    """The node id and approval that a frontend gave this worker with its latest registration."""
 
     node_id: str
     is_approved: bool
@@ -124,7 +124,7 @@ SHORTEST_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerProfile:
-    """Holds what a worker says of itself when it registers, read from its settings: name, version, labels, limits."""
+    """What a worker says of itself when it registers, read from its settings: name, version, labels, limits."""
 
     name: str
     version: str
@@ -134,12 +134,15 @@ class WorkerProfile:
     token: str | None = field(default=None, repr=False)
     labels: Mapping[str, str] = field(default_factory=dict)
     max_replicas_per_model: int = 1
+    max_runs: int = 0
+    # The kinds of runs that this version executes.
+    run_kinds: tuple[str, ...] = ()
     vram_budget: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipDeps:
-    """Holds what membership needs from outside: control plane, bus, hardware readings, clock, command handler."""
+    """Dependencies of a worker's membership: frontends, NATS, hardware readings, clock and command handler."""
 
     control: ControlPlane
     open_bus: BusFactory
@@ -150,15 +153,17 @@ class MembershipDeps:
     new_bus_key: Callable[[], tuple[str, str]]
     clock: Clock
     rng: Random
-    # An agent node has none: it gets neither backends nor models.
+    # None on a node that gets no commands: an agent node that executes no runs.
     command_handler: CommandHandler | None = None
     # Returns what runs here once the engines of an earlier process are adopted; None before.
     wait_for_processes: Callable[[], Awaitable[Sequence[RunningProcess] | None]] | None = None
 
 
 class MembershipMessenger:
-    """Makes and sends the messages of one worker to the control plane: registrations, heartbeats, and the goodbye. Each
-    has a fresh reading of the hardware."""
+    """Makes and sends a worker's registrations, heartbeats and goodbye to a frontend.
+
+    Each has a fresh reading of the hardware.
+    """
 
     def __init__(self, profile: WorkerProfile, deps: MembershipDeps, is_on_bus: Callable[[], bool]) -> None:
         self._profile = profile
@@ -227,6 +232,8 @@ class MembershipMessenger:
             "http_address": advertised.http_address,
             "labels": dict(profile.labels),
             "max_replicas_per_model": profile.max_replicas_per_model,
+            "max_runs": profile.max_runs,
+            "run_kinds": list(profile.run_kinds),
             "vram_budget": profile.vram_budget,
             "version": profile.version,
             "running": [_format_survivor(each) for each in running or () if each.state == "ready"][:SURVIVORS_MAX],
@@ -241,7 +248,7 @@ class MembershipMessenger:
 
 
 class Membership:
-    """Keeps this worker a member of its cluster: registers, sends heartbeats, joins the bus. A service."""
+    """Keeps a worker a member of its cluster: registers its node, sends heartbeats, joins NATS. A service."""
 
     name = "membership"
 
@@ -498,7 +505,7 @@ def _format_survivor(process: RunningProcess) -> dict[str, object]:
 
 
 class CredentialRenewer:
-    """Renews the bus credential before it expires and retries until a frontend has issued one.
+    """Renews a worker's NATS credential before it expires.
 
     Retries until a frontend has issued one; a request changes nothing about the node. While no frontend answers,
     the worker neither gives up nor ends. The connection in use stays until its own credential expires.
@@ -565,7 +572,7 @@ WAIT_S = 12.0
 
 
 class SurvivorReader:
-    """Lists the engines that run here, once those left by an earlier worker are adopted. A service.
+    """Lists the engines that run on a worker, once those left by an earlier worker process are adopted. A service.
 
     A worker that registers before adoption would report that nothing runs, and its replicas would get no requests until
     its first report. Guarantee: the wait is bounded; an engine that does not respond must not keep the node away for

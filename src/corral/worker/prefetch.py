@@ -25,7 +25,7 @@ EVERY_S = 60.0
 
 
 class PrefetchRequester(ControlReporter):
-    """Requests the entries of the worker's prefetch list until each is present or under way. A service."""
+    """Requests what the worker's prefetch list names (engine backends, models) until each is present. A service."""
 
     def __init__(
         self, control: ControlPlane, entries: Sequence[PrefetchEntry], *, boot_id: str, clock: Clock, rng: Random

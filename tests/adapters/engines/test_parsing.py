@@ -148,8 +148,8 @@ def answers(draw: st.DrawFn) -> bytes:
 
 def final_head(answer: bytes) -> bytes:
     """In lower case, without interim answers."""
-    _, said, rest = answer.partition(b" Fine\r\n")
-    return answer.partition(said)[0][-12:] + b"\n" + rest.partition(b"\r\n\r\n")[0].lower()
+    _, heads, rest = answer.partition(b" Fine\r\n")
+    return answer.partition(heads)[0][-12:] + b"\n" + rest.partition(b"\r\n\r\n")[0].lower()
 
 
 def says_its_end(head: bytes) -> bool:
@@ -271,9 +271,9 @@ def alike(draw: st.DrawFn, answer: bytes) -> bytes:
 @given(st.data())
 def test_response_is_parsed_alike_whatever_came_before_it_on_its_connection(data: st.DataObject) -> None:
     first = data.draw(answers())
-    said = [first, *(data.draw(alike(first)) for _ in range(data.draw(st.integers(1, 4))))]
-    parsed = parse_in_turn(said)
-    assert parsed == [parse_with_connection([answer])[0] for answer in said[: len(parsed)]]
+    heads = [first, *(data.draw(alike(first)) for _ in range(data.draw(st.integers(1, 4))))]
+    parsed = parse_in_turn(heads)
+    assert parsed == [parse_with_connection([answer])[0] for answer in heads[: len(parsed)]]
 
 
 def test_repeated_response_head_is_delivered_whole_and_an_error_of_its_handler_loses_the_call() -> None:

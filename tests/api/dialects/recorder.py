@@ -59,8 +59,8 @@ class Recorder:
             return web.Response(body=self.bodies[request.path], content_type=self.content_type)
         if request.path in self.streams:
             return web.Response(body=self.streams[request.path], content_type="text/event-stream")
-        status, said = self.answers.get(request.path, (200, {"path": request.path}))
-        return web.json_response(said, status=status, content_type=self.content_type)
+        status, content = self.answers.get(request.path, (200, {"path": request.path}))
+        return web.json_response(content, status=status, content_type=self.content_type)
 
 
 @asynccontextmanager

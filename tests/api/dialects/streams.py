@@ -34,8 +34,13 @@ def call_delta(index: int, arguments: str, **first: str) -> dict[str, Any]:
 
 def words(*texts: str, finish: str = "stop") -> list[dict[str, Any]]:
     """A stream as engines send it: a role, words, the reason of the end, the numbers."""
-    said = [chunk({"content": text}) for text in texts]
-    return [chunk({"role": "assistant", "content": None}), *said, chunk({}, finish), {"choices": [], "usage": USAGE}]
+    text_chunks = [chunk({"content": text}) for text in texts]
+    return [
+        chunk({"role": "assistant", "content": None}),
+        *text_chunks,
+        chunk({}, finish),
+        {"choices": [], "usage": USAGE},
+    ]
 
 
 def on_the_wire(chunks: Iterable[dict[str, Any]]) -> bytes:

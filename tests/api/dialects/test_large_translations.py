@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import json
 import os
 import signal
 from typing import Any
 
+import aiohttp
 import pytest
 
 from corral.api.dialects import anthropic, ollama, responses
-from corral.api.dialects.translation_work import RequestTarget, write_decoded
+from corral.api.dialects.translation_work import IN_PLACE_BYTES_MAX, RequestTarget, write_decoded
 from corral.domain.usage import ErrorOrigin, RequestRecord
 from tests.api.dialects.recorder import Recorder, recorder
 from tests.api.dialects.streams import whole
-from tests.support.frontends import RunningFrontend
+from tests.support.decoding import record_decoded_sizes
+from tests.support.frontends import ADMIN_KEY, RunningFrontend
 from tests.support.polling import eventually
 
 MIB = 1024 * 1024
@@ -71,32 +74,50 @@ async def test_large_request_is_translated_in_another_process_as_a_small_one_is_
     body, read = REQUESTS[path]
     async with recorder(frontend, "fake") as engine:
         answer_all(engine)
-        status, said = await frontend.call("POST", path, body)
-        assert status == 200, said
+        status, reply = await frontend.call("POST", path, body)
+        assert status == 200, reply
         assert frontend.core.api_deps.compute.pid is not None
         _, expected = write_decoded(read, TARGET, body)
         assert engine.requests[-1].sha256 == hashlib.sha256(expected).hexdigest()
+
+
+@pytest.mark.behaviour("GW-235")
+@pytest.mark.parametrize("path", REQUESTS)
+async def test_large_requests_and_answers_are_decoded_in_another_process_alone(
+    frontend: RunningFrontend, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    body = json.dumps(REQUESTS[path][0]).encode()
+    async with recorder(frontend, "fake") as engine, aiohttp.ClientSession() as session:
+        engine.answers = {
+            "/v1/chat/completions": (200, whole({"content": "some words " * 20_000})),
+            "/v1/embeddings": (200, VECTORS),
+        }
+        decoded = record_decoded_sizes(monkeypatch)
+        headers = {"authorization": f"Bearer {ADMIN_KEY}", "content-type": "application/json"}
+        async with session.post(f"{frontend.url}{path}", data=io.BytesIO(body), headers=headers) as reply:
+            assert (reply.status, len(await reply.read()) > IN_PLACE_BYTES_MAX) == (200, True)
+        assert max(decoded, default=0) <= IN_PLACE_BYTES_MAX < len(body)
 
 
 async def test_error_in_a_large_request_is_reported_as_in_a_small_one(frontend: RunningFrontend) -> None:
     async with recorder(frontend, "fake"):
         for turns in (TURNS[:1], TURNS):
             wrong = [*turns, {"role": "nobody", "content": "a"}]
-            status, said = await frontend.call(
+            status, reply = await frontend.call(
                 "POST", "/v1/messages", {"model": "chat", "max_tokens": 5, "messages": wrong}
             )
             place = f"messages[{len(turns)}].role: user or assistant is required."
-            assert (status, said["error"]["message"]) == (400, place)
+            assert (status, reply["error"]["message"]) == (400, place)
 
 
 async def test_large_answer_is_translated_as_a_small_one(frontend: RunningFrontend) -> None:
     async with recorder(frontend, "fake") as engine:
         answer_all(engine)
-        status, said = await frontend.call("POST", "/api/embed", {"model": "chat", "input": ["a"] * 200})
-        assert status == 200, said
+        status, reply = await frontend.call("POST", "/api/embed", {"model": "chat", "input": ["a"] * 200})
+        assert status == 200, reply
         assert frontend.core.api_deps.compute.pid is not None
-        assert said["embeddings"] == [row["embedding"] for row in reversed(VECTORS["data"])]  # type: ignore[call-overload]
-        assert (said["prompt_eval_count"], said["total_duration"] > 0) == (7, True)
+        assert reply["embeddings"] == [row["embedding"] for row in reversed(VECTORS["data"])]  # type: ignore[call-overload]
+        assert (reply["prompt_eval_count"], reply["total_duration"] > 0) == (7, True)
 
 
 async def test_small_request_and_answer_are_translated_without_another_process(frontend: RunningFrontend) -> None:
@@ -170,8 +191,8 @@ async def test_answer_beyond_the_limits_is_a_failure_of_its_engine(
     frontend.core.gateway.listeners.append(ended)
     async with recorder(frontend, "fake") as engine:
         engine.bodies["/v1/embeddings"] = answer
-        status, said = await frontend.call("POST", "/api/embed", {"model": "chat", "input": "a"})
-        assert (status, sentence in said["error"]) == (502, True), said
+        status, reply = await frontend.call("POST", "/api/embed", {"model": "chat", "input": "a"})
+        assert (status, sentence in reply["error"]) == (502, True), reply
         assert [(one.status, one.origin) for one in ended] == [(502, ErrorOrigin.ENGINE)]
         answer_all(engine)
         del engine.bodies["/v1/embeddings"]
@@ -194,9 +215,9 @@ async def test_event_beyond_the_limits_breaks_its_stream_off(
     async with recorder(frontend, "fake") as engine:
         engine.streams["/v1/chat/completions"] = b"data: " + event + b"\n\ndata: [DONE]\n\n"
         sent = {"model": "chat", "messages": TURNS[:1]}
-        status, said = await frontend.call("POST", "/api/chat", sent)
+        status, reply = await frontend.call("POST", "/api/chat", sent)
         assert status == 200
-        assert sentence in json.loads(said)["error"]
+        assert sentence in json.loads(reply)["error"]
 
 
 async def test_event_with_a_long_text_is_translated(frontend: RunningFrontend) -> None:
@@ -204,5 +225,5 @@ async def test_event_with_a_long_text_is_translated(frontend: RunningFrontend) -
     event = {"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]}
     async with recorder(frontend, "fake") as engine:
         engine.streams["/v1/chat/completions"] = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
-        _, said = await frontend.call("POST", "/api/chat", {"model": "chat", "messages": TURNS[:1]})
-        assert json.loads(said.splitlines()[0])["message"]["content"] == text
+        _, reply = await frontend.call("POST", "/api/chat", {"model": "chat", "messages": TURNS[:1]})
+        assert json.loads(reply.splitlines()[0])["message"]["content"] == text

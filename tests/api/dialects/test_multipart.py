@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.dialects.uploads import HEAD_BYTES_MAX, ModelNameFinder, ModelNameSpan, UploadForm, parse_boundary
+from corral.api.dialects.uploads import ModelNameFinder, ModelNameSpan, UploadForm
+from corral.api.openai.file_form import HEAD_BYTES_MAX, parse_boundary
 from corral.domain.errors import InvalidRequest
 from corral.gateway.exchange.gateway import UPLOAD_LIMITS
 from corral.runtime.byte_budget import ByteBudget, ByteLease

@@ -142,13 +142,13 @@ def test_word_that_is_no_text_is_refused(dialect: str, body: dict[str, Any]) -> 
 @pytest.mark.behaviour("GW-89")
 @readers
 @settings(max_examples=100, deadline=None)
-@given(said=OBJECTS)
+@given(reply=OBJECTS)
 def test_translation_of_any_response_succeeds_or_blames_the_engine(
-    read: Callable[[dict[str, Any]], Translation], said: dict[str, Any]
+    read: Callable[[dict[str, Any]], Translation], reply: dict[str, Any]
 ) -> None:
     translation = read({})
     odd: dict[str, Any] = {"logprobs": {"content": 5}, "timings": {"prompt_ms": float("inf")}}
-    for answer in (said, whole(said), whole({"content": "a"}) | said, whole({"content": "a"}, **odd) | odd):
+    for answer in (reply, whole(reply), whole({"content": "a"}) | reply, whole({"content": "a"}, **odd) | odd):
         blamed = failure(lambda: json.dumps(translation.translate_response(answer)), EngineLost)  # noqa: B023 - called at once
         assert blamed is None or blamed.slug == "engine_garbage"
 
@@ -156,14 +156,14 @@ def test_translation_of_any_response_succeeds_or_blames_the_engine(
 @pytest.mark.behaviour("GW-89")
 @readers
 @settings(max_examples=100, deadline=None)
-@given(said=st.lists(OBJECTS, max_size=4))
+@given(reply=st.lists(OBJECTS, max_size=4))
 def test_translation_of_any_stream_succeeds_or_ends_with_an_error(
-    read: Callable[[dict[str, Any]], Translation], said: list[dict[str, Any]]
+    read: Callable[[dict[str, Any]], Translation], reply: list[dict[str, Any]]
 ) -> None:
     stream = read({"stream": True}).begin_stream()
 
     def play() -> bytes:
-        for one in said:
+        for one in reply:
             stream.translate_event(chunk(one))
             stream.translate_event(one)
         return stream.render_end()
@@ -186,9 +186,9 @@ def test_garbage_from_an_engine_is_reported_as_engine_garbage(raw: bytes, status
 
 @pytest.mark.behaviour("GW-89")
 @settings(max_examples=100, deadline=None)
-@given(body=OBJECTS, said=OBJECTS | st.fixed_dictionaries({"data": st.lists(OBJECTS, max_size=3)}))
-def test_translation_of_any_embeddings_succeeds_or_names_the_cause(body: dict[str, Any], said: dict[str, Any]) -> None:
+@given(body=OBJECTS, reply=OBJECTS | st.fixed_dictionaries({"data": st.lists(OBJECTS, max_size=3)}))
+def test_translation_of_any_embeddings_succeeds_or_names_the_cause(body: dict[str, Any], reply: dict[str, Any]) -> None:
     refused = failure(lambda: ollama.read_embed(body), InvalidRequest)
     assert refused is None or refused.message
-    blamed = failure(lambda: ollama.parse_embeddings(said), EngineLost)
+    blamed = failure(lambda: ollama.parse_embeddings(reply), EngineLost)
     assert blamed is None or blamed.slug == "engine_garbage"

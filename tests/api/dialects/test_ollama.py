@@ -147,11 +147,11 @@ def test_ollama_request_is_refused_naming_the_wrong_field(body: dict[str, Any], 
 
 def test_answer_has_its_message_and_its_numbers() -> None:
     call = {"id": "c1", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
-    said = chat(stream=False).translate_response(
+    rendered = chat(stream=False).translate_response(
         whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, "tool_calls")
         | {"timings": {"prompt_ms": 2.5, "predicted_ms": 10}}
     )
-    answer = ChatResponse.model_validate(said)
+    answer = ChatResponse.model_validate(rendered)
     assert (answer.model, answer.message.content, answer.message.thinking) == ("chat:latest", "Hm.", "why")
     assert answer.message.tool_calls is not None
     assert answer.message.tool_calls[0].function.arguments == {"city": "Paris"}

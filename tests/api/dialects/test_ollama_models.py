@@ -171,7 +171,7 @@ async def test_repeat_penalty_reaches_the_engine_by_both_of_its_names(frontend: 
         ("/v1/responses", {"input": "hi"}),
     ],
 )
-async def test_model_name_with_latest_tag_is_accepted_by_every_ollama_route(
+async def test_model_name_with_latest_tag_is_accepted_by_every_openai_route(
     frontend: RunningFrontend, engine: Engine, path: str, body: dict[str, Any]
 ) -> None:
     await serve(frontend, engine)

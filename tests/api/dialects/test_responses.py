@@ -139,10 +139,10 @@ def test_responses_request_is_refused_naming_the_wrong_field(body: dict[str, Any
 def test_answer_is_a_response_that_repeats_its_request() -> None:
     call = {"id": "c1", "function": {"name": "weather", "arguments": "{}"}}
     translation = read(tools=[FUNCTION], temperature=0.5, metadata={"a": "b"})
-    said = translation.translate_response(
+    rendered = translation.translate_response(
         whole({"content": "Hm.", "reasoning_content": "why", "tool_calls": [call]}, "tool_calls")
     )
-    response = Response.model_validate(said)
+    response = Response.model_validate(rendered)
     assert [item.type for item in response.output] == ["reasoning", "message", "function_call"]
     assert (response.status, response.output_text, response.temperature) == ("completed", "Hm.", 0.5)
     assert (response.metadata, response.created_at, response.error) == ({"a": "b"}, 7, None)
@@ -264,9 +264,9 @@ _TEXT = {"type": "message", "role": "assistant", "content": [{"type": "output_te
 _THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
-@pytest.mark.parametrize("said", [[_TEXT, _CALL], [_THOUGHT, _TEXT, _THOUGHT, _CALL], [_CALL, _TEXT]])
-def test_text_and_call_of_one_turn_become_one_message_of_the_chat(said: list[Any]) -> None:
-    messages = read(input=[{"role": "user", "content": "hello"}, *said, _OUTPUT]).chat["messages"]
+@pytest.mark.parametrize("output_items", [[_TEXT, _CALL], [_THOUGHT, _TEXT, _THOUGHT, _CALL], [_CALL, _TEXT]])
+def test_text_and_call_of_one_turn_become_one_message_of_the_chat(output_items: list[Any]) -> None:
+    messages = read(input=[{"role": "user", "content": "hello"}, *output_items, _OUTPUT]).chat["messages"]
     call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
     assert messages[1:] == [
         {"role": "assistant", "content": "I look.", "tool_calls": [call]},

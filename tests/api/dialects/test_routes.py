@@ -159,7 +159,8 @@ def test_every_call_that_built_in_engines_serve_has_a_route() -> None:
     spoken = {
         word for entry in read_built_in().entries for version in entry.versions for word in version.manifest.serves
     }
-    assert spoken <= set(PATHS)
+    # Programs of runs serve no calls.
+    assert spoken - {"quantize"} <= set(PATHS)
     assert {"chat", "messages", "transcriptions", "speech"} <= spoken
 
 
@@ -241,18 +242,30 @@ async def test_call_retried_in_another_dialect_is_counted_once(
     [*((path, body | {"stream": False}) for path, body in REQUESTS), ("/api/embed", {"model": "chat", "input": "x"})],
     ids=[*(path for path, _ in REQUESTS), "/api/embed"],
 )
-@pytest.mark.parametrize("said", ["no object", {"choices": "none"}], ids=["no object", "no answer"])
+@pytest.mark.parametrize("answer_body", ["no object", {"choices": "none"}], ids=["no object", "no answer"])
 async def test_garbage_is_counted_as_what_its_client_gets(
-    frontend: RunningFrontend, ended: EndedRecords, path: str, body: dict[str, Any], said: object
+    frontend: RunningFrontend, ended: EndedRecords, path: str, body: dict[str, Any], answer_body: object
 ) -> None:
     async with recorder(frontend, "other") as engine:
         for engine_path in ("/v1/chat/completions", "/v1/embeddings"):
-            engine.answers[engine_path] = (200, said)
+            engine.answers[engine_path] = (200, answer_body)
         status, answer = await frontend.call("POST", path, body)
         assert (status, bool(sentence(path, answer))) == (502, True)
         assert [(one.status, one.origin, one.error_code) for one in ended] == [
             (502, ErrorOrigin.ENGINE, "engine_garbage")
         ]
+
+
+@pytest.mark.parametrize(("path", "body"), REQUESTS[:3], ids=[path for path, _ in REQUESTS[:3]])
+async def test_half_of_a_surrogate_pair_reaches_the_engine_as_the_escape_that_the_client_has_sent(
+    frontend: RunningFrontend, path: str, body: dict[str, Any]
+) -> None:
+    sent = json.dumps(body | {"stream": False}).replace("hello", r"half \ud83d")
+    async with recorder(frontend, "other") as engine:
+        engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
+        status, answer = await frontend.call("POST", path, sent, content_type="application/json")
+        assert status == 200, answer
+        assert json.loads(engine.requests[-1].beginning)["messages"] == [{"role": "user", "content": "half \ud83d"}]
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
@@ -315,8 +328,8 @@ async def test_errors_have_the_callers_envelope(frontend: RunningFrontend, engin
     await engine.post("/_control", {"fail_every": 1})
     for path, body in REQUESTS:
         # The engine's own words, and its own status.
-        status, said = await post_and_read(path, body | {"stream": False})
-        assert (status, said.endswith("fails as configured.")) == (500, True)
+        status, answer_body = await post_and_read(path, body | {"stream": False})
+        assert (status, answer_body.endswith("fails as configured.")) == (500, True)
 
 
 @pytest.mark.behaviour("GW-89")

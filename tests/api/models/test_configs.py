@@ -219,3 +219,39 @@ async def test_model_tells_why_its_last_load_failed_until_it_is_changed(frontend
 async def test_gallery_entry_without_files_has_no_size(frontend: RunningFrontend):
     _, answer = await frontend.call("GET", "/api/models?items=200")
     assert [one["name"] for one in answer["models"] if one["size"].startswith("0.0")] == []
+
+
+@pytest.mark.behaviour("MCP-11")
+async def test_only_an_admin_key_gives_a_model_a_program_as_mcp_server(frontend: RunningFrontend):
+    status, made = await frontend.call("POST", "/api/keys", {"name": "op", "scope": "operate"})
+    assert status == 201, made
+    stdio = {"mcp": {"stdio": '{"mcpServers": {"files": {"command": "mcp-files"}}}'}}
+    path = at(frontend, "/api/models/config", "chat")
+    assert (await frontend.call("PUT", path, CHAT, key=made["key"]))[0] == 200
+    for method, where, body in (
+        ("PUT", path, CHAT | stdio),
+        ("PATCH", path, stdio),
+        ("POST", "/models/import", {"name": "chat"} | CHAT | stdio),
+        ("POST", at(frontend, "/models/edit", "chat"), CHAT | stdio),
+        ("POST", "/api/fleet", {"models": [{"name": "chat"} | CHAT | stdio]}),
+    ):
+        status, refused = await frontend.call(method, where, body, key=made["key"])
+        assert (status, refused["error"]["code"]) == (403, "admin_required"), (method, where)
+    status, saved = await frontend.call("PATCH", path, stdio)
+    assert (status, saved["stopped"], saved["changes"]) == (200, 0, ["+ mcp.stdio.files.command: mcp-files"])
+
+
+@pytest.mark.behaviour("MCP-11")
+@pytest.mark.parametrize("is_fleet", [False, True])
+async def test_mcp_servers_are_read_from_an_embedded_yaml_text(frontend: RunningFrontend, *, is_fleet: bool):
+    text = "mcpServers:\n  docs:\n    url: https://tools.example/sse\n    type: sse\n    headers: {X-Team: a}\n"
+    model = CHAT | {"mcp": {"remote": text}}
+    if is_fleet:
+        status, answer = await frontend.call("POST", "/api/fleet", {"models": {"chat": model}})
+    else:
+        status, answer = await put(frontend, body=model)
+    assert status == 200, answer
+    docs = {"url": "https://tools.example/sse", "transport": "sse", "headers": {"X-Team": "a"}}
+    assert (await get(frontend))["config"]["mcp"] == {"remote": {"docs": docs}}
+    status, refused = await put(frontend, body=CHAT | {"mcp": {"remote": "a: [b"}})
+    assert (status, "neither JSON nor YAML" in refused["error"]["message"]) == (400, True)

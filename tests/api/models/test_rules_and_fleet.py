@@ -112,13 +112,42 @@ async def test_fleet_file_that_changes_galleries_takes_an_admin_key(frontend: Ru
     assert "http://127.0.0.9:18991/index" in applied["detail"]
 
 
-@pytest.mark.parametrize("uri", ["https://ann:secret@files.example/m.gguf", "https://token@files.example/m.gguf"])
-async def test_model_whose_address_holds_a_password_is_refused(frontend: RunningFrontend, uri: str):
+@pytest.mark.behaviour("SEC-12")
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://ann:secret@files.example/m.gguf",
+        "https://token@files.example/m.gguf",
+        "https://files.example/m.gguf?token=hf_x",
+        "https://files.example/m.gguf?download=1&Api%5FKey=x",
+        "https://files.example/m.gguf?X-Amz-Signature=ab&token=x",
+        "https://files.example/m.gguf?X-Amz-Security-Token=x",
+    ],
+)
+async def test_model_whose_address_holds_a_password_or_a_token_is_refused(frontend: RunningFrontend, uri: str):
     body = {"name": "m", "backend": "fake", "files": [uri]}
-    assert_refused(await frontend.call("PUT", "/api/models/config/m", body), 400, "secret_in_address")
+    refused = await frontend.call("PUT", "/api/models/config/m", body)
+    assert_refused(refused, 400, "secret_in_address")
+    assert "signed URL" in refused[1]["error"]["hint"]
     assert_refused(await frontend.call("POST", "/api/fleet", {"models": [body]}), 400, "secret_in_address")
     plain = body | {"files": ["https://files.example/m@2.gguf?at=a@b"]}
     assert (await frontend.call("PUT", "/api/models/config/m", plain))[0] == 200
+
+
+@pytest.mark.behaviour("SEC-12")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIA%2F1&X-Amz-Security-Token=t&X-Amz-Signature=ab",
+        "X-Goog-Credential=a%40b&X-Goog-Expires=60&X-Goog-Signature=ab",
+        "AWSAccessKeyId=AKIA&Signature=ab&Expires=1",
+        "Expires=1&Signature=ab&Key-Pair-Id=K1",
+        "sv=2024-01-01&se=2030&sig=ab",
+    ],
+)
+async def test_model_whose_address_is_a_signed_url_is_stored(frontend: RunningFrontend, query: str):
+    body = {"name": "m", "backend": "fake", "files": [f"https://files.example/m.gguf?{query}"]}
+    assert (await frontend.call("PUT", "/api/models/config/m", body))[0] == 200
 
 
 async def test_rule_with_prefix_cache_is_stored_with_a_warning_that_it_has_no_effect(frontend: RunningFrontend):

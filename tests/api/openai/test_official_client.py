@@ -41,8 +41,8 @@ async def test_stream_has_the_text_of_the_whole_response_and_its_usage(
         stream_options={"include_usage": True},
     )
     chunks = [chunk async for chunk in stream]
-    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert said == whole.choices[0].message.content
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert streamed == whole.choices[0].message.content
     assert chunks[-1].usage is not None
     assert len(chunks) > 3
 

@@ -8,16 +8,25 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from corral.policy.serving.response_rewriter import ChoiceCounter, PromptSizes, make_rewriter, measure_prompts
+from corral.policy.serving.response_rewriter import (
+    ChoiceCounter,
+    PromptSizes,
+    ResponseRewriter,
+    make_rewriter,
+    measure_prompts,
+)
 from corral.policy.serving.token_usage import TokenUsage
+from tests.api.dialects.recorder import recorder
+from tests.api.dialects.streams import on_the_wire
 from tests.api.openai.test_choices import RecordList
 from tests.engines.engine_processes import Engine
 from tests.serving.scene import serve
-from tests.support.frontends import RunningFrontend
+from tests.support.frontends import ADMIN_KEY, RunningFrontend
 from tests.support.polling import eventually
 
 # 2, 3 and 1 words, which are the tokens of the fake engine.
 PROMPTS = ["the one", "word after word", "is"]
+AUTHORISED = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
 
 async def test_whole_answer_estimates_the_prompts_after_the_first_and_says_so(
@@ -109,6 +118,85 @@ async def test_llama_cpp_reports_the_tokens_of_all_prompts_through_the_frontend(
     assert reported == [(exact, False), (5, False)]
 
 
+async def test_stream_ends_with_the_cached_tokens_of_all_prompts(frontend: RunningFrontend) -> None:
+    """llama.cpp ends each choice with an event of this form."""
+    listed, events = RecordList(frontend), []
+    for index, (prompt, cached) in enumerate(((4, 3), (9, 0), (6, 5))):
+        usage: dict[str, Any] = {"completion_tokens": 2, "prompt_tokens": prompt, "total_tokens": prompt + 2}
+        usage |= {"prompt_tokens_details": {"cached_tokens": cached}}
+        timings = {"cache_n": cached, "prompt_n": prompt - cached, "predicted_n": 2}
+        choice = {"index": index, "text": "", "logprobs": None, "finish_reason": "length"}
+        events.append({"choices": [choice], "usage": usage, "timings": timings})
+    body = {"model": "chat", "prompt": PROMPTS, "max_tokens": 2, "stream": True}
+    async with recorder(frontend, "llama-cpp") as engine:
+        engine.streams["/v1/completions"] = on_the_wire(events)
+        async with frontend.http.post(f"{frontend.url}/v1/completions", json=body, headers=AUTHORISED) as answer:
+            *_, last, end, rest = (await answer.text()).split("\n\n")
+    assert (end, rest) == ("data: [DONE]", "")
+    usage = json.loads(last.removeprefix("data: "))["usage"]
+    assert (usage["prompt_tokens"], usage["prompt_tokens_details"]) == (19, {"cached_tokens": 8})
+    assert [(one.prompt_tokens, one.cached_tokens) for one in listed.records] == [(19, 8)]
+
+
+async def test_whole_answer_has_no_cached_tokens_when_its_engine_tells_those_of_one_prompt(
+    frontend: RunningFrontend, engine: Engine, client: AsyncOpenAI
+) -> None:
+    await serve(frontend, engine)
+    await engine.post("/_control", {"cache_block": 1})
+    listed = RecordList(frontend)
+    for prompt in (PROMPTS, PROMPTS, PROMPTS[1], PROMPTS[1:2]):
+        answer = await client.completions.create(model="chat", prompt=prompt, max_tokens=4)
+        assert answer.usage is not None
+        details = answer.usage.prompt_tokens_details
+        cached = details.cached_tokens if details is not None else None
+        assert cached == (None if prompt is PROMPTS else 2)
+    assert [record.cached_tokens for record in listed.records] == [None, None, 2, 2]
+
+
+def _stream_usages(counter: ChoiceCounter, *usages: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the usages as they leave the rewriter; each is that of one choice, with one token."""
+    rewriter, written = ResponseRewriter(choices=counter), []
+    for index, usage in enumerate(usages):
+        event = {
+            "choices": [{"index": index}],
+            "usage": {"completion_tokens": 1} | usage,
+            "timings": {"predicted_n": 1},
+        }
+        line = rewriter.rewrite_events(b"data: " + json.dumps(event).encode() + b"\n\n")
+        written.append(json.loads(line.removeprefix(b"data: "))["usage"])
+    return written
+
+
+def _usage(prompt: int, **details: int) -> dict[str, Any]:
+    return {"prompt_tokens": prompt, "prompt_tokens_details": details}
+
+
+def test_cached_tokens_of_a_prompt_count_once_when_its_choices_share_it() -> None:
+    counter = ChoiceCounter(2)
+    cached = [_usage(5, cached_tokens=4), _usage(5, cached_tokens=4), _usage(3, cached_tokens=0)]
+    usage = _stream_usages(counter, *cached, _usage(3, cached_tokens=0))[-1]
+    assert (usage["prompt_tokens"], usage["prompt_tokens_details"]) == (8, {"cached_tokens": 4})
+    assert counter.make_total(TokenUsage(prompt=3, cached=0, completion=1)) == TokenUsage(8, 4, 4)
+
+
+@pytest.mark.parametrize("is_silent_first", [False, True])
+def test_cached_tokens_are_absent_when_the_engine_does_not_tell_those_of_every_prompt(is_silent_first: bool) -> None:
+    counter = ChoiceCounter(1)
+    reported, silent = _usage(5, cached_tokens=4, audio_tokens=1), {"prompt_tokens": 3}
+    usage = _stream_usages(counter, *([silent, reported] if is_silent_first else [reported, silent, reported]))[-1]
+    assert usage["prompt_tokens_details"] == {"audio_tokens": 1}
+    assert counter.make_total(TokenUsage(prompt=5, cached=4, completion=1)).cached is None
+
+
+def test_cached_tokens_are_added_up_by_times_when_the_engine_reports_no_usage() -> None:
+    for first, total in (({"cache_n": 0}, 2), ({}, None)):
+        counter = ChoiceCounter(1)
+        for timings in (first, {"cache_n": 2}):
+            choice = {"index": 0, "finish_reason": "stop"}
+            counter.apply_event({"choices": [choice], "timings": {"prompt_n": 3, "predicted_n": 1} | timings})
+        assert counter.make_total(TokenUsage(prompt=5, cached=2, completion=1)).cached == total
+
+
 def _body(prompt: Any, **more: Any) -> bytes:
     return json.dumps({"model": "chat", "prompt": prompt} | more).encode()
 
@@ -157,7 +245,7 @@ def test_prompt_with_the_name_of_a_field_in_it_does_not_count_as_that_field() ->
         choice = {"index": index, "text": "", "finish_reason": "stop"}
         timings = {"prompt_n": 4, "cache_n": 1, "predicted_n": 2}
         rewriter.rewrite_events(b"data: " + json.dumps({"choices": [choice], "timings": timings}).encode() + b"\n\n")
-    assert rewriter.choices.make_total(TokenUsage(prompt=5, completion=2)) == TokenUsage(prompt=10, completion=4)
+    assert rewriter.choices.make_total(TokenUsage(5, 1, 2)) == TokenUsage(prompt=10, cached=2, completion=4)
 
 
 def test_usage_of_one_prompt_stays_when_the_choices_share_it() -> None:

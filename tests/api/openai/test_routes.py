@@ -170,16 +170,16 @@ async def test_openai_client_gets_one_clean_error_when_the_engine_dies_in_the_mi
 ) -> None:
     await serve(frontend, engine)
     await engine.post("/_control", {"crash_after": 1, "tokens_per_s": 50})
-    said = ""
+    answer_text = ""
     async with client_of(frontend) as client:
         stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
         error_received: openai.APIError | None = None
         try:
             async for chunk in stream:
-                said += chunk.choices[0].delta.content or ""
+                answer_text += chunk.choices[0].delta.content or ""
         except openai.APIError as error:
             error_received = error
-    assert said
+    assert answer_text
     assert error_received is not None
     assert error_received.code == "engine_lost"
     assert "in the middle of the response" in error_received.message
@@ -294,12 +294,12 @@ async def _odd_engine(handler: Any) -> tuple[web.AppRunner, str]:
 
 @pytest.mark.behaviour("V1-1")
 async def test_status_type_and_bytes_of_an_answer_are_the_engines_own(frontend: RunningFrontend) -> None:
-    said = b'{"odd" :  1.0e0,\n "text":"\xc3\xa4"}'
+    raw_body = b'{"odd" :  1.0e0,\n "text":"\xc3\xa4"}'
     seen: list[bytes] = []
 
     async def handler(request: web.Request) -> web.Response:
         seen.append(await request.read())
-        return web.Response(body=said, status=418, headers={"Content-Type": "application/vnd.odd+json"})
+        return web.Response(body=raw_body, status=418, headers={"Content-Type": "application/vnd.odd+json"})
 
     runner, address = await _odd_engine(handler)
     try:
@@ -311,7 +311,7 @@ async def test_status_type_and_bytes_of_an_answer_are_the_engines_own(frontend: 
         async with frontend.http.post(f"{frontend.url}/v1/chat/completions", data=sent, headers=AUTHORISED) as answer:
             assert answer.status == 418
             assert answer.headers["Content-Type"] == "application/vnd.odd+json"
-            assert await answer.read() == said
+            assert await answer.read() == raw_body
         assert seen == [sent]
     finally:
         await runner.cleanup()
@@ -367,10 +367,10 @@ async def test_engine_that_dies_before_the_first_event_of_a_stream_is_replaced(
             async with frontend.http.post(
                 f"{frontend.url}/v1/chat/completions", json=body, headers=AUTHORISED
             ) as answer:
-                said = await answer.read()
+                streamed = await answer.read()
                 assert answer.headers["X-Corral-Node"] == "node-1"
-            assert said.endswith(b"data: [DONE]\n\n")
-            assert b"error" not in said
+            assert streamed.endswith(b"data: [DONE]\n\n")
+            assert b"error" not in streamed
         assert called
     finally:
         await runner.cleanup()

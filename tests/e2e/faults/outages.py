@@ -14,7 +14,7 @@ STALL_S = 50.0
 
 
 async def nats_goes_away(folder: Path, away_s: float) -> None:
-    """One worker ends while it cannot say so over the bus; the other is still at it when the bus is back."""
+    """Check an outage of NATS during which one worker ends its job and the other is still at it at the end."""
     async with scene_of(folder, *TWO) as scene:
         begun = await _begin(scene, away_s)
         before = await scene.until_fetched(begun, MIB // 16, nodes=2)
@@ -38,7 +38,7 @@ async def nats_goes_away(folder: Path, away_s: float) -> None:
 
 
 async def _begin(scene: Scene, away_s: float) -> str:
-    """Two downloads, of which the second takes longer than the outage."""
+    """Begin two downloads, of which the second takes longer than the outage."""
     file = scene.offer("begun")
     late = held_after(len(file.body) // 2, scene.let_late)
     if away_s > STALL_S:
@@ -54,7 +54,7 @@ async def _states(scene: Scene, key: str, *expected: str) -> bool:
 
 
 async def _assert_nothing_is_made_up(scene: Scene, begun: str, meanwhile: str) -> None:
-    """What nobody knows is neither failed nor done."""
+    """Check that jobs whose state is unknown are shown neither as failed nor as done."""
     for key, states in ((begun, {"success", "working", "unconfirmed"}), (meanwhile, {"queued"})):
         found = await scene.operation(key)
         assert found["state"] in UNDER_WAY

@@ -43,17 +43,17 @@ class Scene:
     # --- backends to install ---
 
     def offer(self, name: str, *, size: int = 2 * MIB) -> File:
-        """A backend of about this size that can be had from the server."""
+        """Put a backend of about this size on the server."""
         return self.files.put(f"/{name}.tar.gz", tar_of(engine_files(name, padding=size)), etag=f'"{name}"')
 
     def offer_in_halves(self, name: str, *, size: int = 2 * MIB, downloads: int = 1, tenths: int = 5) -> File:
-        """One of which the first downloads stand still in the middle, or so far, until `let`."""
+        """Put a backend on the server whose first downloads stand still after so many tenths, until `let` is set."""
         file = self.offer(name, size=size)
         file.faults = [held_after(len(file.body) * tenths // 10, self.let)] * downloads
         return file
 
     def fetched(self, name: str) -> list[str | None]:
-        """The ranges of all downloads; None is one from the beginning."""
+        """Return the ranges of all downloads of a backend; None is a download from the beginning."""
         return self.files.files[f"/{name}.tar.gz"].ranges
 
     # --- operations ---
@@ -69,14 +69,14 @@ class Scene:
         return str(answer["id"])
 
     async def operation(self, key: str, frontend: FrontendProcess | None = None) -> Any:
-        """As one frontend shows it, or None while it cannot tell."""
+        """Return an operation as one frontend shows it; None while that frontend cannot answer."""
         queried = frontend or self.cluster.running()[0]
         with contextlib.suppress(aiohttp.ClientError):
             status, found = await queried.call("GET", f"/api/operations/{key}")
             return found if status == 200 else None
 
     async def becomes(self, key: str, *states: str, within_s: float = LONG_S) -> Any:
-        """The operation on every running frontend, once it is in one of these states there."""
+        """Wait until every running frontend shows the operation in one of these states, and return it."""
         found: Any = None
         for frontend in self.cluster.running():
             found = await eventually(lambda f=frontend: self._in_state(key, f, states), within_s=within_s)  # type: ignore[misc]
@@ -90,7 +90,7 @@ class Scene:
         return found if found["state"] in states else None
 
     async def until_fetched(self, key: str, size: int, *, nodes: int = 1) -> Any:
-        """Until so many nodes are shown to have so many bytes, and the download stands still there."""
+        """Wait until so many nodes are shown to have so many bytes of a download that stands still there."""
 
         async def look() -> Any:
             found = await self.operation(key)
@@ -103,7 +103,7 @@ class Scene:
         return [note["text"] for note in await self.cluster.running()[0].get(f"/api/operations/{key}/events")]
 
     async def installed(self, node: str) -> dict[str, Any]:
-        """What the registry says a node has, by name."""
+        """Return the backends that the registry lists for a node, by name."""
         found = await self.cluster.running()[0].get(f"/api/nodes/{node}/backends")
         return {backend["name"]: backend for backend in found}
 
@@ -116,7 +116,7 @@ class Scene:
     # --- workers ---
 
     def accepted(self, node: str) -> int:
-        """How many jobs this worker has taken, in all its lives."""
+        """Return how many jobs this worker has taken, in all its lives."""
         return self.cluster.workers[node].log.count("job accepted")
 
     def disk(self, node: str) -> Path:
@@ -148,7 +148,7 @@ class Scene:
 async def scene_of(
     folder: Path, *names: str, frontends: int = 2, command: list[str] | None = None, **settings: str
 ) -> AsyncIterator[Scene]:
-    """Frontends side by side and healthy workers. `settings` are those of the workers."""
+    """Run frontends side by side and healthy workers with these settings."""
     try:
         async with FileServer().running() as files, empty_cluster(folder) as cluster:
             cluster.frontend_settings, cluster.worker_settings = SETTINGS, settings
@@ -172,7 +172,7 @@ async def scene_of(
 
 
 def assert_tidy(root: Path) -> None:
-    """Nothing is being made or deleted, nothing half fetched, and every folder of the store has a name."""
+    """Check that no file is half made, half fetched or to be deleted, and that each folder of the store has a name."""
     if not root.exists():
         return
     layout = BackendsLayout(root)
@@ -184,13 +184,15 @@ def assert_tidy(root: Path) -> None:
 
 
 def processes_of(folder: Path) -> dict[int, str]:
-    """Processes that have this folder in their command line, environment or as their place."""
+    """Return the processes with this folder in their command line or environment, or that run in it."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
                 place = entry.joinpath("cwd").readlink()
-                said = entry.joinpath("cmdline").read_bytes() + b"\0" + entry.joinpath("environ").read_bytes()
-                if str(folder).encode() in said or place.is_relative_to(folder):
-                    found[int(entry.name)] = said.partition(b"\0\0")[0].replace(b"\0", b" ").decode(errors="replace")
+                described = entry.joinpath("cmdline").read_bytes() + b"\0" + entry.joinpath("environ").read_bytes()
+                if str(folder).encode() in described or place.is_relative_to(folder):
+                    found[int(entry.name)] = (
+                        described.partition(b"\0\0")[0].replace(b"\0", b" ").decode(errors="replace")
+                    )
     return found

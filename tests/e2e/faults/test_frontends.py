@@ -87,7 +87,7 @@ async def test_race_of_cancellation_and_completion_has_one_outcome_everywhere(tm
 
 
 async def _cancel_late(scene: Scene, key: str, number: int) -> tuple[int, Any]:
-    """At the frontend that did not get the first request: at once, or when the worker is about to end."""
+    """Cancel at the frontend that did not get the first request: at once, or when the worker is about to end."""
     phases = (None, "verifying", "extracting", "checking", "committing")
 
     async def is_so_far() -> bool:

@@ -49,7 +49,7 @@ async def _target_is(scene: Scene, key: str, state: str) -> Any:
 
 
 class Echo:
-    """Hears what a worker says and says it again, with the worker's own right to speak."""
+    """Receives what a worker publishes, and publishes it again with the worker's own permissions."""
 
     def __init__(self, ear: NatsBus, mouth: NatsBus, node: str) -> None:
         self._ear = ear
@@ -66,7 +66,7 @@ class Echo:
         self.received.setdefault((event.job_id, event.seq), event)
 
     async def repeat(self) -> None:
-        """Everything so far, twice, in an order of its own."""
+        """Publish every message so far twice, in a random order."""
         again = [*self.received.values()] * 2
         self._rng.shuffle(again)
         for event in again:
@@ -120,7 +120,7 @@ async def test_events_that_come_twice_and_in_another_order_move_nothing_back(tmp
 
 
 async def _assert_nothing_changes(scene: Scene, echo: Echo, done: Any) -> None:
-    """All of it once more after the end; an operation that comes later shows that it was received."""
+    """Repeat all messages after the end; a later operation shows that they were received."""
     last = max(echo.received.values(), key=lambda event: event.seq)
     assert last.state == JobState.DONE
     await echo.repeat()

@@ -35,7 +35,7 @@ async def test_postgresql_is_killed_in_the_middle_of_an_installation_and_nothing
         scene.let.set()
         # Its last word goes out while nobody can write it down.
         await eventually(lambda: _has_ended(scene), within_s=60)
-        await eventually(lambda: _nobody_knows(scene, key), within_s=60)
+        await eventually(lambda: _is_unknown_everywhere(scene, key), within_s=60)
         await scene.cluster.postgres.start()
         done = await scene.becomes(key, "completed")
         (was,), (now,) = before["nodes"], done["nodes"]
@@ -51,5 +51,5 @@ async def _has_ended(scene: Scene) -> bool:
     return "job ended" in scene.cluster.workers["worker-1"].log
 
 
-async def _nobody_knows(scene: Scene, key: str) -> bool:
+async def _is_unknown_everywhere(scene: Scene, key: str) -> bool:
     return all([await scene.operation(key, frontend) is None for frontend in scene.cluster.frontends])

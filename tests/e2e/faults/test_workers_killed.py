@@ -44,7 +44,7 @@ async def test_worker_killed_in_the_middle_of_a_download_goes_on_with_the_bytes_
 
 @asynccontextmanager
 async def _killed_during_an_upgrade(folder: Path, moment: str) -> AsyncIterator[tuple[Scene, str]]:
-    """An engine ran with the old version, and its worker has died at this moment of the upgrade."""
+    """Start an engine of the old version, and kill its worker at this moment of the upgrade."""
     armed = folder / "armed"
     command = [sys.executable, str(PROGRAM), moment, str(armed), "worker"]
     async with scene_of(folder, "worker-1", command=command, CORRAL_ENGINE_PORT=str(find_free_port())) as scene:
@@ -67,14 +67,14 @@ async def _runs(scene: Scene) -> bool:
 
 
 def _current(scene: Scene) -> Any:
-    """What the disk says is installed, and since when."""
+    """Return the version that the disk says is installed, and since when."""
     records = BackendRecords(BackendsLayout(scene.disk("worker-1")))
     records.load()
     return records.pointers["fake"].current
 
 
 async def _is_upgraded(scene: Scene, key: str) -> None:
-    """Once, and the engine of the old version is gone."""
+    """Check that the upgrade was done once, and that the engine of the old version is gone."""
     done = await scene.becomes(key, "completed")
     (target,) = done["nodes"]
     assert (target["attempt"], target["percentage"]) == (0, 100.0)

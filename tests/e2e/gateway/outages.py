@@ -18,7 +18,7 @@ async def sentences(frontend: FrontendProcess) -> list[str]:
 
 
 async def says(models: Models, frontend: FrontendProcess, *words: str) -> None:
-    """Until it names each of these."""
+    """Wait until a frontend's notices about outages have each of these words."""
 
     async def names_them() -> bool:
         degraded = await sentences(frontend)
@@ -28,7 +28,7 @@ async def says(models: Models, frontend: FrontendProcess, *words: str) -> None:
 
 
 async def is_well(models: Models) -> None:
-    """Until every frontend has nothing to say and answers for the registry again."""
+    """Wait until every frontend reports no outage and answers for the registry again."""
     for frontend in models.cluster.running():
 
         async def has_nothing_to_say(queried: FrontendProcess = frontend) -> bool:
@@ -38,7 +38,7 @@ async def is_well(models: Models) -> None:
 
 
 async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: bool = False, away_s: float) -> None:
-    """Under traffic, and back. No request for a loaded model fails, nothing is loaded anew, and each is counted."""
+    """Check an outage under traffic: no request for a loaded model fails, nothing is loaded again, each is counted."""
     await models.put(name)
     await models.loaded(name, "worker-1")
     before = await models.process(name)
@@ -67,8 +67,7 @@ async def goes_away(models: Models, name: str, *, postgres: bool = False, nats: 
 
 
 async def _is_counted(models: Models, name: str, going: Traffic) -> None:
-    """Until every answer of the whole time is in PostgreSQL, and no more than were sent: the last requests were given
-    up by their clients."""
+    """Wait until every answer is in PostgreSQL; no more than were sent, as clients gave up the last requests."""
 
     async def requests() -> int:
         usage = await models.cluster.running()[-1].get("/api/usage?by=model")
@@ -82,7 +81,7 @@ async def _is_counted(models: Models, name: str, going: Traffic) -> None:
 
 
 async def _assert_overview_is_degraded(frontend: FrontendProcess, *, postgres: bool) -> None:
-    """An admin sees the known state, and gets an error for what cannot be done."""
+    """Check that an admin sees the known state, and gets an error for what cannot be done."""
     overview = await frontend.get("/api/cluster")
     assert overview["degraded"]
     assert [node["name"] for node in overview["nodes"]] == ["worker-1"]

@@ -53,7 +53,7 @@ async def test_leader_is_killed_under_traffic_and_another_one_leads(models: Mode
 
 
 async def _restart_with_a_stream_open(models: Models, frontend: FrontendProcess) -> None:
-    """Although its start has never been completed."""
+    """Restart a frontend that never completed its start, and check that an open stream ends as it should."""
     async with models.stream("kept", via=1, max_tokens=40) as stream:
         assert await stream.next() is not None
         ending = asyncio.create_task(frontend.program.end())

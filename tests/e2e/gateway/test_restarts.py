@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.cluster import FrontendProcess
 from tests.e2e.gateway.traffic import traffic
 from tests.e2e.models.scene import Models, Stream
+from tests.support.frontends import ADMIN_KEY
 from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
@@ -28,7 +29,7 @@ TOKENS = 60
 
 @asynccontextmanager
 async def _open_streams(models: Models, name: str, via: int) -> AsyncIterator[list[Stream]]:
-    """Whose first events are there."""
+    """Open streams, and wait for the first event of each."""
     async with AsyncExitStack() as stack:
         opened = [
             await stack.enter_async_context(models.stream(name, via=via, max_tokens=TOKENS)) for _ in range(STREAMS)
@@ -62,7 +63,7 @@ async def test_frontend_that_is_restarted_with_streams_open_cuts_none(models: Mo
 
 @asynccontextmanager
 async def _several(models: Models, count: int) -> AsyncIterator[FrontendProcess]:
-    """One more frontend, which is several processes; it is forgotten afterwards."""
+    """Run one more frontend that is several processes; the cluster forgets it afterwards."""
     cluster = models.cluster
     plain = cluster.frontend_settings
     cluster.frontend_settings = {**plain, "CORRAL_PROCESSES": str(count)}
@@ -80,7 +81,7 @@ async def _several(models: Models, count: int) -> AsyncIterator[FrontendProcess]
 
 
 async def _children(models: Models, frontend: FrontendProcess, count: int) -> dict[str, int] | None:
-    """Pids by id, as the others see them; None while there are not so many."""
+    """Return the pids of a frontend's processes by id, as other frontends list them; None until there are `count`."""
     listed = (await models.cluster.frontends[0].get("/api/cluster"))["frontends"]
     found = {one["id"]: one["pid"] for one in listed if one["id"].startswith(f"{frontend.id}-") and one["alive"]}
     return found if len(found) == count and all(_lives(pid) for pid in found.values()) else None
@@ -111,15 +112,35 @@ async def test_several_processes_share_a_port_and_one_that_leaves_or_dies_is_rep
             await going.more(30)
         second = children[f"{frontend.id}-2"]
         os.kill(second, signal.SIGKILL)
-        await models.look(lambda: _is_replaced(models, frontend, second, starts=4))
+        await _wait_until_gone(second)
+        # Each on a connection of its own: a process that starts must get none of them before it is ready.
+        while not await _is_replaced(models, frontend, second, starts=4):
+            assert await _ask_on_new_connection(frontend, "shared") == 200
         for _ in range(10):
-            await models.answers("shared", via=via)
+            assert await _ask_on_new_connection(frontend, "shared") == 200
     assert '"frontend": "frontend-' in frontend.program.log
     await models.forget("shared")
 
 
+async def _wait_until_gone(pid: int) -> None:
+    async def is_gone() -> bool:
+        return not _lives(pid)
+
+    await eventually(is_gone)
+
+
+async def _ask_on_new_connection(frontend: FrontendProcess, model: str) -> int:
+    """Send one chat on a connection of its own and return the status of the response."""
+    body = {"model": model, "max_tokens": 4, "messages": [{"role": "user", "content": "hello"}]}
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as session,
+        session.post(f"{frontend.url}/v1/chat/completions", json=body) as response,
+    ):
+        return response.status
+
+
 async def _is_replaced(models: Models, frontend: FrontendProcess, pid: int, *, starts: int) -> bool:
-    """Whether another process runs instead, and as many as this have got ready: one that starts answers 503."""
+    """Return whether another process runs instead of `pid` and `starts` processes of the group have become ready."""
     if frontend.program.log.count("frontend is ready") < starts:
         return False
     found = await _children(models, frontend, 2)

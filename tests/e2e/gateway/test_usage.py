@@ -19,7 +19,7 @@ PER_CLIENT = 15
 
 @dataclass
 class ClientResults:
-    """What clients have got, and how many requests broke so that nobody can say whether they were answered."""
+    """Counts what clients have got, and the requests that broke, so that it is unknown whether they were answered."""
 
     answers: int = 0
     tokens: int = 0
@@ -48,7 +48,7 @@ async def _restart(models: Models, frontend: FrontendProcess) -> None:
 
 
 async def _counted(models: Models, name: str) -> tuple[int, int]:
-    """Requests and tokens of answers, when nothing waits on the disk any more."""
+    """Return the requests and tokens that PostgreSQL has, once no record waits on the disk any more."""
     state = models.cluster.folder / "state" / "usage"
 
     async def all_is_shipped() -> bool:

@@ -55,7 +55,7 @@ class Traffic:
             self.failures.append(f"via {via}: {problem}")
 
     async def more(self, count: int, within_s: float = 60.0) -> None:
-        """Until so many more were answered; at once if one was not."""
+        """Wait until so many more requests were answered; fail at once if one was not."""
         expected = self.answers + count
 
         async def are_there() -> bool:
@@ -65,7 +65,7 @@ class Traffic:
         await eventually(are_there, within_s=within_s)
 
     async def during(self, seconds: float) -> None:
-        """For so long, without a failure."""
+        """Wait for so long, and fail at once if a request was not answered."""
         until = _clock.monotonic() + seconds
         while _clock.monotonic() < until:
             await self.more(1)
@@ -73,7 +73,7 @@ class Traffic:
 
 @asynccontextmanager
 async def traffic(models: Models, model: str, via: Sequence[int] = (0, 1)) -> AsyncIterator[Traffic]:
-    """It runs already. At its end nothing has failed."""
+    """Send requests all the time. Begins when the first are answered; at its end none may have failed."""
     going = Traffic(models, model)
     clients = [asyncio.create_task(going.client(number)) for number in via for _ in range(CLIENTS_PER_FRONTEND)]
     try:

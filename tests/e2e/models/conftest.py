@@ -13,7 +13,7 @@ from tests.e2e.models.system import llama_folder
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def models(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Models]:
-    """Two frontends and two workers, which have llama.cpp."""
+    """Run two frontends and two workers, which have llama.cpp."""
     folder = tmp_path_factory.mktemp("models")
     settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
     # A worker that is killed and started again on a busy machine needs longer than the lease of the other tests: its

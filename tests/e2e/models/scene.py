@@ -29,7 +29,7 @@ QUESTION = [{"role": "user", "content": "Who goes there?"}]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client has got. `node` is the one that answered."""
+    """Holds what a client has got. `node` is the one that answered."""
 
     status: int
     body: Any
@@ -45,23 +45,23 @@ class Answer:
 
 
 class Stream:
-    """An answer that comes in pieces."""
+    """Reads an answer that comes in pieces."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
         self.events: list[Any] = []
 
     async def next(self) -> Any:
-        """The next event, `[DONE]`, or None at the end."""
+        """Return the next event, `[DONE]`, or None at the end."""
         async for line in self._answer.content:
             if line.startswith(b"data: "):
-                said = line.removeprefix(b"data: ").strip()
-                self.events.append("[DONE]" if said == b"[DONE]" else json.loads(said))
+                payload = line.removeprefix(b"data: ").strip()
+                self.events.append("[DONE]" if payload == b"[DONE]" else json.loads(payload))
                 return self.events[-1]
         return None
 
     async def rest(self) -> list[Any]:
-        """All that still comes, until the server has ended it as it should."""
+        """Return all events that still come, until the server has ended the stream as it should."""
         got = []
         while (event := await self.next()) is not None:
             got.append(event)
@@ -77,7 +77,7 @@ class Models:
     # --- models ---
 
     async def put(self, name: str, *, via: int = 0, backend: str = "fake", **config: Any) -> None:
-        """Options are given as `options=…`, as in a configuration."""
+        """Put a configuration. Options of the engine are given as `options=…`, as in the file."""
         status, answer = await self.call("PUT", f"/api/models/config/{name}", {"backend": backend, **config}, via=via)
         assert status == 200, answer
 
@@ -86,7 +86,7 @@ class Models:
         assert status == 200, answer
 
     async def forget(self, *names: str) -> None:
-        """Until nothing of them runs."""
+        """Delete models, and wait until no process of them runs."""
         for name in names:
             await self.call("DELETE", f"/api/models/config/{name}")
 
@@ -96,7 +96,7 @@ class Models:
         await self.look(are_gone)
 
     def file(self, name: str, content: bytes) -> list[dict[str, str]]:
-        """A file, as the `files` of a configuration."""
+        """Write a file, and return it as the `files` of a configuration."""
         path = self.files / name
         path.write_bytes(content)
         return [{"path": name, "uri": f"file://{path}"}]
@@ -105,7 +105,7 @@ class Models:
         return list((await self._running(via).get(f"/api/models/config/{name}"))["replicas"])
 
     async def load(self, name: str, *, via: int = 0, **body: Any) -> str:
-        """The operation's id."""
+        """Load a model and return the operation's id."""
         status, answer = await self.call("POST", f"/api/models/{name}/load", body, via=via)
         assert status in (200, 202), answer
         return str(answer["id"])
@@ -136,7 +136,7 @@ class Models:
             return Answer(answer.status, await answer.json(), answer.headers.get("x-corral-node", ""))
 
     async def answers(self, name: str, *, via: int = 0) -> Answer:
-        """One that was answered."""
+        """Send a chat, check that it was answered, and return the answer."""
         answer = await self.chat(name, via=via)
         assert answer.status == 200, answer.body
         return answer
@@ -159,7 +159,7 @@ class Models:
         return await (frontend or self.cluster.running()[0]).get(f"/api/operations/{key}")
 
     async def becomes(self, key: str, *states: str) -> Any:
-        """The operation, once every running frontend shows it in one of these states."""
+        """Wait until every running frontend shows the operation in one of these states, and return it."""
         found: Any = None
         for frontend in self.cluster.running():
             found = await eventually(lambda f=frontend: self._in_state(key, f, states), within_s=LONG_S)  # type: ignore[misc]
@@ -171,12 +171,12 @@ class Models:
         return found if found["state"] in states else None
 
     async def under_way(self, frontend: FrontendProcess, name: str) -> list[Any]:
-        """Operations about this model that the frontend lists as not ended."""
+        """Return the operations about this model that the frontend lists as not ended."""
         listed = (await frontend.get("/api/operations"))["operations"]
         return [each for each in listed if each["name"] == name and each["state"] in UNDER_WAY]
 
     async def at_the_engine(self, name: str, node: str = "worker-1") -> int:
-        """Until its engine starts there; its pid."""
+        """Wait until the model's engine starts on a node, and return its pid."""
         return int((await self.process(name, node, "starting"))["pid"])
 
     # --- nodes ---
@@ -190,7 +190,7 @@ class Models:
         return [process for node in self.cluster.workers for process in await self.processes(node)]
 
     async def process(self, name: str, node: str = "worker-1", state: str = "ready") -> Any:
-        """Its process there, once it is in this state."""
+        """Wait until the model's process on a node is in this state, and return it."""
 
         async def find() -> Any:
             found = await self.processes(node)
@@ -202,7 +202,7 @@ class Models:
         return int((await self.process(name, node))["pid"])
 
     def accepted(self, *nodes: str) -> int:
-        """How many jobs these workers, or all, have taken in all their lives."""
+        """Return how many jobs these workers, or all, have taken in all their lives."""
         return sum(self.cluster.workers[node].log.count("job accepted") for node in nodes or self.cluster.workers)
 
     def disk(self, node: str) -> Path:
@@ -220,7 +220,7 @@ class Models:
         return await self._running(via).call(method, path, body)
 
     def _running(self, via: int) -> FrontendProcess:
-        """That one, or another if it was killed."""
+        """Return the frontend with this number, or another one if it was killed."""
         preferred = self.cluster.frontends[via]
         return preferred if preferred.program.is_running else self.cluster.running()[0]
 
@@ -251,7 +251,7 @@ async def models_of(
     settings: Mapping[str, str] | None = None,
     lease: str = "",
 ) -> AsyncIterator[Models]:
-    """Frontends side by side with one library, and healthy workers, of which `settings` are. `lease`: of nodes."""
+    """Run frontends side by side with one library, and healthy workers with these settings. `lease`: of nodes."""
     files = folder / "files"
     files.mkdir()
     try:

@@ -26,7 +26,7 @@ def llama_folder(root: Path, *, hold: Path | None = None) -> Path:
 
 
 def add_engine(root: Path, name: str, meta: str = "", *, hold: Path | None = None) -> None:
-    """One more into such a folder."""
+    """Add one more engine to such a folder."""
     version = version_of(name)
     folder = root / name
     folder.mkdir(parents=True)

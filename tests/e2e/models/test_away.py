@@ -56,7 +56,7 @@ async def test_engines_outlive_their_worker_answer_while_it_is_away_and_are_not_
 
 
 async def _row(models: Models, name: str) -> str:
-    """The id of its only replica's row."""
+    """Return the id of the row of a model's only replica."""
     status, rows = await models.call("GET", "/api/nodes/models")
     assert status == 200, rows
     (row,) = [one for one in rows if one["model_name"] == name]
@@ -64,7 +64,7 @@ async def _row(models: Models, name: str) -> str:
 
 
 async def _loaded(models: Models, name: str, count: int = 1) -> Any:
-    """So many replicas, all loaded."""
+    """Return the replicas of a model if there are `count`, all loaded; else None."""
     found = await models.replicas(name)
     return found if [one["state"] for one in found] == ["loaded"] * count else None
 
@@ -205,7 +205,7 @@ async def test_two_frontends_that_load_evict_and_edit_one_model_at_once_agree_in
 
 
 async def _agree(models: Models, names: tuple[str, ...]) -> bool:
-    """Rows, processes and both frontends say the same, and nothing is under way."""
+    """Return whether rows, processes and both frontends agree, and no operation is open."""
     running = {(one["model"], one["address"]) for one in await models.all_processes() if one["model"] in names}
     for via, frontend in enumerate(models.cluster.frontends):
         rows = [(name, one) for name in names for one in await models.replicas(name, via=via)]
@@ -219,7 +219,7 @@ async def _agree(models: Models, names: tuple[str, ...]) -> bool:
 
 
 async def assert_warm(models: Models, name: str) -> None:
-    """Both ways of asking, at every frontend."""
+    """Check that every frontend answers a model, as a whole and as a stream."""
     for via in range(len(models.cluster.frontends)):
         await models.answers(name, via=via)
         async with models.stream(name, via=via) as stream:
@@ -228,7 +228,7 @@ async def assert_warm(models: Models, name: str) -> None:
 
 @asynccontextmanager
 async def warm(models: Models, name: str) -> AsyncIterator[None]:
-    """A model that every frontend knows to be loaded; afterwards nothing was loaded again, and another can be."""
+    """Load a model that every frontend knows; check at the end that it was not loaded again and another can be."""
     await models.put(name)
     await models.loaded(name, "worker-1")
     await assert_warm(models, name)

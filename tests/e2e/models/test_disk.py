@@ -22,7 +22,7 @@ AS_ROOT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 
 @pytest.fixture
 async def small(tmp_path: Path) -> AsyncIterator[Models]:
-    """One worker with a disk of its own in memory: the kernel itself says that it is full."""
+    """Run one worker with a disk of its own in memory: the kernel itself reports that it is full."""
     home = tmp_path / "worker-1"
     home.mkdir()
     mount = f"mount -t tmpfs -o size=32m tmpfs {home}"

@@ -94,7 +94,7 @@ async def test_out_of_memory_evicts_tries_once_more_and_then_says_so(models: Mod
     await models.loaded("victim", "worker-1")
 
     async def room() -> Any:
-        """What the node has left once it has seen what the model took."""
+        """Return the memory that the node has left, once its report includes what the model took."""
         replica = (await models.replicas("victim"))[0]
         node = await models.cluster.frontends[0].node("worker-1")
         return node["available_ram"] if (replica["ram_bytes"] or 0) > held * MIB else None
@@ -118,7 +118,7 @@ def blob_of(models: Models, node: str, content: bytes) -> Path:
 
 
 def damage(path: Path, *, is_noticed: bool) -> None:
-    """Another byte in the middle; unless it is to be noticed, with the time that the file had."""
+    """Change a byte in the middle of a file; unless that is to be noticed, keep the file's time."""
     was = path.stat()
     path.chmod(0o600)
     with path.open("r+b") as file:
@@ -138,14 +138,14 @@ async def unload(models: Models, name: str) -> None:
 
 
 async def put_tiny(models: Models, name: str) -> bytes:
-    """A model for llama.cpp, which reads its file; its content."""
+    """Add a model for llama.cpp, which reads its file, and return the file's content."""
     content = write_tiny_gguf(models.files / f"{name}.gguf").read_bytes()
     options = {"context_size": "512"}
     await models.put(name, backend="llama-cpp", files=models.file(f"{name}.gguf", content), options=options, threads=1)
     return content
 
 
-def said(answer: Answer) -> str:
+def read_text(answer: Answer) -> str:
     return str(answer.body["choices"][0]["message"]["content"])
 
 
@@ -163,7 +163,7 @@ async def test_file_that_was_damaged_on_a_node_is_fetched_again_before_the_model
     assert "a damaged file is fetched again" in models.cluster.workers["worker-1"].log
     (linked,) = (models.disk("worker-1") / "models").rglob("damaged.gguf")
     assert linked.read_bytes() == content
-    assert said(await models.chat("damaged", **GREEDY)) == said(before)
+    assert read_text(await models.chat("damaged", **GREEDY)) == read_text(before)
     await models.forget("damaged")
 
 
@@ -172,7 +172,7 @@ async def test_real_engine_that_is_killed_is_there_again_for_the_next_request(mo
     await models.loaded("tiny", "worker-1")
     before = await models.chat("tiny", **GREEDY)
     os.kill(await models.pid("tiny"), signal.SIGKILL)
-    assert said(await models.chat("tiny", via=1, **GREEDY)) == said(before)
+    assert read_text(await models.chat("tiny", via=1, **GREEDY)) == read_text(before)
     await models.forget("tiny")
 
 

@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 
 def flip(path: Path) -> None:
-    """One bit, as a failing disk does it: neither size nor time changes."""
+    """Change one bit as a failing disk does: neither size nor time of the file changes."""
     before = path.stat()
     with path.open("r+b") as file:
         file.seek(before.st_size // 2)
@@ -34,14 +34,14 @@ def cut(path: Path) -> None:
 
 @pytest.fixture
 async def slow(tmp_path: Path) -> AsyncIterator[Models]:
-    """One worker that fetches 8 MB a second: a chunk each second."""
+    """Run one worker that fetches 8 MB a second: a chunk each second."""
     settings = {"CORRAL_DISK_HEADROOM": "0", "CORRAL_BANDWIDTH_LIMIT": "8MB"}
     async with models_of(tmp_path, "worker-1", frontends=1, settings=settings) as scene:
         yield scene
 
 
 async def until_half_fetched(models: Models, sha256: str) -> None:
-    """Until two chunks of a content, or more, are on the worker's disk, and not all."""
+    """Wait until two chunks of a content, or more, are on the worker's disk, and not all."""
     part = models.disk("worker-1") / "blobs" / f"{sha256}.part"
 
     async def has_some() -> bool:

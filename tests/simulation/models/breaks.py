@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from corral.domain.operation import JobId
 from corral.domain.replica import Replica
 from corral.gateway.routing import routing_snapshot
 from corral.gateway.routing.replica_pool import RoutableReplica
@@ -21,9 +22,11 @@ from corral.loading.replica_stopper import ReplicaStopper
 from corral.policy.placing import placement, scaling
 from corral.policy.placing.placement import PlacementFilter
 from corral.policy.serving.routing import RoutableNode
+from corral.store import dispatch as dispatch_store
 from corral.store import loads as load_store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
+from corral.store.dispatch import OperationLease
 from corral.store.holdings import CopyRemoval
 from tests.simulation.deliberate_defects import Break
 from tests.simulation.models import people, work
@@ -46,7 +49,7 @@ def _memory_is_not_required(patch: Patch) -> None:
 
 
 def _edits_stop_nothing(patch: Patch) -> None:
-    """An edited model goes on with the engines of its former self, and they get requests."""
+    """Break edits: an edited model goes on with the engines of its former self, and they get requests."""
 
     async def nothing(_tx: Transaction, _model: str, _run_hash: str | None, _reason: str = "") -> int:
         return 0
@@ -54,16 +57,16 @@ def _edits_stop_nothing(patch: Patch) -> None:
     async def no_strays(_tx: Transaction) -> int:
         return 0
 
-    def anybody(_revision: str, _desired: str, place: RoutableNode | None, _selector: Mapping[str, str]) -> bool:
+    def any_place(_revision: str, _desired: str, place: RoutableNode | None, _selector: Mapping[str, str]) -> bool:
         return place is not None and place.is_open
 
     patch.setattr(replica_store, "mark_stale", nothing)
     patch.setattr(replica_store, "unload_strays", no_strays)
-    patch.setattr(routing_snapshot, "is_candidate", anybody)
+    patch.setattr(routing_snapshot, "is_candidate", any_place)
 
 
 def _edits_fail_loads(patch: Patch) -> None:
-    """A load whose model was edited meanwhile is shown as a failure."""
+    """Break edits: a load whose model was edited meanwhile is shown as a failure."""
     patch.setattr(load, "supersede", give_up)
 
 
@@ -75,7 +78,7 @@ def _stops_are_not_waited_for(patch: Patch) -> None:
 
 
 def _orphans_are_left_alone(patch: Patch) -> None:
-    """Without rules, and with few who ask, nobody loads again what runs there already."""
+    """Break adoption of orphans: without rules, and with few requests, no load starts what runs there already."""
     patch.setattr(people, "_rule", lambda _rng: None)
     patch.setattr(people, "ASK_PAUSE_S", 5.0)
     patch.setattr(holdings._ProcessMatcher, "add_unknown", lambda _sorting, _process: None)
@@ -90,12 +93,23 @@ def _reservations_stay(patch: Patch) -> None:
 
 
 def _jobs_are_not_waited_for(patch: Patch) -> None:
-    """What is to end is ended while the job that starts it does not know. Slow lines and many edits show it."""
+    """Break stops: a replica is ended while the job that starts it does not know. Slow lines and many edits show it."""
     patch.setattr(work, "FILE_SPEED", 0.5)
     patch.setattr(people, "PAUSE_S", 1.5)
     statement = str(replica_store._CLAIM_STOPS)
     begin, end = statement.index("AND NOT EXISTS (SELECT 1 FROM operation_targets"), statement.index("ORDER BY r.stop")
     patch.setattr(replica_store, "_CLAIM_STOPS", text(statement[:begin] + statement[end:]))
+
+
+def _commands_are_not_recorded(patch: Patch) -> None:
+    """Break dispatch: what is cancelled while its command is on its way seems not to have begun. Many changes show
+    it."""
+
+    async def unrecorded(_tx: Transaction, _lease: OperationLease, _job_ids: Collection[JobId]) -> None:
+        return
+
+    patch.setattr(people, "PAUSE_S", 1.5)
+    patch.setattr(dispatch_store, "mark_sent", unrecorded)
 
 
 def _requests_are_counted_for_ever(patch: Patch) -> None:
@@ -140,6 +154,13 @@ BREAKS = (
         sentences=("and its process",),
         faults=SHUFFLE,
         first_seed=2,
+    ),
+    _break(
+        name="commands are not recorded",
+        apply=_commands_are_not_recorded,
+        sentences=("and its process",),
+        faults=SHUFFLE,
+        first_seed=15,
     ),
     _break(name="requests are counted for ever", apply=_requests_are_counted_for_ever, sentences=("still counts",)),
     _break(

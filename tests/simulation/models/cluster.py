@@ -60,7 +60,7 @@ ANSWERED_WITHIN_S = REQUEST_WAIT_S + 90.0
 
 
 def run_models(address: str, seed: int, plan: Plan | None = None, *, ends_at: Sequence[str] = ()) -> Outcome:
-    """`ends_at`: a violation with one of these words in it is enough."""
+    """Simulate a cluster with models. `ends_at`: stop at the first violation with one of these words."""
     chosen = plan or plan_of_models(seed)
 
     async def scenario(loop: VirtualLoop) -> Outcome:
@@ -130,7 +130,7 @@ class ModelsTrouble(Troublemaker):
 
     @override
     async def _one(self, fault: Fault) -> None:
-        """While the database is away or unreliable nobody can know better."""
+        """Carry out one fault, and note for the inspector when the database is away or unreliable."""
         if fault.kind in (Kind.STORE_AWAY, Kind.STORE_NOISE):
             self._inspector.outages.append((fault.start_s, fault.start_s + fault.length_s))
         await super()._one(fault)
@@ -226,7 +226,7 @@ class ModelsCluster:
         return worker
 
     def _install(self, work: ModelsWork) -> None:
-        """Its engines are there from the beginning."""
+        """Install the machine's engines, which are there from the beginning."""
         for backend, meta in (("cpu-engine", "engine"), ("tool", "")):
             version = next(entry for entry in INDEX.entries if entry.name == backend).versions[0].version
             work.disk.installed[backend] = InstalledBackend(
@@ -288,7 +288,7 @@ class ModelsCluster:
         await self._judge()
 
     async def _come_back(self) -> None:
-        """All faults are over. On some seeds one machine stays away; everybody else runs."""
+        """End all faults. On some seeds one machine stays away; all others run."""
         self.around.trace.add("FAULTS are over")
         self._origin.failing = 0.0
         away = self._rng.choice([None, None, *self.workers])
@@ -302,7 +302,7 @@ class ModelsCluster:
                 worker.start()
 
     async def _judge(self) -> None:
-        """Look again and again until nothing is wrong any more, or it has taken too long."""
+        """Judge the state again and again until nothing is wrong any more, or it has taken too long."""
         around = self.around
         give_up_s = around.now() + self._plan.quiet_s
         wrong = ["nobody has looked yet"]
@@ -329,7 +329,7 @@ class ModelsCluster:
 
 @contextmanager
 def short_pauses() -> Iterator[None]:
-    """The product's pauses, made shorter: virtual time is cheap, but not free."""
+    """Shorten the product's pauses: virtual time is cheap, but not free."""
     pause_s = load_policy.compute_stop_pause_s
     silence = timedelta(seconds=10)
     places: list[tuple[Any, str, object]] = [

@@ -39,7 +39,7 @@ HOLD = LoadTimeouts(base_s=120.0, stall_s=60.0, cap_s=600.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedRequest:
-    """A request that an engine has taken."""
+    """Holds a request that an engine has taken."""
 
     at_s: float
     frontend: str
@@ -49,7 +49,7 @@ class ServedRequest:
 
 @dataclass(slots=True)
 class LibraryDisk:
-    """What a frontend's disk has of the library; it outlives its processes."""
+    """Holds what a frontend's disk has of the library; it outlives its processes."""
 
     blobs: dict[str, int] = field(default_factory=dict)
     partial: dict[str, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class LibraryDisk:
 
 @dataclass(slots=True)
 class Origin:
-    """The world's files: how fast they come, and how often their source does not respond."""
+    """Says how fast the files of the internet come, and how often their source does not respond."""
 
     rng: Random
     failing: float = 0.0
@@ -65,7 +65,7 @@ class Origin:
 
 
 class SimLibrary(FrontendLibrary):
-    """The product's bookkeeping over a pretended shelf."""
+    """Keeps the product's records about files that are only pretended."""
 
     def __init__(self, options: CoreOptions, world: CoreDeps, pretended: LibraryDisk, origin: Origin) -> None:
         super().__init__(LibraryOptions(frontend_id=options.frontend_id), world.database, world.origins, world.clock)
@@ -124,12 +124,12 @@ def sha256_of(file: ModelFile) -> str:
 
 
 def size_of(file: ModelFile) -> int:
-    """The address says it: https://files.example/3/name has 3 MiB."""
+    """Return the size that an address names: https://files.example/3/name has 3 MiB."""
     return int(file.parts[0].uri.split("/")[3]) * MIB
 
 
 class SimEngines:
-    """`ports.requests.EngineClient`: calls reach the process that truly listens at an address."""
+    """Sends calls to the process that truly listens at an address. Implements `ports.requests.EngineClient`."""
 
     def __init__(self, around: SimulationDeps, hosts: Mapping[str, Host]) -> None:
         self._around = around
@@ -139,7 +139,7 @@ class SimEngines:
         self.under_way = 0
 
     def send(self, endpoint: Called, request: EngineRequest, handler: ResponseHandler) -> SimLine:
-        """In a task of the process that calls: it ends with it."""
+        """Send a call in a task of the process that calls: it ends with it."""
         work = self._answer(endpoint, request.body.decode(), handler)
         return SimLine(asyncio.get_running_loop().create_task(work, name=f"call {endpoint.address}"))
 
@@ -203,7 +203,7 @@ class SimLine:
 
 
 class ModelsCore(FrontendCore):
-    """The product's, with another library."""
+    """Composes the product's frontend with another library."""
 
     make_library: Callable[[CoreOptions, CoreDeps], FrontendLibrary]
 

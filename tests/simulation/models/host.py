@@ -27,7 +27,7 @@ TAKEN = 0.9
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Engine:
-    """One process. A restart after a crash is another one with the same key and port."""
+    """Describes one process. A restart after a crash is another one with the same key and port."""
 
     host: str
     key: str
@@ -86,7 +86,7 @@ class Engine:
 
 
 class Host:
-    """A simulated machine with its processes; the present worker receives every change."""
+    """Simulates a machine with its processes; the present worker receives every change."""
 
     def __init__(self, name: str, around: SimulationDeps, *, ram_bytes: int, threads: int) -> None:
         self.name = name
@@ -115,7 +115,7 @@ class Host:
         return None
 
     def launch(self, command: StartBackend, version: str, *, again: Engine | None = None) -> Engine:
-        """A new process; it becomes ready, or fails, by itself."""
+        """Start a new process; it becomes ready, or fails, by itself."""
         key = f"{command.model}#{command.replica}"
         used = {each.port for each in self.engines.values()}
         self._pids += 1
@@ -155,7 +155,7 @@ class Host:
         self.on_change()
 
     def end(self, engine: Engine, why: str) -> None:
-        """It is gone, and so is its place."""
+        """End a process and free its port."""
         self._over(engine, why)
         if self.engines.get(engine.key) is engine:
             del self.engines[engine.key]
@@ -171,7 +171,7 @@ class Host:
                 engine.settled.set()
 
     def crash_one(self) -> None:
-        """Some engine dies. One that was ready is started again after a while, if there is a worker to do that."""
+        """Crash a random engine. One that was ready is started again after a while, if there is a worker to do that."""
         alive = [each for each in self.engines.values() if each.is_alive]
         if not alive:
             return

@@ -135,7 +135,7 @@ class ModelsInspector(OperationsInspector):
             self._violated(f"{sorted(running)} are under way for {new['scope_key']} at once")
 
     def _check_superseded(self, row: Any) -> None:
-        """An operation whose model was edited, disabled or deleted meanwhile has not failed, and says which it was."""
+        """Check that an operation whose model was edited, disabled or deleted meanwhile is superseded, not failed."""
         new = row.new
         if new["state"] == _S.FAILED and new["error_code"] in CHANGES_OF_MODELS:
             self._violated(f"operation {new['id']} has failed because {new['subject']} was changed by an admin")
@@ -153,7 +153,7 @@ class ModelsInspector(OperationsInspector):
             known.append((at_s, run_hash))
 
     def _check_requests(self) -> None:
-        """No request goes to what its model was before, once its frontend can know better."""
+        """Check that no request goes to an earlier configuration of a model once its frontend can know better."""
         for served in self._engines.served[self._checked :]:
             self._checked += 1
             since_s = max(
@@ -220,7 +220,7 @@ class ModelsInspector(OperationsInspector):
             self._violated(f"{where} as {new['revision'][:8]}, and the model is {node['run_hash']}")
 
     def _check_removed(self, row: Any) -> None:
-        """A row goes after its process, unless it goes with its node."""
+        """Check that a replica's row goes after its process, unless it goes with its node."""
         old = row.old
         reason = self._reasons.get(row.transaction, {}).get((old["node_id"], old["model"]), "")
         name = self._name_of(old["node_id"])
@@ -248,7 +248,7 @@ class ModelsInspector(OperationsInspector):
             self._forgotten[self._jobs[old["id"]]] = (at_s, f"{key} on {name} ({reason})")
 
     def _check_forgotten(self) -> None:
-        """Nor does a job start what has no row any more."""
+        """Check that no job starts a process whose row is gone."""
         for host in self._hosts.values():
             for engine in host.lives:
                 gone = self._forgotten.get(engine.command.job_id)
@@ -268,6 +268,6 @@ class ModelsInspector(OperationsInspector):
 
 
 def _until(history: Sequence[tuple[float, str | None]]) -> list[tuple[float, str | None]]:
-    """Each hash with the moment at which it was another one; the present one with a moment that never comes."""
+    """Return each hash with the moment at which it was replaced; for the present one, infinity."""
     ends = [at_s for at_s, _ in history[1:]] + [float("inf")]
     return [(end_s, run_hash) for end_s, (_, run_hash) in zip(ends, history, strict=True)]

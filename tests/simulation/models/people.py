@@ -34,7 +34,7 @@ TIMEOUT_S = 20.0
 PAUSE_S = 4.0
 ASK_PAUSE_S = 3.0
 BACKENDS = ("engine", "tool")
-ANYBODY = Principal(key_id="clients", name="clients")
+CLIENT = Principal(key_id="clients", name="clients")
 NAMES = ("chat", "code", "embed", "speech", "vision", "tiny")
 MODEL_REFUSALS = REFUSALS | {
     "model_not_found",
@@ -50,7 +50,7 @@ MODEL_REFUSALS = REFUSALS | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnModel:
-    """A model of this run: what its replicas take, and its rule."""
+    """Describes a model of this run: what its replicas take, and its rule."""
 
     name: str
     ram_bytes: int
@@ -98,7 +98,7 @@ def _rule(rng: Any) -> Mapping[str, Any] | None:
 
 
 class ModelNodesAdmin(NodesAdmin):
-    """Drains and takes that back. A removed node would come back as another one: that is the other cluster's game."""
+    """Drains and resumes nodes. Rarely removes one: another node would come back, which the other cluster simulates."""
 
     pause_s = 25.0
 
@@ -107,7 +107,7 @@ class ModelNodesAdmin(NodesAdmin):
         await self._rng.choices((self._drain, self._resume, self._remove), weights=(6, 10, 1))[0](node_id)
 
     async def resume_all(self) -> None:
-        """At the end no node is out of service."""
+        """Resume every drained node at the end."""
         for node in await self._until_known(lambda client: client.nodes.list()):
             if node.status == "draining" and node.id in self.wills:
                 await self._resume(node.id)
@@ -173,7 +173,7 @@ class ModelsAdmin:
         await act(model)
 
     async def settle(self) -> None:
-        """At the end nothing stays paused, and every model is enabled."""
+        """Cancel every paused operation and enable every model at the end."""
         for operation in await self._call(lambda client: client.operations.list()) or ():
             if operation.state == "paused":
                 await self._call(lambda client, key=operation.id: client.operations.cancel(key))  # type: ignore[misc]
@@ -270,7 +270,7 @@ async def _done(work: Awaitable[object]) -> None:
 
 @dataclass(slots=True)
 class ClientRequest:
-    """One request and what became of it."""
+    """Holds one request and what became of it."""
 
     model: str
     process: str
@@ -280,7 +280,7 @@ class ClientRequest:
 
 
 class Clients:
-    """Ask for models at frontends that are well, mostly for the same few, so that others go cold."""
+    """Send requests at frontends that are well, mostly for the same few models, so that others go cold."""
 
     def __init__(
         self, around: SimulationDeps, frontends: Sequence[ModelsFrontend], models: Sequence[DrawnModel]
@@ -319,7 +319,7 @@ class Clients:
                 call="chat",
                 path="/v1/chat/completions",
                 body=model.name.encode(),
-                principal=ANYBODY,
+                principal=CLIENT,
                 request_id=str(number),
             )
             async with open_exchange(gateway, request) as answer:
@@ -334,7 +334,7 @@ class Clients:
             self._around.trace.add(f"request {number} for {name}: {outcome}")
 
     def hanging(self, longest_s: float) -> list[str]:
-        """Requests of frontends that live, which nobody has answered for too long."""
+        """Return the requests at frontends that live which have been unanswered for too long."""
         now_s = self._around.now()
         return [
             f"a request for {each.model} at {each.process} has waited since {each.began_s:.1f} s"

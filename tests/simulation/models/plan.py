@@ -69,7 +69,7 @@ def plan_of_models(seed: int) -> Plan:
 
 
 def brief_plan() -> Plan:
-    """The same for every seed: half a minute in which a frontend and a worker are killed."""
+    """Return the same plan for every seed: half a minute in which a frontend and a worker are killed."""
     kills = ((Kind.FRONTEND_CRASH, 10.0, 8.0), (Kind.WORKER_KILL, 14.0, 6.0), (Kind.BUS_NOISE, 5.0, 20.0))
     return Plan(
         frontends=2,

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.seeds(2)
+# 25: a load was cancelled while its commands were on their way, and two engines started after their rows had gone.
+@pytest.mark.seeds(2, found=(25,))
 def test_models_keep_their_promises_whatever_goes_wrong(cluster_server: str, seed: int):
     outcome = run_models(cluster_server, seed)
     assert not outcome.violations, outcome.report()

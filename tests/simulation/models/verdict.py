@@ -23,8 +23,10 @@ def of_models(
     frontends: Sequence[ModelsFrontend],
     removed: Collection[str] = (),
 ) -> list[str]:
-    """`removed`: machines whose node was removed once. What they kept of models that went meanwhile is unknown to
-    everybody: they join like machines that come from elsewhere."""
+    """Return what is wrong at the end.
+
+    `removed`: machines whose node was removed once. What they kept of models that were deleted meanwhile is unknown:
+    they join like new machines."""
     away = {worker.name for worker in workers if not worker.is_running}
     present = {
         node.name: node
@@ -52,7 +54,7 @@ def _nodes(present: Mapping[str, Any]) -> list[str]:
 
 
 def _ends(look: ModelsLook, away: set[str]) -> list[str]:
-    """Everything has ended, except removals that only a machine which is away still owes."""
+    """Return the operations that have not ended, except removals that only an absent machine still has to do."""
     wrong = []
     pending = {removal.node_name for removal in look.removals}
     for operation in look.operations:
@@ -78,8 +80,8 @@ def _jobs(works: Mapping[str, ModelsWork]) -> list[str]:
 def _processes(
     look: ModelsLook, works: Mapping[str, ModelsWork], present: Mapping[str, Any], away: Collection[str]
 ) -> list[str]:
-    """A row for each process and a process for each row, with the same address; nothing is on its way any more. What a
-    machine that is away was to end is still to be ended."""
+    """Return replicas without a process and processes without a replica. A replica that an absent machine was to stop
+    is still to be stopped."""
     wrong = []
     hashes = {model.name: model.run_hash for model in look.models}
     for row in look.replicas:
@@ -127,7 +129,7 @@ def _copies(look: ModelsLook, works: Mapping[str, ModelsWork], names: Sequence[s
 
 
 def _use(look: ModelsLook, frontends: Sequence[ModelsFrontend]) -> list[str]:
-    """Nobody asks any more."""
+    """Return the frontends that still count requests."""
     wrong = [f"{use.frontend_id} still counts {use.in_flight} requests in the registry" for use in look.uses]
     counts = {
         each.process: each.core.router.leases.count_own_by_replica() for each in frontends if each.core is not None
@@ -136,7 +138,7 @@ def _use(look: ModelsLook, frontends: Sequence[ModelsFrontend]) -> list[str]:
 
 
 def _rules(look: ModelsLook, works: Mapping[str, ModelsWork], present: Mapping[str, Any]) -> list[str]:
-    """A minimum, or one on every node, is met, or no node that matches has room for one more."""
+    """Return the rules whose minimum is not met although a matching node has room for one more."""
     models = {model.name: model for model in look.models}
     wrong = []
     for rule in look.rules:

@@ -44,7 +44,7 @@ CanGet = Callable[[str, str, tuple[BlobSource, ...]], bool]
 
 
 class ModelsWork(MachineWork):
-    """`can_get(reader, sha256, places)`: whether somebody gives a content to this machine now."""
+    """Does the work of one machine. `can_get(reader, sha256, places)`: whether a source gives a content to it now."""
 
     def __init__(self, host: Host, around: SimulationDeps, can_get: CanGet) -> None:
         super().__init__(host.name, around)
@@ -87,7 +87,7 @@ class ModelsWork(MachineWork):
 
 
 class SimProcesses:
-    """`worker.work.Processes` of one worker process, and a service."""
+    """Runs the engines of one worker process, as a service. Implements `worker.work.Processes`."""
 
     name = "engines"
 
@@ -98,7 +98,7 @@ class SimProcesses:
         self.on_change: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Engines that an earlier process has left are found here."""
+        """Find the engines that an earlier process has left."""
         self._host.on_change = self._tell
 
     async def stop(self) -> None:
@@ -198,7 +198,7 @@ class SimProcesses:
 
 
 class SimFiles(PretendFiles):
-    """Files that come from somebody who has them, chunk by chunk, in virtual time."""
+    """Fetches files from sources that have them, chunk by chunk, in virtual time."""
 
     def __init__(self, work: ModelsWork, life: Life) -> None:
         super().__init__(work.disk, work.clock, bytes_per_s=work.mood.bytes_per_s * FILE_SPEED)
@@ -245,7 +245,7 @@ class SimFiles(PretendFiles):
 
 
 def damage(work: ModelsWork, number: int) -> None:
-    """A content on this machine's disk is found to be wrong: it has to be fetched again."""
+    """Mark a content on this machine's disk as damaged: it has to be fetched again."""
     whole = sorted(sha256 for sha256, (size, there) in work.disk.blobs.items() if there == size)
     if whole:
         sha256 = whole[number % len(whole)]

@@ -36,7 +36,7 @@ _break = partial(Break, feed_interval_s=6.0, faults_end_s=70.0, quiet_s=150.0)
 
 
 def _no_fence(patch: Patch) -> None:
-    """Every owner is taken for the present one."""
+    """Break the fence: every owner is taken for the present one."""
 
     async def as_present(tx: Transaction, hold: OperationLease) -> OperationLease:
         row = (await tx.execute(select(operations).where(operations.c.id == hold.id))).one()
@@ -58,13 +58,13 @@ def _no_fence(patch: Patch) -> None:
 
 
 def _no_new_fence(patch: Patch) -> None:
-    """Who takes an operation over leaves the number as it was."""
+    """Break the fence: a frontend that takes an operation over leaves the number as it was."""
     same = str(dispatch_store._CLAIM).replace("o.fence + CASE WHEN due.is_mine THEN 0 ELSE 1 END", "o.fence")
     patch.setattr(dispatch_store, "_CLAIM", text(same))
 
 
 def _no_lease(patch: Patch) -> None:
-    """Operations are taken from owners that are well."""
+    """Break the lease: operations are taken from owners that are well."""
     greedy = str(dispatch_store._CLAIM).replace(
         "AND (o.lease_until IS NULL OR o.lease_until < corral_now() OR o.owner = :owner)", ""
     )
@@ -92,7 +92,7 @@ def _cancel_keeps_assignments(patch: Patch) -> None:
 
 
 def _new_job_for_a_resend(patch: Patch) -> None:
-    """A worker that does not respond gets its command again at once, as if none had been sent."""
+    """Break resending: a worker that does not respond gets its command at once, as if it were the first one."""
 
     def another(standing: TargetSnapshot) -> TargetChange:
         again = replace(standing.target, state=TargetState.QUEUED, job_id=standing.next_job, seq=0)
@@ -102,10 +102,10 @@ def _new_job_for_a_resend(patch: Patch) -> None:
 
 
 def _no_supersede(patch: Patch) -> None:
-    async def nobody(_tx: Transaction, _pairs: Sequence[tuple[str, str]], _newer: Any) -> None:
+    async def supersede_none(_tx: Transaction, _pairs: Sequence[tuple[str, str]], _newer: Any) -> None:
         return
 
-    patch.setattr(assignment_store, "_supersede", nobody)
+    patch.setattr(assignment_store, "_supersede", supersede_none)
 
 
 def _ends_are_overwritten(patch: Patch) -> None:
@@ -124,10 +124,10 @@ def _ends_are_overwritten(patch: Patch) -> None:
 
 
 def _no_wake_on_return(patch: Patch) -> None:
-    async def nobody(_tx: Transaction, _ids: Any) -> int:
+    async def wake_none(_tx: Transaction, _ids: Any) -> int:
         return 0
 
-    patch.setattr(assignment_store, "wake_nodes", nobody)
+    patch.setattr(assignment_store, "wake_nodes", wake_none)
 
 
 def _leases_are_kept(patch: Patch) -> None:
@@ -152,7 +152,7 @@ def _workers_do_not_stop(patch: Patch) -> None:
 
 
 def _absent_nodes_are_skipped(patch: Patch) -> None:
-    """Nodes that are away for a while are treated as if an admin had drained them."""
+    """Break waiting: nodes that are away for a while are treated as if an admin had drained them."""
     usual = dispatch._find_end_before_work
 
     def skipping(view: dispatch.OperationView, target: Target, node: Node) -> progress.TargetEnd | None:

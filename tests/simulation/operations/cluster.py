@@ -122,7 +122,7 @@ class OperationsCluster:
         await self.inspector.close()
 
     async def _come_back(self) -> None:
-        """All faults are over. On some seeds one machine stays away; everybody else runs."""
+        """End all faults. On some seeds one machine stays away; all others run."""
         self.around.trace.add("FAULTS are over")
         away = self._rng.choice([None, None, *self.workers])
         for machine in self._machines:
@@ -132,7 +132,7 @@ class OperationsCluster:
                 machine.start()
 
     async def _judge(self) -> None:
-        """Look again and again until nothing is wrong any more, or it has taken too long."""
+        """Judge the state again and again until nothing is wrong any more, or it has taken too long."""
         around = self.around
         give_up_s = around.now() + self._plan.quiet_s
         wrong = ["nobody has looked yet"]
@@ -152,7 +152,7 @@ class OperationsCluster:
 
 @contextmanager
 def short_pauses() -> Iterator[None]:
-    """The product's pauses, made shorter: virtual time is cheap, but not free."""
+    """Shorten the product's pauses: virtual time is cheap, but not free."""
     places: list[tuple[Any, str, object]] = [
         (faults, "FIRST_PAUSE_S", FIRST_PAUSE_S),
         (faults, "LONGEST_PAUSE_S", LONGEST_PAUSE_S),

@@ -59,7 +59,7 @@ _S = OperationState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAssignment:
-    """An assignment that was once made: the newest of a node and backend is what the admin wants there."""
+    """Holds an assignment that was once made: the newest of a node and backend is what the admin wants there."""
 
     operation_id: str
     node: str
@@ -71,7 +71,7 @@ class RecordedAssignment:
 
 @dataclass(slots=True)
 class OperationHistory:
-    """What an operation has gone through."""
+    """Holds the states that an operation has gone through."""
 
     states: list[OperationState] = field(default_factory=list)
 
@@ -171,7 +171,7 @@ class OperationsInspector:
             self._violated(f"operation {new['id']} fell from {old['percent']} to {new['percent']} percent")
 
     def _check_owner(self, row: Any) -> None:
-        """Whoever changes more than a bar holds the row, or takes it from whoever held it."""
+        """Check that a frontend that changes more than a progress bar holds the row, or takes it from its holder."""
         old, new = row.old, row.new
         fenced = new["fence"] - old["fence"]
         if fenced not in (0, 1):
@@ -221,7 +221,7 @@ class OperationsInspector:
         before = TargetState(old["state"])
         if before is not after:
             self._around.trace.add(f"target {where} {before} -> {after} {new['error_code'] or ''} by {row.participant}")
-        if before.is_final and before is not after and not _begins_anew(old, new):
+        if before.is_final and before is not after and not _begins_again(old, new):
             self._violated(f"{where}: it was {before} and became {after}")
         if after is TargetState.ERROR and not (new["error_code"] and new["error_text"]):
             self._violated(f"{where}: an error without a reason")
@@ -236,7 +236,8 @@ class OperationsInspector:
             self._violated(f"{where}: event {new['seq']} was taken in after {old['seq']}")
 
     def _check_skipped(self, row: Any, where: str) -> None:
-        """Skipped with a reason: the node is drained. Skipped without one: an earlier wave failed before it began."""
+        """Check skips: with a reason the node is drained, without one an earlier wave failed before the target
+        began."""
         old, new = row.old, row.new
         if new["error_code"] is not None:
             if new["error_code"] != faults.NODE_DRAINED or not row.drained:
@@ -247,7 +248,7 @@ class OperationsInspector:
             self._skipped.append((new["operation_id"], new["wave"], where))
 
     def _check_waves(self) -> None:
-        """Called after whole transactions: a wave that is skipped and the failure before it may be written at once."""
+        """Check skipped waves, after whole transactions: one may write the skip and the failure before it at once."""
         for operation_id, wave, where in self._skipped:
             others = self._waves[operation_id].values()
             if not any(other < wave and state is TargetState.ERROR for other, state in others):
@@ -296,8 +297,8 @@ class OperationsInspector:
         self._around.violated(sentence)
 
 
-def _begins_anew(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Ends that may be left: a rollback of what succeeded, and what was put aside by a pause."""
+def _begins_again(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether a final state may be left: by a rollback of a success, or after a pause put the target aside."""
     if old["state"] == TargetState.SUCCESS:
         return bool(new["is_rollback"]) and not old["is_rollback"] and new["state"] == TargetState.QUEUED
     put_aside = old["state"] == TargetState.CANCELLED and old["keeps_partial"]

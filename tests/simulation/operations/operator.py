@@ -100,7 +100,7 @@ class Operator:
                 await self._act()
 
     async def settle(self) -> None:
-        """At the end nothing stays paused: what cannot go on is taken back."""
+        """Resume every paused operation at the end, and cancel those that cannot go on."""
         listed = await self._call(lambda client: client.operations.list())
         for operation in listed or ():
             if operation.state != "paused":
@@ -165,7 +165,7 @@ class Operator:
         return act
 
     async def _call(self, call: Callable[[CorralClient], Awaitable[T]]) -> T | None:
-        """None: refused, or nobody knows."""
+        """Return the answer of a call; None if it was refused, or its result is unknown."""
         try:
             return await call(self._rng.choice(self._clients))
         except Unavailable as error:

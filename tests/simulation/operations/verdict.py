@@ -30,7 +30,8 @@ def of_operations(
 
 
 def _ends(look: Look, away: set[str]) -> list[str]:
-    """Everything has ended, except what only a machine that is really away still owes, with no deadline."""
+    """Return the operations that have not ended, except those without a deadline that only an absent machine holds
+    up."""
     wrong = []
     for operation in look.operations:
         state = _S(operation.state)
@@ -64,17 +65,17 @@ def _jobs(works: Mapping[str, MachineWork]) -> list[str]:
 
 
 def _reports(look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any]) -> list[str]:
-    """The registry says of each machine that runs what its disk has. Backends of an earlier node
-    are reported without a generation."""
+    """Return the machines whose disk differs from the registry. Backends of an earlier node are reported without a
+    generation."""
     wrong = []
     for name, node in sorted(present.items()):
         if node.approved_at is None:
             continue
         rows = [row for row in look.installed if row.node_id == str(node.id)]
         reported = {row.name: (row.version, row.generation) for row in rows}
-        anew = {row.name for row in rows if not row.generation}
+        without_generation = {row.name for row in rows if not row.generation}
         disk = works[name].disk.installed.values()
-        there = {item.name: (item.version, 0 if item.name in anew else item.generation) for item in disk}
+        there = {item.name: (item.version, 0 if item.name in without_generation else item.generation) for item in disk}
         if reported != there:
             wrong.append(f"{name} has {there}, and the registry says {reported}")
     return wrong
@@ -83,7 +84,7 @@ def _reports(look: Look, works: Mapping[str, MachineWork], present: Mapping[str,
 def _check_assignments(
     look: Look, works: Mapping[str, MachineWork], present: Mapping[str, Any], inspector: OperationsInspector
 ) -> list[str]:
-    """Where the newest operation for a backend on a node has succeeded, the disk has it."""
+    """Return the backends that the newest successful operation has put on a node and the disk does not have."""
     by_id = {str(node.id): name for name, node in present.items()}
     states = {(str(target.operation_id), str(target.node)): target for target in look.targets}
     wrong = []
@@ -122,7 +123,7 @@ def _stopped(works: Mapping[str, MachineWork], inspector: OperationsInspector) -
 
 
 def _check_never_sent(works: Mapping[str, MachineWork], inspector: OperationsInspector) -> list[str]:
-    """One that was cancelled while it was queued has reached nobody."""
+    """Return operations that were cancelled while queued and have reached a machine."""
     unseen = {key for key, story in inspector.stories.items() if story.states == [_S.QUEUED, _S.CANCELLED]}
     return [
         f"operation {key} was cancelled while it was queued, and {name} got a command of it"

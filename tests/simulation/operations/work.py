@@ -36,7 +36,7 @@ STOP_WITHIN_S = 3.0
 
 @dataclass(slots=True)
 class Ledger:
-    """What happened on one machine, over all its lives."""
+    """Records what happened on one machine, over all its lives."""
 
     # Operations of which a job was ever accepted here.
     operations: set[str] = field(default_factory=set)
@@ -46,7 +46,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineBehaviour:
-    """How a machine is today: how fast its line is, and how often its work fails."""
+    """Says how fast a machine's line is today, and how often its work fails."""
 
     bytes_per_s: float
     passing: float
@@ -65,7 +65,7 @@ class MachineBehaviour:
 
 
 class MachineWork:
-    """`workers.Work`: made once for a machine."""
+    """Does the jobs of one machine; made once for it. Implements `workers.Work`."""
 
     def __init__(self, name: str, around: SimulationDeps) -> None:
         self.name = name
@@ -138,13 +138,13 @@ class MachineWork:
         self._moment, self._strike = moment, strike
 
     def unfinished(self) -> list[str]:
-        """Jobs that this process is at, with their operations."""
+        """Return the jobs that this process has not ended, with their operations."""
         if self.runner is None:
             return []
         return [f"{job.id} of {job.event.operation_id}" for job in self.runner._table.list_unfinished()]
 
     def reached(self, moment: str, life: Life) -> None:
-        """A job is at this moment; the power may go."""
+        """Note that a job is at this moment, at which the power may be cut."""
         if self._moment == moment and not life.is_dead:
             self._around.trace.add(f"{self.name} loses its power: {moment}")
             self._moment = None
@@ -154,7 +154,7 @@ class MachineWork:
             raise asyncio.CancelledError
 
     def done(self, record: JobRecord) -> None:
-        """A job has succeeded. One command is carried out by one job, however often it was sent."""
+        """Note that a job has succeeded. One command is carried out by one job, however often it was sent."""
         if not record.kind.is_change:
             return
         jobs = self.ledger.done.setdefault(record.event.generation, {})
@@ -163,7 +163,7 @@ class MachineWork:
             self.violated(f"generation {record.event.generation} was carried out by the jobs {sorted(jobs)}")
 
     def went_on(self, job_id: str, since_s: float) -> bool:
-        """Whether a job succeeded although its worker had received a request to stop it."""
+        """Return whether a job succeeded although its worker had received a request to stop it."""
         if self.mood.journal_full:
             # A stop that could not be written down may be forgotten with a crash.
             return False
@@ -174,7 +174,7 @@ class MachineWork:
         self._around.violated(f"{self.name}: {sentence}")
 
     def fault(self, phase: JobPhase) -> CorralError | OSError | None:
-        """What goes wrong at this phase, if anything."""
+        """Return the error of this phase, if one strikes."""
         if phase in (JobPhase.RESOLVING, JobPhase.DOWNLOADING) and self._strikes(self.mood.passing):
             return Unavailable("The source does not respond.", code="source_unavailable")
         if phase is JobPhase.EXTRACTING and self._strikes(self.mood.lasting):
@@ -194,7 +194,7 @@ class MachineWork:
 
 
 class Life:
-    """One process on the machine: its way to the disk, which ends with it."""
+    """Leads one process of the machine to the disk, until the process ends."""
 
     def __init__(self, machine: MachineWork, boot_id: str) -> None:
         self.machine = machine
@@ -237,7 +237,7 @@ class SimJournal(PretendJournal):
 
 
 class SimGates:
-    """`pretend_work.Gates` by the seed: every phase takes a while, and some fail."""
+    """Delays every phase by the seed, and fails some. Implements `pretend_work.Gates`."""
 
     def __init__(self, life: Life) -> None:
         self._life = life

@@ -50,7 +50,7 @@ def test_provider_and_our_name_there_go_together(alone: str) -> None:
 
 @pytest.mark.behaviour("GW-126")
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "phrase"),
     [
         ("CORRAL_OIDC_ISSUER", "login.example.com", "is not an address"),
         ("CORRAL_OIDC_SCOPES", "admins", "'admins'"),
@@ -60,8 +60,8 @@ def test_provider_and_our_name_there_go_together(alone: str) -> None:
         ("CORRAL_OIDC_DEFAULT_SCOPE", "root", "root"),
     ],
 )
-def test_invalid_identity_settings_are_refused_by_name(name: str, value: str, said: str) -> None:
+def test_invalid_identity_settings_are_refused_by_name(name: str, value: str, phrase: str) -> None:
     error = refusal(environ=PROVIDER | {name: value})
     (problem,) = problems(error)
     assert name in str(problem) + str(error)
-    assert said in str(problem) + str(error)
+    assert phrase in str(problem) + str(error)

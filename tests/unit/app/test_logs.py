@@ -13,6 +13,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.app import redaction
 from corral.app.logs import configure_logging, set_log_level
 from corral.app.redaction import MASK, TEXT_MAX, redact, redact_text
 from corral.app.settings import LogFormat, LogLevel
@@ -45,12 +46,30 @@ def written():
 
 
 @pytest.mark.behaviour("OPS-93")
-@pytest.mark.parametrize("piece", ["a://", "http://a:", "a://b:", "a" * 60, "bearer ", "eyJaaaaaaaa.a"])
+@pytest.mark.parametrize("piece", ["a://", "http://a:", "a://b:", "a" * 60, "bearer ", "eyJ", "eyJaaaaaaaa.a"])
 def test_masking_of_a_huge_hostile_text_ends_and_keeps_its_beginning(piece):
     """Masking that looks at each pair of places of this text would take hours."""
     shown = redact_text(f"Bad request: {piece * 1_000_000}")
     assert shown.startswith("Bad request: ")
     assert len(shown) < 2 * TEXT_MAX
+
+
+@pytest.mark.behaviour("OPS-93")
+@pytest.mark.parametrize("name", ["_JWT", "_BEARER", "_OUR_SECRET", "_PASSWORD_PARAMETER"])
+@pytest.mark.parametrize("piece", ["eyJ", "eyJaaaaaaaa.", "eyJaaaaaaaa.a ", "a", " ", "bearer ", "ck_"])
+def test_expression_without_a_bound_reads_a_text_of_millions_of_characters_in_one_pass(name, piece):
+    """One that reads on to the end from each of these places would take hours: the work would grow with the square."""
+    assert getattr(redaction, name).sub("", piece * 1_000_000) is not None
+
+
+@pytest.mark.behaviour("OPS-93")
+@pytest.mark.parametrize("before", ["", " ", "token=x,", "node.host.", "x", "eyeyJ", "-_"])
+def test_token_of_the_bus_is_masked_also_where_it_is_glued_to_other_text(before):
+    jwt = "eyJhbGciOiJlZDI1NTE5.eyJzdWIiOiJ4.c2lnbmF0dXJl"
+    shown = redact_text(f"{before}{jwt} it failed")
+    assert "hbGciOiJlZDI1NTE5" not in shown
+    assert "c2lnbmF0dXJl" not in shown
+    assert shown.endswith("it failed")
 
 
 @pytest.mark.behaviour("OPS-93")

@@ -14,7 +14,15 @@ import pytest
 
 from corral.adapters.system import SystemClock
 from corral.app.logs import configure_logging
-from corral.app.process_group import FrontendProcessGroup, ProcessGroupOptions, _check_platform, hold_port, listen
+from corral.app.process_group import (
+    FrontendProcessGroup,
+    ProcessGroupOptions,
+    _check_platform,
+    bind_shared_port,
+    hold_port,
+    is_port_served,
+    listen,
+)
 from corral.app.settings import LogFormat
 from corral.domain.errors import InvalidRequest
 from corral.runtime.bind_errors import PortHeld
@@ -81,7 +89,9 @@ def test_parent_holds_the_ports_number_and_its_children_share_it() -> None:
         port = held.getsockname()[1]
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=5)
-        with listen("127.0.0.1", port, shares_port=True), listen("127.0.0.1", port, shares_port=True):
+        with bind_shared_port("127.0.0.1", port) as one, bind_shared_port("127.0.0.1", port) as other:
+            one.listen()
+            other.listen()
             for _ in range(20):
                 socket.create_connection(("127.0.0.1", port), timeout=5).close()
             with pytest.raises(PortHeld):
@@ -89,8 +99,20 @@ def test_parent_holds_the_ports_number_and_its_children_share_it() -> None:
 
 
 def test_holding_a_taken_port_fails_at_once_even_if_it_could_be_shared() -> None:
-    with listen("127.0.0.1", 0, shares_port=True) as taken, pytest.raises(PortHeld):
-        hold_port("127.0.0.1", taken.getsockname()[1])
+    with bind_shared_port("127.0.0.1", 0) as taken:
+        taken.listen()
+        with pytest.raises(PortHeld):
+            hold_port("127.0.0.1", taken.getsockname()[1])
+
+
+async def test_shared_port_counts_as_served_only_while_a_socket_listens() -> None:
+    with bind_shared_port("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+        assert not await is_port_served("127.0.0.1", port)
+        with bind_shared_port("127.0.0.1", port) as other:
+            other.listen()
+            assert await is_port_served("127.0.0.1", port)
+        assert not await is_port_served("127.0.0.1", port)
 
 
 def test_sharing_a_port_is_refused_on_a_platform_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

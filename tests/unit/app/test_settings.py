@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.adapters.system import SystemClock, SystemIdGenerator
+from corral.app.frontend import _make_core_options
 from corral.app.settings import (
     ALL_MODELS,
     ClientSettings,
@@ -22,9 +23,12 @@ from corral.app.settings import (
     parse_registry_credentials,
     redact_settings,
 )
-from corral.app.worker import ControlPlaneEndpoint, WorkerDeps, make_real_tools
+from corral.app.settings.values import read_sealing_keys
+from corral.app.worker import ControlPlaneEndpoint, WorkerDeps, make_real_tools, make_runner_variables
 from corral.domain.duration import format_duration, parse_duration_s
 from corral.domain.errors import InvalidRequest, UnknownSetting
+from corral.domain.run import SERVER_GRACE_S
+from corral.wire.runner_protocol import SERVER_GRACE_VARIABLE
 from corral.worker.backends.installer import DiskInstaller
 
 SEED = "SA" + "A" * 56
@@ -337,6 +341,12 @@ def test_bus_address_sent_to_workers_is_ours_without_its_password():
     assert frontend(CORRAL_NATS_PUBLIC_URL="nats://{host}:4222").nats_public_url == "nats://{host}:4222"
 
 
+@pytest.mark.parametrize(("text", "is_read_only"), [("true", True), ("false", False), ("", False)])
+def test_setting_of_read_only_mcp_tools_reaches_the_frontend(text, is_read_only):
+    settings = frontend(CORRAL_MCP_READ_ONLY=text)
+    assert _make_core_options(settings, "frontend-1", 8080).mcp_read_only is is_read_only
+
+
 def test_worker_defaults_follow_its_home_and_kind(tmp_path):
     environ = {"CORRAL_JOIN": "http://f/", "CORRAL_WORKER_HOME": str(tmp_path), "CORRAL_NODE_TYPE": "Agent"}
     settings = load_settings(WorkerSettings, environ=environ).settings
@@ -346,6 +356,7 @@ def test_worker_defaults_follow_its_home_and_kind(tmp_path):
     several = load_settings(WorkerSettings, environ={"CORRAL_JOIN": "http://f:1/, https://g"}).settings
     assert several.join == "http://f:1,https://g"
     assert settings.name.startswith("agent-")
+    assert (settings.max_runs, several.max_runs) == (4, 0)
 
 
 @pytest.mark.parametrize(
@@ -475,3 +486,48 @@ def test_every_setting_is_described_and_named_once_per_process():
 def test_up_has_the_settings_of_the_local_cluster(tmp_path):
     settings = load_settings(UpSettings, environ={"CORRAL_HOME": str(tmp_path), "CORRAL_DETACH": "true"}).settings
     assert (settings.home, settings.detach, settings.port) == (tmp_path, True, 8080)
+
+
+def test_secrets_key_file_is_read_at_the_start(tmp_path: Path) -> None:
+    path = a_file(tmp_path, f"# the second opens what it has sealed\n{'1' * 64}\n{'2' * 64}\n", "secrets.key")
+    settings = frontend(CORRAL_SECRETS_KEY_FILE=str(path))
+    assert settings.secrets_key_file == path
+    assert [key.secret for key in read_sealing_keys(path)] == [b"\x11" * 32, b"\x22" * 32]
+    assert frontend().secrets_key_file is None
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "which has no key"),
+        (b"1" * 63, "which has a line 1 that is not a key"),
+        (b"\xff" * 32, "which is not text"),
+        (b"1" * 64 + b"\n" * 20_000, "which is too large for a key file"),
+    ],
+)
+def test_secrets_key_file_with_anything_else_stops_the_start(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "secrets.key"
+    path.write_bytes(content)
+    error = refusal(environ={"CORRAL_SECRETS_KEY_FILE": str(path)})
+    assert error.message.startswith(f"CORRAL_SECRETS_KEY_FILE names {path}, {sentence}")
+    assert "1111" not in error.message
+    absent = refusal(environ={"CORRAL_SECRETS_KEY_FILE": str(tmp_path / "absent")})
+    assert absent.message.startswith("CORRAL_SECRETS_KEY_FILE names a file that does not exist")
+
+
+def test_time_of_runs_is_left_to_their_kinds_unless_it_is_given() -> None:
+    assert frontend().run_timeout_s is None
+    assert frontend(CORRAL_RUN_TIMEOUT="20m").run_timeout_s == 1200.0
+
+
+def test_grace_of_mcp_servers_is_a_duration_and_reaches_the_runner() -> None:
+    assert WorkerSettings.model_validate({"join": "http://127.0.0.1:8080"}).run_mcp_grace_s == SERVER_GRACE_S
+    settings = WorkerSettings.model_validate({"join": "http://127.0.0.1:8080", "run_mcp_grace_s": "20s"})
+    assert make_runner_variables(settings)[SERVER_GRACE_VARIABLE] == "20.0"
+
+
+def test_limits_of_programs_are_sizes_and_have_a_least_value():
+    settings = WorkerSettings.model_validate({"join": "http://127.0.0.1:8080", "run_memory_bytes": "500MB"})
+    assert (settings.run_user, settings.run_memory_bytes, settings.run_file_bytes) == (None, 500_000_000, 1024**3)
+    with pytest.raises(ValueError, match="run_file_bytes"):
+        WorkerSettings.model_validate({"join": "http://127.0.0.1:8080", "run_file_bytes": "1000"})

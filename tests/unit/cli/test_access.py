@@ -62,11 +62,11 @@ def test_tokens_and_keys_are_listed_without_secrets(corral, frontend):
     assert json.loads(corral("keys", "list", "--json").out)[0]["id"] == "k1"
 
 
-@pytest.mark.parametrize("said", ["t1", "rack 2", "cj_9fKq"])
-def test_token_is_revoked_by_id_name_or_first_characters(corral, frontend, said):
+@pytest.mark.parametrize("reference", ["t1", "rack 2", "cj_9fKq"])
+def test_token_is_revoked_by_id_name_or_first_characters(corral, frontend, reference):
     frontend.on("GET /api/tokens", json_answer([a_token(), a_token(id="t0", state="revoked")]))
     frontend.on("DELETE /api/tokens/t1", json_answer(a_token(state="revoked")))
-    outcome = corral("tokens", "revoke", said)
+    outcome = corral("tokens", "revoke", reference)
     assert outcome.code == 0
     assert "is revoked" in outcome.err
 

@@ -104,7 +104,7 @@ def test_fault_of_ours_is_two_with_a_traceback():
 def test_light_commands_load_nothing_heavy(words, tmp_path):
     program = (
         "import sys; from corral.cli.main import run; code = run(sys.argv[1:]); "
-        "heavy = {'fastapi', 'sqlalchemy', 'asyncpg', 'uvicorn', 'starlette', 'nats', 'alembic'}; "
+        "heavy = {'fastapi', 'sqlalchemy', 'asyncpg', 'uvicorn', 'starlette', 'nats', 'alembic', 'mcp'}; "
         "light = {'aiohttp', 'structlog', 'asyncio'} if sys.argv[1:] != ['nodes', 'list'] else set(); "
         "print('loaded', sorted((heavy | light) & set(sys.modules)), file=sys.stderr)"
     )
@@ -211,11 +211,12 @@ def test_every_setting_is_a_flag_that_names_its_variable(model, name):
     flags = {option: parameter for parameter in command.params for option in parameter.opts}
     for doc in describe_settings(model):
         parameter = flags.pop(doc.flag)
-        said = f"{parameter.help} {getattr(parameter, 'envvar', None)}"
-        assert doc.environment in said, doc.flag
+        shown_help = f"{parameter.help} {getattr(parameter, 'envvar', None)}"
+        assert doc.environment in shown_help, doc.flag
         if doc.file_environment and name != "up":
             assert doc.file_environment in (flags.pop(f"{doc.flag}-file").help or "")
-    assert set(flags) <= {"--config", "--help", "-h"}
+    # Of the type of a node there is a short spelling.
+    assert set(flags) <= {"--config", "--help", "-h", "--type"}
 
 
 def test_flags_reach_the_settings_and_win_over_variables(monkeypatch):

@@ -68,7 +68,7 @@ def test_name_cannot_control_the_terminal(corral, frontend):
 
 
 def test_agent_node_is_shown_without_what_only_engines_have(corral, frontend):
-    helper = a_node("helper", node_type="agent")
+    helper = a_node("helper", node_type="agent", max_runs=4)
     frontend.on("GET /api/nodes", json_answer([helper]))
     frontend.on("GET /api/nodes/helper", json_answer(helper))
     header, row = corral("nodes", "list").out.splitlines()
@@ -76,8 +76,16 @@ def test_agent_node_is_shown_without_what_only_engines_have(corral, frontend):
     assert (shown["TYPE"], shown["CAPABILITY"], shown["VRAM"]) == ("agent", "-", "-")
     full = corral("nodes", "show", "helper").out
     assert "agent" in full
+    assert "up to 4 at the same time" in full
     for word in ("Slots", "VRAM budget", "Models", "Capability"):
         assert word not in full
+
+
+def test_agent_node_without_places_for_runs_names_the_reasons(corral, frontend):
+    frontend.on("GET /api/nodes/helper", json_answer(a_node("helper", node_type="agent", max_runs=0)))
+    (line,) = (line for line in corral("nodes", "show", "helper").out.splitlines() if line.startswith("Runs"))
+    assert "none" in line
+    assert "see the worker's log" in line
 
 
 def test_show_tells_everything_with_the_next_step(corral, frontend):

@@ -42,12 +42,12 @@ def test_list_is_a_table_with_short_ids(corral, frontend):
     assert "corral operations history" in corral("operations", "list").err
 
 
-@pytest.mark.parametrize("said", [OPERATION, OPERATION[:20], SHORT, SHORT[-4:], SHORT.upper()])
-def test_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, frontend, said):
+@pytest.mark.parametrize("short_id", [OPERATION, OPERATION[:20], SHORT, SHORT[-4:], SHORT.upper()])
+def test_operation_is_found_by_the_beginning_or_the_end_of_its_id(corral, frontend, short_id):
     _listed(frontend, an_operation())
     answer = {"success": True, "message": "Cancelled.", "operation": an_operation(state="cancelled")}
     frontend.on(f"POST /api/operations/{OPERATION}/cancel", json_answer(answer))
-    outcome = corral("operations", "cancel", said)
+    outcome = corral("operations", "cancel", short_id)
     assert (outcome.code, outcome.out) == (0, "")
     assert f"install engine ({SHORT}): Cancelled." in outcome.err
 
@@ -188,8 +188,10 @@ def test_node_that_failed_says_why_and_when_it_is_tried_again():
 
 
 def test_progress_line_shows_the_first_line_of_an_error_only():
-    said = "This machine cannot reach index.invalid: its name cannot be resolved.\nerror: Failed to fetch\n  cause: dns"
-    (line,) = ProgressReporter(_operation(state="queued", attempt=1, error=said)).list_new_lines(0.0)
+    error_text = (
+        "This machine cannot reach index.invalid: its name cannot be resolved.\nerror: Failed to fetch\n  cause: dns"
+    )
+    (line,) = ProgressReporter(_operation(state="queued", attempt=1, error=error_text)).list_new_lines(0.0)
     assert line.endswith("  This machine cannot reach index.invalid: its name cannot be resolved.")
 
 

@@ -49,15 +49,15 @@ def test_limit_replaces_the_one_of_its_model_and_leaves_the_others(corral, front
     assert corral("keys", "limit", "ci", "--model", "a", "--tokens-per-minute", "7").code == 0
     assert corral("keys", "limit", "ci").code == 0
     first, second = bodies(frontend, "PATCH /api/keys/k1")
-    assert [_said(limit) for limit in first["limits"]] == [
+    assert [_drop_unset(limit) for limit in first["limits"]] == [
         {"model": "", "tokens_per_day": 5},
         {"model": "a", "tokens_per_minute": 7},
     ]
-    assert [_said(limit) for limit in second["limits"]] == [{"model": "a", "requests_per_minute": 1}]
+    assert [_drop_unset(limit) for limit in second["limits"]] == [{"model": "a", "requests_per_minute": 1}]
     assert set(first) == {"limits"}
 
 
-def _said(limit):
+def _drop_unset(limit):
     return {name: value for name, value in limit.items() if value is not None}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.unit.client.standin import (
     json_answer,
     refusal,
 )
+from tools.source import ROOT
 
 ROUTE = "POST /v1/chat/completions"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
@@ -36,8 +38,8 @@ def says(*words: str, ends: bool = True, error: str = "") -> Answer:
             chunk = {"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]}
             await stream.write(f"data: {json.dumps(chunk)}\n\n".encode())
         if error:
-            said = {"error": {"message": error, "type": "server_error", "code": "engine_lost", "param": None}}
-            await stream.write(f"data: {json.dumps(said)}\n\n".encode())
+            payload = {"error": {"message": error, "type": "server_error", "code": "engine_lost", "param": None}}
+            await stream.write(f"data: {json.dumps(payload)}\n\n".encode())
         elif ends:
             last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
             usage = {"choices": [], "usage": USAGE}
@@ -84,6 +86,22 @@ def test_question_may_come_from_standard_input_alone_or_beside_words(corral: Cor
     for nothing in (corral("run", "smollm2", is_terminal=True), corral("run", "smollm2", typed=" \n")):
         assert nothing.code == 1
         assert "hint: corral run MODEL" in nothing.err
+
+
+@pytest.mark.behaviour("CLI-RUN-1")
+def test_documented_pipe_sends_the_text_with_the_question_and_a_limit_of_tokens(
+    corral: Corral, frontend: StandIn
+) -> None:
+    """Without a limit a small model may go on for ever."""
+    page = (ROOT / "docs/how-to/ask-models.md").read_text(encoding="utf-8")
+    (line,) = [line for line in page.splitlines() if "| corral run " in line]
+    words = shlex.split(line.partition("| corral ")[2])
+    frontend.on(ROUTE, says("three fixes"))
+    done = corral(*words, typed="fix the parser\nfix the docs\n")
+    assert (done.code, done.out, done.err) == (0, "three fixes\n", "")
+    (sent,) = bodies(frontend, ROUTE)
+    assert sent["messages"] == [{"role": "user", "content": "Summarise this:\n\nfix the parser\nfix the docs"}]
+    assert sent["max_tokens"] == 100
 
 
 @pytest.mark.behaviour("CLI-RUN-1")
@@ -230,12 +248,12 @@ def empty(frontend: StandIn) -> StandIn:
 def test_try_installs_the_engine_and_the_model_asks_and_says_what_to_do_next(corral: Corral, empty: StandIn) -> None:
     done = corral("try")
     assert (done.code, done.out) == (0, "Because of hay.\n")
-    for said in (
+    for phrase in (
         "Installing the backend llama-cpp on gpu-a",
         "Downloading the model smollm2-135m (93.8 MiB)",
         "corral chat",
     ):
-        assert said in done.err
+        assert phrase in done.err
     (sent,) = bodies(empty, INSTALL)
     assert sent["nodes"] == ["id-gpu-a"]
     calls = [seen.path for seen in empty.seen if seen.method == "POST"]

@@ -29,8 +29,8 @@ def test_flag_wins_over_login_and_login_over_the_local_cluster(tmp_path, monkeyp
     monkeypatch.setenv("CORRAL_URL", "http://env:1")
     monkeypatch.setenv("CORRAL_KEY", "ck_env")
     assert (find_target({}).url, find_target({}).key) == ("http://env:1", "ck_env")
-    said = find_target({"url": "http://flag:1/", "key": "ck_flag"})
-    assert (said.url, said.key) == ("http://flag:1", "ck_flag")
+    found = find_target({"url": "http://flag:1/", "key": "ck_flag"})
+    assert (found.url, found.key) == ("http://flag:1", "ck_flag")
 
 
 @pytest.mark.behaviour("CLI-5")

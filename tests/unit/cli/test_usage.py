@@ -77,9 +77,9 @@ def test_usage_json_is_the_answer_of_the_frontend(corral, frontend):
 def test_usage_mentions_estimates_and_missing_rows(corral, frontend):
     row = SMALL | {"estimated_tokens": 1234}
     frontend.on("GET /api/usage", json_answer(_usage(row, is_cut=True)))
-    said = corral("usage").err
-    assert "1,234 output tokens are estimates" in said
-    assert "--csv" in said
+    notice = corral("usage").err
+    assert "1,234 output tokens are estimates" in notice
+    assert "--csv" in notice
 
 
 def test_usage_without_rows_prints_only_a_message(corral, frontend):

@@ -178,8 +178,8 @@ class StandIn:
         return app
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        text = await request.text()
-        body = await request.json() if text else None
+        content = await request.read()
+        body = await request.json() if content and request.content_type == "application/json" else None
         self.seen.append(
             SeenRequest(
                 request.method, request.raw_path.split("?")[0], dict(request.query), request.headers.copy(), body

@@ -15,6 +15,7 @@ from corral.domain.access import Scope
 from corral.domain.errors import CorralError, InvalidRequest, NotAuthenticated, NotFound
 from corral.wire.access import KeyIn, TokenIn
 from corral.wire.live import EventOut
+from tests.access.test_secret_sealer import FIRST
 from tests.support.frontends import ADMIN_KEY, RunningFrontend, running_frontend
 from tests.support.nodes import PretendNode
 
@@ -85,6 +86,22 @@ async def test_keys_and_tokens_live_and_die(frontend, client):
     token = await client.tokens.create(TokenIn(name="rack 2"))
     assert (await client.tokens.revoke(token.id)).state == "revoked"
     assert [listed.state for listed in await client.tokens.list()] == ["revoked"]
+
+
+async def test_secrets_are_put_listed_and_deleted(database_url):
+    clock, ids = SystemClock(), SystemIdGenerator()
+    async with (
+        running_frontend(database_url, sealing_keys=(FIRST,)) as sealing,
+        CorralClient(sealing.url, ADMIN_KEY, clock=clock, ids=ids) as client,
+    ):
+        for is_cluster in (False, True):
+            made = await client.secrets.put("hub.token", "väl\nue", is_cluster=is_cluster)
+            assert await client.secrets.list(is_cluster=is_cluster) == [made]
+            assert made.reference == ("cluster-secret:hub.token" if is_cluster else "secret:hub.token")
+            await client.secrets.delete("hub.token", is_cluster=is_cluster)
+            with pytest.raises(NotFound):
+                await client.secrets.delete("hub.token", is_cluster=is_cluster)
+            assert await client.secrets.list(is_cluster=is_cluster) == []
 
 
 async def test_events_are_followed_over_the_restart_of_a_frontend(database_url):

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.policy.cron import InvalidSchedule, find_latest_start, find_zone, parse_cron
+from corral.policy.cron import (
+    InvalidSchedule,
+    find_latest_start,
+    find_next_start,
+    find_zone,
+    list_next_starts,
+    parse_cron,
+)
 
 MINUTE = timedelta(minutes=1)
 BERLIN = "Europe/Berlin"
@@ -188,3 +195,51 @@ def test_latest_start_agrees_with_a_look_at_every_single_minute(
     starts = _naive_beginnings(cron, ZoneInfo(zone), first, (now - since).days + 5)
     expected = max((start for start in starts if since < start <= now), default=None)
     assert find_latest_start(cron, ZoneInfo(zone), now, since=since) == expected
+
+
+def following(cron: str, after: str, zone: str = "UTC") -> str:
+    """Return the next start as it is written in UTC."""
+    return f"{find_next_start(cron, find_zone(zone), at(after)):%Y-%m-%d %H:%M}"
+
+
+@pytest.mark.behaviour("TASK-9")
+@pytest.mark.parametrize(
+    ("cron", "after", "zone", "expected"),
+    [
+        ("0 9 * * *", "2026-01-05 07:59", "Europe/Rome", "2026-01-05 08:00"),
+        ("0 9 * * *", "2026-01-05 08:00", "Europe/Rome", "2026-01-06 08:00"),
+        # On 2026-03-29 Rome goes from 02:00 to 03:00, and 09:00 is at 07:00 UTC from then on.
+        ("0 9 * * *", "2026-03-28 08:00", "Europe/Rome", "2026-03-29 07:00"),
+        ("30 2 * * *", "2026-03-28 12:00", "Europe/Rome", "2026-03-29 01:30"),
+        ("30 2 * * *", "2026-03-29 01:30", "Europe/Rome", "2026-03-30 00:30"),
+        # On 2026-10-25 Rome goes from 03:00 back to 02:00: the second 02:30 starts nothing.
+        ("0 9 * * *", "2026-10-24 07:00", "Europe/Rome", "2026-10-25 08:00"),
+        ("30 2 * * *", "2026-10-25 00:29", "Europe/Rome", "2026-10-25 00:30"),
+        ("30 2 * * *", "2026-10-25 00:30", "Europe/Rome", "2026-10-26 01:30"),
+        ("0 12 30 12 *", "2011-12-29 00:00", "Pacific/Apia", "2011-12-30 22:00"),
+        ("0 0 29 2 *", "2028-03-01 00:00", "UTC", "2032-02-29 00:00"),
+        ("0 8 13 * fri", "2026-01-10 09:00", "UTC", "2026-01-13 08:00"),
+    ],
+)
+def test_next_start_is_the_first_minute_that_the_pattern_names(cron: str, after: str, zone: str, expected: str) -> None:
+    assert following(cron, after, zone) == expected
+
+
+@settings(deadline=None)
+@given(cron=crons, zone=zones, now=moments)
+def test_next_start_agrees_with_the_latest_start_at_every_moment(cron: str, zone: str, now: datetime) -> None:
+    found = find_next_start(cron, ZoneInfo(zone), now)
+    assert found > now
+    assert find_latest_start(cron, ZoneInfo(zone), found, since=now) == found
+    assert find_latest_start(cron, ZoneInfo(zone), found - timedelta(seconds=1), since=now) is None
+
+
+def test_next_starts_follow_each_other_in_the_time_zone() -> None:
+    starts = list_next_starts("30 2 * * *", find_zone(BERLIN), at("2026-03-28 12:00"), 2)
+    assert [f"{one:%Y-%m-%d %H:%M}" for one in starts] == ["2026-03-29 01:30", "2026-03-30 00:30"]
+
+
+def test_next_start_that_is_decades_away_is_found() -> None:
+    # 29 February is a Sunday in 2032, 2060 and 2088, and again 40 years after that: 2100 has no leap day.
+    starts = list_next_starts("0 0 29 2 */7", find_zone("UTC"), at("2026-11-19 00:00"), 4)
+    assert [one.year for one in starts] == [2032, 2060, 2088, 2128]

@@ -14,8 +14,8 @@ LARGE = b"x" * (KEPT_BYTES_MAX + 1)
 
 
 class RecordingReceiver:
-    def __init__(self, said: list[tuple[str, bytes]], name: str = "") -> None:
-        self._said = said
+    def __init__(self, received: list[tuple[str, bytes]], name: str = "") -> None:
+        self._received = received
         self.name = name
         self.taken: list[bytes] = []
         self.is_broken_off = False
@@ -25,7 +25,7 @@ class RecordingReceiver:
         if data == b"break":
             raise RuntimeError(self.name)
         self.taken.append(data)
-        self._said.append((self.name, data))
+        self._received.append((self.name, data))
 
     def on_receive_error(self) -> None:
         self.is_broken_off = True
@@ -39,22 +39,22 @@ async def crowded(intake: ReadBatcher) -> None:
 
 
 async def test_reads_of_many_connections_are_delivered_after_the_last_read() -> None:
-    intake, said = ReadBatcher(), list[tuple[str, bytes]]()
+    intake, received = ReadBatcher(), list[tuple[str, bytes]]()
     await crowded(intake)
     ended: list[int] = []
-    intake.batch_callbacks.append(lambda: ended.append(len(said)))
-    takers = [RecordingReceiver(said, str(number)) for number in range(5)]
+    intake.batch_callbacks.append(lambda: ended.append(len(received)))
+    takers = [RecordingReceiver(received, str(number)) for number in range(5)]
     for taker in takers:
         intake.add(taker, b"a")
-    assert not said
+    assert not received
     await asyncio.sleep(0)
-    assert said == [(str(number), b"a") for number in range(5)]
+    assert received == [(str(number), b"a") for number in range(5)]
     assert ended == [5]
 
 
 async def test_read_batcher_delivers_at_once_without_a_crowd() -> None:
-    intake, said = ReadBatcher(), list[tuple[str, bytes]]()
-    taker = RecordingReceiver(said)
+    intake, received = ReadBatcher(), list[tuple[str, bytes]]()
+    taker = RecordingReceiver(received)
     intake.add(taker, b"first")
     await asyncio.sleep(0)
     for number in range(DIRECT_COUNT):
@@ -63,40 +63,40 @@ async def test_read_batcher_delivers_at_once_without_a_crowd() -> None:
 
 
 async def test_large_read_is_not_kept_and_does_not_overtake() -> None:
-    intake, said = ReadBatcher(), list[tuple[str, bytes]]()
+    intake, received = ReadBatcher(), list[tuple[str, bytes]]()
     await crowded(intake)
-    one, other = RecordingReceiver(said, "one"), RecordingReceiver(said, "other")
+    one, other = RecordingReceiver(received, "one"), RecordingReceiver(received, "other")
     intake.add(one, b"small")
     intake.add(other, LARGE)
     intake.add(one, LARGE)
-    assert said == [("one", b"small"), ("other", LARGE), ("one", LARGE)]
+    assert received == [("one", b"small"), ("other", LARGE), ("one", LARGE)]
 
 
 async def test_receiver_that_raises_is_closed_and_the_others_continue() -> None:
-    intake, said = ReadBatcher(), list[tuple[str, bytes]]()
+    intake, received = ReadBatcher(), list[tuple[str, bytes]]()
     contexts: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: contexts.append(context))
     await crowded(intake)
     ended: list[None] = []
     intake.batch_callbacks.append(lambda: ended.append(None))
     before, broken, behind = (
-        RecordingReceiver(said, "before"),
-        RecordingReceiver(said, "broken"),
-        RecordingReceiver(said, "behind"),
+        RecordingReceiver(received, "before"),
+        RecordingReceiver(received, "broken"),
+        RecordingReceiver(received, "behind"),
     )
     for taker, data in ((before, b"a"), (broken, b"break"), (behind, b"b"), (before, b"c")):
         intake.add(taker, data)
     await asyncio.sleep(0)
-    assert said == [("before", b"a")]
+    assert received == [("before", b"a")]
     assert ended == [None]
     await asyncio.sleep(0)
-    assert said == [("before", b"a"), ("behind", b"b"), ("before", b"c")]
+    assert received == [("before", b"a"), ("behind", b"b"), ("before", b"c")]
     assert [one.is_broken_off for one in (before, broken, behind)] == [False, True, False]
     assert [str(context["exception"]) for context in contexts] == ["broken"]
 
 
 async def test_end_that_raises_holds_nothing_up() -> None:
-    intake, said = ReadBatcher(), list[tuple[str, bytes]]()
+    intake, received = ReadBatcher(), list[tuple[str, bytes]]()
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     await crowded(intake)
 
@@ -104,7 +104,7 @@ async def test_end_that_raises_holds_nothing_up() -> None:
         raise RuntimeError("at the end")
 
     intake.batch_callbacks.append(end)
-    taker = RecordingReceiver(said, "taker")
+    taker = RecordingReceiver(received, "taker")
     for data in (b"a", b"b", b"c"):
         intake.add(taker, data)
     intake.add(RecordingReceiver([]), b"break")

@@ -185,10 +185,10 @@ async def test_check_sees_what_the_engine_will_see_and_no_secret(scene: Scene, t
     manifest = Manifest(command=("{python}",), environment=given, check=check)
     with pytest.raises(InstallFailed) as caught:
         await scene.install(replace(folder_build(tmp_path / "one", "one"), manifest=manifest))
-    said = caught.value.message.splitlines()[-1]
-    assert "CUDA_VISIBLE_DEVICES HOME_OF_IT" in said
-    assert said.endswith("/tree/home")
-    assert not {"ENGINE_KEY", "CORRAL_TOKEN"} & set(said.split())
+    last_line = caught.value.message.splitlines()[-1]
+    assert "CUDA_VISIBLE_DEVICES HOME_OF_IT" in last_line
+    assert last_line.endswith("/tree/home")
+    assert not {"ENGINE_KEY", "CORRAL_TOKEN"} & set(last_line.split())
 
 
 @pytest.mark.behaviour("OPS-96", "INS-12")

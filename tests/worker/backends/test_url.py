@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from corral.domain.backend import BackendSource, Build, Manifest, SourceKind
 from corral.transfer.faults import SourceFailed, TransferFailed
 from corral.worker.backends.layout import InstallFailed
+from corral.worker.backends.sources.npm_registry import find_registry, is_npm_package, make_archive_url
 from tests.worker.backends import server as faulty
 from tests.worker.backends.scene import (
     NAME,
@@ -145,3 +147,55 @@ async def test_strict_worker_takes_what_is_promised(scene: Scene, files: FileSer
     files.put("/engine.tar.gz", BODY)
     await scene.install(archive_build(f"{files.url}/engine.tar.gz", sha256=sha256(BODY)))
     assert await scene.says() == "one"
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_package"),
+    [
+        ("npm:@a/b-c@1.2.3", True),
+        ("npm:plain@1.0.0", True),
+        ("http://127.0.0.1:1/a.tgz", False),
+        ("npm:../../etc@1", False),
+    ],
+)
+def test_npm_package_is_recognised_among_other_addresses(uri: str, is_package: bool) -> None:
+    assert is_npm_package(uri) is is_package
+
+
+def test_npm_package_has_an_archive_at_the_registry() -> None:
+    assert (
+        make_archive_url("npm:@a/b-c@1.2.3", "http://127.0.0.1:1/r/") == "http://127.0.0.1:1/r/@a/b-c/-/b-c-1.2.3.tgz"
+    )
+    assert make_archive_url("npm:plain@1.0.0", "http://127.0.0.1:1") == "http://127.0.0.1:1/plain/-/plain-1.0.0.tgz"
+
+
+async def test_npm_package_is_installed_from_the_registry_of_the_worker(scene: Scene, files: FileServer) -> None:
+    environment = {**scene.options.environment, "npm_config_registry": files.url}
+    scene.options = replace(scene.options, environment=environment)
+    scene.installer = scene.restarted()
+    files.put("/@a/engine/-/engine-1.0.0.tgz", BODY)
+    await scene.install(archive_build("npm:@a/engine@1.0.0", sha256=sha256(BODY)))
+    assert await scene.says() == "one"
+
+
+@pytest.mark.parametrize(
+    ("program", "registry"),
+    [
+        ("echo 'npm warn something'; echo http://127.0.0.1:1/of-npm/", "http://127.0.0.1:1/of-npm/"),
+        ("echo undefined", None),
+        (None, None),
+    ],
+)
+async def test_npm_registry_is_the_one_that_npm_is_configured_for(
+    tmp_path: Path, program: str | None, registry: str | None
+) -> None:
+    if program is not None:
+        npm = tmp_path / "npm"
+        npm.write_text(f"#!/bin/sh\n{program}\n")
+        npm.chmod(0o755)
+    environment = {"PATH": str(tmp_path)}
+    if registry is not None:
+        assert await find_registry(environment, tmp_path) == registry
+        return
+    with pytest.raises(InstallFailed, match="does not know where npm packages come from"):
+        await find_registry(environment, tmp_path)

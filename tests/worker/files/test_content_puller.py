@@ -135,8 +135,8 @@ async def test_place_that_falls_silent_costs_a_chunk(scene: Scene, options: Pull
 async def test_place_that_is_not_there_is_passed_over(scene: Scene) -> None:
     scene.library.put(BODY)
     node = await scene.node()
-    nobody = BlobSource(kind="node", url="http://127.0.0.1:1", ticket="t")
-    folder = await node.have(item(BODY), places=(nobody, LIBRARY))
+    silent = BlobSource(kind="node", url="http://127.0.0.1:1", ticket="t")
+    folder = await node.have(item(BODY), places=(silent, LIBRARY))
     assert (folder / "model.gguf").read_bytes() == BODY
 
 
@@ -407,7 +407,7 @@ async def test_transfer_waits_for_its_first_place_until_the_node_is_registered(s
 async def test_transfer_that_knows_its_chunks_waits_for_a_place_until_the_node_is_registered(scene: Scene) -> None:
     small = some_bytes(1000, seed=3)
     scene.library.put(small)
-    # The hash of its only chunk is its own: nobody has to be asked for the list.
+    # The hash of its only chunk is its own: no source is needed for the list.
     node = await scene.node(is_registered=False)
     job = asyncio.create_task(node.have(item(small), places=(LIBRARY,)))
 

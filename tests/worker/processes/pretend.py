@@ -10,7 +10,7 @@ from typing import Any
 from corral.domain.backend import Manifest, ReadyProbe
 from corral.runtime.processes import ProcessBirth, SpawnRequest
 from corral.worker.job_ports import RunnableBackend
-from corral.worker.processes.options import EngineSupervisorOptions
+from corral.worker.processes.engine_process import EngineSupervisorOptions
 from corral.worker.processes.process_control import ProcessHandle, ProcessUsage
 from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
 from tests.simulation.chance import chance

@@ -17,7 +17,7 @@ from corral.bus.messages import RunningProcess, StartBackend
 from corral.domain.backend import Manifest, ReadyProbe
 from corral.domain.operation import JobPhase
 from corral.worker.job_ports import RunnableBackend
-from corral.worker.processes.options import EngineSupervisorOptions
+from corral.worker.processes.engine_process import EngineSupervisorOptions
 from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
 from corral.worker.processes.system_process_control import SystemProcessControl
 from tests.support.ports import find_free_port

@@ -85,15 +85,15 @@ async def test_adopted_engine_is_logged_restarted_and_stopped_like_any_other(sce
         (process,) = supervisor.list_running()
         await ask(process, "/print?lines=2")
 
-        async def said() -> list[str]:
+        async def logged() -> list[str]:
             found = await supervisor.read_log(ReadLog(key="llama#0"))
             return [one.text for one in found.lines if one.stream != "worker"]
 
-        async def all_said() -> bool:
-            return len(await said()) == 5
+        async def all_logged() -> bool:
+            return len(await logged()) == 5
 
-        await eventually(all_said)
-        assert sorted(await said()) == ["line 0 ", "line 1 ", "trouble 0", "trouble 1", "trouble 2"]
+        await eventually(all_logged)
+        assert sorted(await logged()) == ["line 0 ", "line 1 ", "trouble 0", "trouble 1", "trouble 2"]
         await crash(process)
 
         async def is_back() -> bool:

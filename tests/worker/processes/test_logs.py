@@ -209,11 +209,11 @@ async def test_output_of_an_engine_can_be_read_while_it_runs_and_after_it_has_en
     process = await supervisor.start_backend(make_command(say="2"), NoReport())
     await ask(process, "/print?lines=3")
 
-    async def all_said() -> bool:
+    async def all_logged() -> bool:
         found = await supervisor.read_log(ReadLog(key=process.key))
         return [one.text for one in found.lines if one.stream == "stdout"] == ["line 0 ", "line 1 ", "line 2 "]
 
-    await eventually(all_said)
+    await eventually(all_logged)
     await supervisor.stop_process(process.key)
     found = await supervisor.read_log(ReadLog(key=process.key))
     assert [one.number for one in found.lines] == list(range(1, 8))

@@ -1,5 +1,821 @@
 // Written by `npm run types` from docs/reference/openapi.json. Do not edit by hand.
 export interface paths {
+    "/api/agent/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_jobs_api_agent_jobs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/jobs/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_job_api_agent_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_job_api_agent_jobs__job_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/jobs/{job_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancel_job_api_agent_jobs__job_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/jobs/{job_id}/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["stream_job_api_agent_jobs__job_id__progress_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/jobs/execute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["execute_job_api_agent_jobs_execute_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/schedule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["preview_schedule_api_agent_schedule_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_tasks_api_agent_tasks_get"];
+        put?: never;
+        post: operations["create_task_api_agent_tasks_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/tasks/{name}/execute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["execute_task_api_agent_tasks__name__execute_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/tasks/{task_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_task_api_agent_tasks__task_id__get"];
+        put: operations["edit_task_api_agent_tasks__task_id__put"];
+        post?: never;
+        delete: operations["delete_task_api_agent_tasks__task_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/tasks/{task_id}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["disable_task_api_agent_tasks__task_id__disable_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/tasks/{task_id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["enable_task_api_agent_tasks__task_id__enable_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agent/tasks/{task_id}/webhook-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_webhook_secret_api_agent_tasks__task_id__webhook_secret_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_agents_api_agents_get"];
+        put?: never;
+        post: operations["create_agent_api_agents_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_agent_api_agents__name__get"];
+        put: operations["put_agent_api_agents__name__put"];
+        post?: never;
+        delete: operations["delete_agent_api_agents__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/chat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["chat_with_agent_api_agents__name__chat_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/clone": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["clone_agent_api_agents__name__clone_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_agent_config_api_agents__name__config_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["export_agent_api_agents__name__export_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["fetch_agent_file_api_agents__name__files_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/observables": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_observables_api_agents__name__observables_get"];
+        put?: never;
+        post?: never;
+        delete: operations["clear_observables_api_agents__name__observables_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: operations["pause_agent_api_agents__name__pause_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: operations["resume_agent_api_agents__name__resume_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/sse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["stream_agent_api_agents__name__sse_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_agent_status_api_agents__name__status_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/threads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_threads_api_agents__name__threads_get"];
+        put?: never;
+        post: operations["create_thread_api_agents__name__threads_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/threads/{thread_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_thread_api_agents__name__threads__thread_id__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_thread_api_agents__name__threads__thread_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{name}/threads/{thread_id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_messages_api_agents__name__threads__thread_id__messages_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_collections_api_agents_collections_get"];
+        put?: never;
+        post: operations["create_collection_api_agents_collections_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_collection_api_agents_collections__name__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_collection_api_agents_collections__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/entries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_entries_api_agents_collections__name__entries_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/entries-raw/{entry}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["download_entry_api_agents_collections__name__entries_raw__entry__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/entries/{entry}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["read_entry_api_agents_collections__name__entries__entry__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/entry/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["delete_entry_api_agents_collections__name__entry_delete_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["reset_collection_api_agents_collections__name__reset_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["query_collection_api_agents_collections__name__search_get"];
+        put?: never;
+        post: operations["search_collection_api_agents_collections__name__search_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_sources_api_agents_collections__name__sources_get"];
+        put?: never;
+        post: operations["add_source_api_agents_collections__name__sources_post"];
+        delete: operations["delete_source_api_agents_collections__name__sources_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/collections/{name}/upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["upload_entry_api_agents_collections__name__upload_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/config/metadata": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_agent_form_api_agents_config_metadata_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/git-repos": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_skill_repos_api_agents_git_repos_get"];
+        put?: never;
+        post: operations["add_skill_repo_api_agents_git_repos_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/git-repos/{repo_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_skill_repo_api_agents_git_repos__repo_id__get"];
+        put: operations["put_skill_repo_api_agents_git_repos__repo_id__put"];
+        post?: never;
+        delete: operations["delete_skill_repo_api_agents_git_repos__repo_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/git-repos/{repo_id}/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["sync_skill_repo_api_agents_git_repos__repo_id__sync_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/git-repos/{repo_id}/toggle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["toggle_skill_repo_api_agents_git_repos__repo_id__toggle_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["import_agent_api_agents_import_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_skills_api_agents_skills_get"];
+        put?: never;
+        post: operations["create_skill_api_agents_skills_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_skill_api_agents_skills__name__get"];
+        put: operations["put_skill_api_agents_skills__name__put"];
+        post?: never;
+        delete: operations["delete_skill_api_agents_skills__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/{name}/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_skill_files_api_agents_skills__name__resources_get"];
+        put?: never;
+        post: operations["upload_skill_file_api_agents_skills__name__resources_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/{name}/resources/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["read_skill_file_api_agents_skills__name__resources__path__get"];
+        put: operations["put_skill_file_api_agents_skills__name__resources__path__put"];
+        post?: never;
+        delete: operations["delete_skill_file_api_agents_skills__name__resources__path__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_skill_limits_api_agents_skills_config_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/export/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["export_skill_api_agents_skills_export__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["import_skills_api_agents_skills_import_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/skills/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["search_skills_api_agents_skills_search_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/audit": {
         parameters: {
             query?: never;
@@ -400,6 +1216,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/files/results/{node_id}/{run_id}/{sha256}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: operations["send_quantization_file_api_files_results__node_id___run_id___sha256__put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet": {
         parameters: {
             query?: never;
@@ -507,6 +1339,38 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/mcp/servers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_mcp_servers_api_mcp_servers_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/mcp/servers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_mcp_server_api_mcp_servers__name__get"];
+        put: operations["put_mcp_server_api_mcp_servers__name__put"];
+        post?: never;
+        delete: operations["delete_mcp_server_api_mcp_servers__name__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -936,6 +1800,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["read_log_api_nodes__node__backend_logs__key__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/nodes/{node}/backend-logs/{key}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["download_log_api_nodes__node__backend_logs__key__download_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1552,6 +2432,134 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/quantization/backends": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_quantization_backends_api_quantization_backends_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_quantization_jobs_api_quantization_jobs_get"];
+        put?: never;
+        post: operations["start_quantization_api_quantization_jobs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/jobs/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_quantization_api_quantization_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_quantization_api_quantization_jobs__job_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/jobs/{job_id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["download_quantization_api_quantization_jobs__job_id__download_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/jobs/{job_id}/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["import_quantization_api_quantization_jobs__job_id__import_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/jobs/{job_id}/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["stream_quantization_api_quantization_jobs__job_id__progress_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/jobs/{job_id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["stop_quantization_api_quantization_jobs__job_id__stop_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/quantization/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["plan_quantization_api_quantization_plan_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/rules": {
         parameters: {
             query?: never;
@@ -1579,6 +2587,166 @@ export interface paths {
         put: operations["put_rule_api_rules__name__put"];
         post?: never;
         delete: operations["delete_rule_api_rules__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_runs_api_runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_run_api_runs__run_id__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_run_api_runs__run_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_run_artifacts_api_runs__run_id__artifacts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}/artifacts/{artifact_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["read_run_artifact_api_runs__run_id__artifacts__artifact_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}/calls/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["decide_call_api_runs__run_id__calls__call_id__post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancel_run_api_runs__run_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["stream_trace_api_runs__run_id__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run_id}/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_trace_api_runs__run_id__trace_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_secrets_api_secrets_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: operations["put_secret_api_secrets__name__put"];
+        post?: never;
+        delete: operations["delete_secret_api_secrets__name__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1808,13 +2976,838 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_batches_v1_batches_get"];
+        put?: never;
+        post: operations["create_batch_v1_batches_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/batches/{batch_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_batch_v1_batches__batch_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/batches/{batch_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["cancel_batch_v1_batches__batch_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_files_v1_files_get"];
+        put?: never;
+        post: operations["upload_file_v1_files_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_file_v1_files__file_id__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_file_v1_files__file_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["read_file_content_v1_files__file_id__content_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mcp/servers/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_model_servers_v1_mcp_servers__model__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * AgentBudgetsIn
+         * @description Limits of one turn of an LLM agent, such as steps and seconds; part of the body that saves the agent.
+         */
+        AgentBudgetsIn: {
+            /**
+             * Tokens
+             * @description Tokens, read and written.
+             */
+            tokens?: number | null;
+            /**
+             * Tool Calls
+             * @description Calls of tools.
+             */
+            tool_calls?: number | null;
+            /**
+             * Wall
+             * @description How long a turn may take. Empty: the setting `run_timeout`, else 5m.
+             * @default
+             */
+            wall: string;
+        };
+        /**
+         * AgentConfigOut
+         * @description Response with one LLM agent and its whole configuration, such as that of `GET /api/agents/{name}`.
+         */
+        AgentConfigOut: {
+            /**
+             * Active
+             * @description Whether it is not paused.
+             * @default true
+             */
+            active: boolean;
+            /**
+             * Config
+             * @description As in AgentIn. Secrets are references.
+             */
+            config: {
+                [key: string]: unknown;
+            };
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Id */
+            id: string;
+            /**
+             * Is Own
+             * @default true
+             */
+            is_own: boolean;
+            /**
+             * Last Run At
+             * @description When it last ran by itself.
+             */
+            last_run_at?: string | null;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /** Name */
+            name: string;
+            /**
+             * Next Run At
+             * @description When it runs next by itself.
+             */
+            next_run_at?: string | null;
+            /**
+             * Owner
+             * @description user:… or key:…
+             */
+            owner: string;
+            /**
+             * Owner Name
+             * @default
+             */
+            owner_name: string;
+            /**
+             * Revision
+             * @default 1
+             */
+            revision: number;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Standalone Job
+             * @default false
+             */
+            standalone_job: boolean;
+            /**
+             * Status
+             * @description active or paused.
+             */
+            status: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /**
+             * Warnings
+             * @description After a change only: what keeps the agent from answering, and which fields were ignored.
+             */
+            warnings?: string[];
+        };
+        /**
+         * AgentFieldOut
+         * @description One input field of the form in which the web page edits an LLM agent.
+         */
+        AgentFieldOut: {
+            /** Default */
+            default?: unknown;
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Maximum */
+            maximum?: number | null;
+            /** Minimum */
+            minimum?: number | null;
+            /** Name */
+            name: string;
+            /** Options */
+            options?: unknown[];
+            /**
+             * Required
+             * @default false
+             */
+            required: boolean;
+            /** Section */
+            section: string;
+            /** Type */
+            type: string;
+        };
+        /**
+         * AgentImportOut
+         * @description Response of `POST /api/agents/import`: the LLM agent that was made of the imported configuration.
+         */
+        AgentImportOut: {
+            /**
+             * Active
+             * @description Whether it is not paused.
+             * @default true
+             */
+            active: boolean;
+            /**
+             * Config
+             * @description As in AgentIn. Secrets are references.
+             */
+            config: {
+                [key: string]: unknown;
+            };
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Id */
+            id: string;
+            /**
+             * Ignored
+             * @description Fields of the document that have no effect here.
+             */
+            ignored?: string[];
+            /**
+             * Is Own
+             * @default true
+             */
+            is_own: boolean;
+            /**
+             * Last Run At
+             * @description When it last ran by itself.
+             */
+            last_run_at?: string | null;
+            /**
+             * Missing Secrets
+             * @description Secrets that the agent refers to and that its owner has not stored.
+             */
+            missing_secrets?: string[];
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /** Name */
+            name: string;
+            /**
+             * Next Run At
+             * @description When it runs next by itself.
+             */
+            next_run_at?: string | null;
+            /**
+             * Owner
+             * @description user:… or key:…
+             */
+            owner: string;
+            /**
+             * Owner Name
+             * @default
+             */
+            owner_name: string;
+            /**
+             * Revision
+             * @default 1
+             */
+            revision: number;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Standalone Job
+             * @default false
+             */
+            standalone_job: boolean;
+            /**
+             * Status
+             * @description active or paused.
+             */
+            status: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /**
+             * Warnings
+             * @description After a change only: what keeps the agent from answering, and which fields were ignored.
+             */
+            warnings?: string[];
+        };
+        /**
+         * AgentIn
+         * @description Body that creates or replaces an LLM agent. A name that differs from the present one renames the agent.
+         *
+         *     Fields of LocalAI that have no effect here are left out, and named in the warnings of the response.
+         */
+        AgentIn: {
+            /**
+             * Agents
+             * @description Names of agents that this one may ask as tools.
+             */
+            agents?: string[];
+            /**
+             * Auto Compaction Threshold
+             * @description Tokens of history above which earlier messages are summarised.
+             * @default 4096
+             */
+            auto_compaction_threshold: number;
+            /** @description Limits of one turn. */
+            budgets?: components["schemas"]["AgentBudgetsIn"];
+            /**
+             * Cancel Previous On New Message
+             * @description A new message cancels the turn of its thread that runs; otherwise it waits.
+             * @default true
+             */
+            cancel_previous_on_new_message: boolean;
+            /**
+             * Collection
+             * @description A collection of the person who talks to the agent. Empty: the one with the name of the agent.
+             * @default
+             */
+            collection: string;
+            /**
+             * Conversation Storage Mode
+             * @description What is kept of a turn: the message, the message and the answer, or the conversation in one piece.
+             * @default user_only
+             * @enum {string}
+             */
+            conversation_storage_mode: "user_only" | "user_and_assistant" | "whole_conversation";
+            /**
+             * Description
+             * @description What the agent is for; other agents read it before they ask.
+             * @default
+             */
+            description: string;
+            /**
+             * Enable Auto Compaction
+             * @description Summarise earlier messages that are too long.
+             * @default true
+             */
+            enable_auto_compaction: boolean;
+            /**
+             * Enable Kb
+             * @description Answer from the documents of a collection.
+             * @default false
+             */
+            enable_kb: boolean;
+            /**
+             * Enable Skills
+             * @description Turns are offered skills: instructions for certain tasks.
+             * @default false
+             */
+            enable_skills: boolean;
+            /**
+             * Inner Monologue Template
+             * @description What it is given then; `{{ goal }}` stands for the goal. Empty: a default.
+             * @default
+             */
+            inner_monologue_template: string;
+            /**
+             * Kb Mode
+             * @description auto_search: each message is searched for; tools: the model searches, and adds memories; both.
+             * @default auto_search
+             * @enum {string}
+             */
+            kb_mode: "auto_search" | "tools" | "both";
+            /**
+             * Kb Results
+             * @description Results of one search.
+             * @default 5
+             */
+            kb_results: number;
+            /**
+             * Labels
+             * @description Labels that a node needs to run this agent.
+             */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Long Term Memory
+             * @description Keep messages in the collection.
+             * @default false
+             */
+            long_term_memory: boolean;
+            /**
+             * Loop Detection
+             * @description The same call so often in a row ends the turn with an answer. 0: never.
+             * @default 5
+             */
+            loop_detection: number;
+            /**
+             * Max Attempts
+             * @description How often an answer that cannot be used is requested again.
+             * @default 2
+             */
+            max_attempts: number;
+            /**
+             * Max Iterations
+             * @description Calls of the model in one turn.
+             * @default 10
+             */
+            max_iterations: number;
+            /**
+             * Max Tokens
+             * @description The longest answer of one call of the model.
+             */
+            max_tokens?: number | null;
+            /**
+             * Mcp Servers
+             * @description MCP servers at addresses.
+             */
+            mcp_servers?: components["schemas"]["McpServerIn"][];
+            /**
+             * Mcp Stdio Servers
+             * @description Names of MCP servers that an admin has declared.
+             */
+            mcp_stdio_servers?: string[];
+            /**
+             * Model
+             * @description The model that answers.
+             * @default
+             */
+            model: string;
+            /**
+             * Name
+             * @description Unique among your agents. Without : / \ and ..
+             */
+            name: string;
+            /**
+             * Periodic Runs
+             * @description How often it runs by itself.
+             * @default 10m
+             */
+            periodic_runs: string;
+            /**
+             * Permanent Goal
+             * @description The goal of an agent that runs by itself.
+             * @default
+             */
+            permanent_goal: string;
+            /**
+             * Selected Skills
+             * @description Names of the skills to offer. Empty: all that the agent's owner may use.
+             */
+            selected_skills?: string[];
+            /**
+             * Shared
+             * @description Every user may talk to it. Set by admins.
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Skills Mode
+             * @description tools: names and descriptions stand in the prompt, and the model reads skills with request_skill; prompt: all of each stands in the prompt; both: that, and request_skill for their files.
+             * @default tools
+             * @enum {string}
+             */
+            skills_mode: "tools" | "prompt" | "both";
+            /**
+             * Skills Prompt
+             * @description Stands before the skills in the prompt. Empty: a default.
+             * @default
+             */
+            skills_prompt: string;
+            /**
+             * Standalone Job
+             * @description The agent runs by itself, towards its goal.
+             * @default false
+             */
+            standalone_job: boolean;
+            /**
+             * Strip Thinking Tags
+             * @description Remove `<think>` and `<thinking>` from answers.
+             * @default true
+             */
+            strip_thinking_tags: boolean;
+            /**
+             * Summary Long Term Memory
+             * @description Keep a summary of each turn instead.
+             * @default false
+             */
+            summary_long_term_memory: boolean;
+            /**
+             * System Prompt
+             * @description Instructions. Empty: a helpful assistant.
+             * @default
+             */
+            system_prompt: string;
+            /**
+             * Temperature
+             * @description Unset: the model's own.
+             */
+            temperature?: number | null;
+            /**
+             * Tool Choice
+             * @description required: every turn begins with the call of a tool; auto: the model decides.
+             * @default auto
+             * @enum {string}
+             */
+            tool_choice: "auto" | "required";
+            /**
+             * Tool Mode
+             * @description native: the model's own tool calls; guided: forced by a schema; auto: whichever the model takes.
+             * @default auto
+             * @enum {string}
+             */
+            tool_mode: "auto" | "native" | "guided";
+            /**
+             * Tool Rules
+             * @description What happens when a tool is called, by name or pattern (`files__*`): auto, ask a person, or deny. The first that matches counts; without one: auto.
+             */
+            tool_rules?: {
+                [key: string]: "auto" | "ask" | "deny";
+            };
+        };
+        /**
+         * AgentListOut
+         * @description Response of `GET /api/agents`: the LLM agents that the caller may use, first their own, then shared ones.
+         *
+         *     `agents`, `agentCount`, `statuses` and `user_groups` are LocalAI's, whose page reads names where Corral has `items`.
+         */
+        AgentListOut: {
+            /**
+             * Agentcount
+             * @description How many names there are.
+             * @default 0
+             */
+            agentCount: number;
+            /**
+             * Agents
+             * @description The names alone, each once; without agents that only `all_users` shows.
+             */
+            agents?: string[];
+            /** Items */
+            items: components["schemas"]["AgentOut"][];
+            /**
+             * Statuses
+             * @description Whether the agent of that name is active, by name.
+             */
+            statuses?: {
+                [key: string]: boolean;
+            };
+            /**
+             * User Groups
+             * @description With `all_users`: agents of others, by what `user_id` of other calls takes.
+             */
+            user_groups?: {
+                [key: string]: components["schemas"]["UserAgentsOut"];
+            } | null;
+        };
+        /**
+         * AgentMessageIn
+         * @description Body of `POST /api/agents/{name}/chat`: a message of a person to an LLM agent, which starts a turn.
+         */
+        AgentMessageIn: {
+            /**
+             * History
+             * @description Earlier messages with which a new thread begins, as LocalAI's page sends them.
+             */
+            history?: components["schemas"]["EarlierMessageIn"][];
+            /** Message */
+            message: string;
+            /**
+             * Thread Id
+             * @description Absent: a new thread.
+             */
+            thread_id?: string | null;
+        };
+        /**
+         * AgentMessageOut
+         * @description Response of `POST /api/agents/{name}/chat`: the id of the accepted message.
+         *
+         *     The answer of the LLM agent comes with its event stream, and with the run.
+         */
+        AgentMessageOut: {
+            /**
+             * Message Id
+             * @description The id of the message in the stream; the answer's is `<message_id>-agent`.
+             */
+            message_id: string;
+            /** Run Id */
+            run_id: string;
+            /**
+             * Status
+             * @default message_received
+             */
+            status: string;
+            /** Thread Id */
+            thread_id: string;
+        };
+        /**
+         * AgentMetadataOut
+         * @description Response of `GET /api/agents/config/metadata`: the form that edits an LLM agent, generated from its schema.
+         *
+         *     Names with a capital, and `distributed`, are for LocalAI's page.
+         */
+        AgentMetadataOut: {
+            /**
+             * Actions
+             * @description Always empty.
+             */
+            Actions?: unknown[];
+            /**
+             * Connectors
+             * @description Always empty.
+             */
+            Connectors?: unknown[];
+            /**
+             * Distributed
+             * @description LocalAI's page leaves out what only one machine can do.
+             * @default true
+             */
+            distributed: boolean;
+            /**
+             * Dynamicprompts
+             * @description Always empty.
+             */
+            DynamicPrompts?: unknown[];
+            /** Fields */
+            fields: components["schemas"]["AgentFieldOut"][];
+            /**
+             * Fields
+             * @description The same fields for LocalAI's page.
+             */
+            Fields: components["schemas"]["FormFieldOut"][];
+            /**
+             * Filters
+             * @description Always empty.
+             */
+            Filters?: unknown[];
+            /** Json Schema */
+            json_schema: {
+                [key: string]: unknown;
+            };
+            /** Sections */
+            sections: string[];
+        };
+        /**
+         * AgentOut
+         * @description An LLM agent without its configuration, as `GET /api/agents` lists it.
+         */
+        AgentOut: {
+            /**
+             * Active
+             * @description Whether it is not paused.
+             * @default true
+             */
+            active: boolean;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Id */
+            id: string;
+            /**
+             * Is Own
+             * @default true
+             */
+            is_own: boolean;
+            /**
+             * Last Run At
+             * @description When it last ran by itself.
+             */
+            last_run_at?: string | null;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /** Name */
+            name: string;
+            /**
+             * Next Run At
+             * @description When it runs next by itself.
+             */
+            next_run_at?: string | null;
+            /**
+             * Owner
+             * @description user:… or key:…
+             */
+            owner: string;
+            /**
+             * Owner Name
+             * @default
+             */
+            owner_name: string;
+            /**
+             * Revision
+             * @default 1
+             */
+            revision: number;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Standalone Job
+             * @default false
+             */
+            standalone_job: boolean;
+            /**
+             * Status
+             * @description active or paused.
+             */
+            status: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+        };
+        /**
+         * AgentStatusOut
+         * @description Response of `GET /api/agents/{name}/status`: whether the LLM agent is active, and its newest runs.
+         */
+        AgentStatusOut: {
+            /**
+             * History
+             * @description The newest runs of the caller with this agent.
+             */
+            history: components["schemas"]["RunOut"][];
+            /**
+             * History
+             * @description The same runs as texts, for LocalAI's page.
+             */
+            History?: string[];
+            /** Is Running */
+            is_running: boolean;
+            /** Last Run At */
+            last_run_at?: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Name
+             * @description The same as `name`.
+             * @default
+             */
+            Name: string;
+            /** Next Run At */
+            next_run_at?: string | null;
+            /** Open Runs */
+            open_runs: number;
+            /** Status */
+            status: string;
+            /** Threads */
+            threads: number;
+        };
+        /**
          * AppliedUpgradesOut
-         * @description The operations that upgrade all backends: one for each, and those that were refused.
+         * @description Response of `POST /api/backends/upgrades/apply`: one upgrade operation for each backend, and the refusals.
          */
         AppliedUpgradesOut: {
             /** Operations */
@@ -1824,7 +3817,7 @@ export interface components {
         };
         /**
          * ApplyBackendIn
-         * @description LocalAI's body of `POST /backends/apply`.
+         * @description Body of `POST /backends/apply`, in LocalAI's form: installs a backend of a gallery.
          */
         ApplyBackendIn: {
             /**
@@ -1859,7 +3852,7 @@ export interface components {
         };
         /**
          * ApplyModelIn
-         * @description LocalAI's body of `POST /models/apply`.
+         * @description Body of `POST /models/apply`, in LocalAI's form: installs a model of a gallery.
          */
         ApplyModelIn: {
             /**
@@ -1898,8 +3891,21 @@ export interface components {
             variant: string;
         };
         /**
+         * ApprovalDecision
+         * @description A person's decision whether a run may make one tool call, on its way to the run's worker.
+         */
+        ApprovalDecision: {
+            /** Approved */
+            approved: boolean;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+        };
+        /**
          * ApprovedNodeOut
-         * @description The node that was approved, and the labels that count from now on.
+         * @description Response of `POST /api/nodes/{node}/approve`: the node, and the labels that count from now on.
          */
         ApprovedNodeOut: {
             /**
@@ -1929,7 +3935,7 @@ export interface components {
         };
         /**
          * ApproveNodeIn
-         * @description The proposed labels that the admin saw; only these are approved.
+         * @description Body of `POST /api/nodes/{node}/approve`: the proposed labels that the admin saw; only these are approved.
          */
         ApproveNodeIn: {
             /**
@@ -1941,8 +3947,55 @@ export interface components {
             } | null;
         };
         /**
+         * AskAgentIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/agents/{name}`: a run's message to another LLM agent.
+         *
+         *     The response names the run that answers.
+         */
+        AskAgentIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Call Id
+             * @default
+             */
+            call_id: string;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+        };
+        /**
+         * AskAgentOut
+         * @description Response about the run that another run has started by asking an LLM agent.
+         *
+         *     `content` is the agent's answer once that run has completed.
+         */
+        AskAgentOut: {
+            /**
+             * Content
+             * @default
+             */
+            content: string;
+            /**
+             * Error Text
+             * @default
+             */
+            error_text: string;
+            /** Run Id */
+            run_id: string;
+            /** State */
+            state: string;
+        };
+        /**
          * AssignmentOut
-         * @description An assignment: a change that a node has not made yet.
+         * @description An item of `GET /api/backend-intents`: a change of a backend that a node has not made yet.
          */
         AssignmentOut: {
             /**
@@ -1989,7 +4042,7 @@ export interface components {
         };
         /**
          * AuditEntryOut
-         * @description One entry of the audit log: who did what to what.
+         * @description One entry of the audit log in `GET /api/audit`: who did what to which thing, and when.
          */
         AuditEntryOut: {
             /** Action */
@@ -2010,7 +4063,7 @@ export interface components {
         };
         /**
          * AuditOut
-         * @description A page of the audit log.
+         * @description Response of `GET /api/audit`: a page of the audit log.
          */
         AuditOut: {
             /**
@@ -2026,7 +4079,7 @@ export interface components {
         };
         /**
          * BackendChangeIn
-         * @description A change of a backend: its nodes, its version and whether the hardware is ignored.
+         * @description Body that reinstalls or upgrades a backend: on which nodes, to which version, and whether hardware is ignored.
          */
         BackendChangeIn: {
             /**
@@ -2050,7 +4103,7 @@ export interface components {
         };
         /**
          * BackendGarbageItemOut
-         * @description One file or folder of a node that no backend uses.
+         * @description One file or folder on a node's disk that no installed backend uses.
          */
         BackendGarbageItemOut: {
             /**
@@ -2063,7 +4116,7 @@ export interface components {
         };
         /**
          * BackendGarbageOut
-         * @description The files that garbage collection removed on a node, or would remove.
+         * @description Response of `POST /api/nodes/{node}/backends/collect`: unused backend files that were removed, or would be.
          */
         BackendGarbageOut: {
             /**
@@ -2088,7 +4141,7 @@ export interface components {
         };
         /**
          * BackendInstallationOut
-         * @description One backend on one node, as its worker reported it.
+         * @description One installation of a backend on one node, as the node's worker reported it.
          */
         BackendInstallationOut: {
             /**
@@ -2142,7 +4195,7 @@ export interface components {
         };
         /**
          * BackendOperationOut
-         * @description The operation about a backend that a request was admitted as, with where to follow it.
+         * @description Response to a request for a change of an engine backend: the operation that makes it, with where to follow it.
          */
         BackendOperationOut: {
             /**
@@ -2176,7 +4229,7 @@ export interface components {
         };
         /**
          * BackendPlanOut
-         * @description The plan of an operation about a backend. Nothing was changed.
+         * @description Response to a dry run of an engine backend operation: what it would do on which node. Nothing was changed.
          */
         BackendPlanOut: {
             /** Backend */
@@ -2201,7 +4254,9 @@ export interface components {
         };
         /**
          * BackendsReportIn
-         * @description A worker's report of all backends that it has installed; a backend that is not listed is not installed.
+         * @description Body of `POST /api/node/{node_id}/backends`: a worker's report of all backends that its node has installed.
+         *
+         *     A backend that is not listed is not installed.
          */
         BackendsReportIn: {
             /** Backends */
@@ -2218,7 +4273,7 @@ export interface components {
         };
         /**
          * BackendUpgradeOut
-         * @description An upgrade that is available for an installed backend, and the nodes that are behind or differ.
+         * @description An item of `GET /api/backends/upgrades`: a backend with an upgrade, and the nodes that are behind or differ.
          */
         BackendUpgradeOut: {
             /**
@@ -2259,8 +4314,247 @@ export interface components {
             summary: string;
         };
         /**
+         * BatchAnswersIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/batch/answers`.
+         *
+         *     The worker that executes a batch delivers lines for the output files, and the position in the input behind them.
+         */
+        BatchAnswersIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Completed
+             * @default 0
+             */
+            completed: number;
+            /**
+             * Errors
+             * @default
+             */
+            errors: string;
+            /**
+             * Failed
+             * @default 0
+             */
+            failed: number;
+            /**
+             * From Byte
+             * @default 0
+             */
+            from_byte: number;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Output
+             * @default
+             */
+            output: string;
+            /**
+             * To Byte
+             * @default 0
+             */
+            to_byte: number;
+            /**
+             * To Line
+             * @default 0
+             */
+            to_line: number;
+        };
+        /**
+         * BatchCountsOut
+         * @description Counts of a batch: how many inference requests it has, and how many completed or failed.
+         */
+        BatchCountsOut: {
+            /** Completed */
+            completed: number;
+            /** Failed */
+            failed: number;
+            /** Total */
+            total: number;
+        };
+        /**
+         * BatchCursorOut
+         * @description Response that tells the worker of a batch up to which byte of the input file the answers are stored.
+         */
+        BatchCursorOut: {
+            /** Next Byte */
+            next_byte: number;
+            /** Next Line */
+            next_line: number;
+        };
+        /**
+         * BatchErrorListOut
+         * @description The errors for which a batch of inference requests has failed, in the form of OpenAI's API.
+         */
+        BatchErrorListOut: {
+            /** Data */
+            data: components["schemas"]["BatchErrorOut"][];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        /**
+         * BatchErrorOut
+         * @description One error of a batch of inference requests: in a line of its input file, or in the batch as a whole.
+         */
+        BatchErrorOut: {
+            /** Code */
+            code: string;
+            /** Line */
+            line?: number | null;
+            /** Message */
+            message: string;
+            /** Param */
+            param?: string | null;
+        };
+        /**
+         * BatchIn
+         * @description Body of `POST /v1/batches`: starts a batch, which answers all inference requests of an uploaded file.
+         */
+        BatchIn: {
+            /**
+             * Completion Window
+             * @description How long the batch may take: 24h.
+             * @default 24h
+             */
+            completion_window: string;
+            /**
+             * Endpoint
+             * @description /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses.
+             */
+            endpoint: string;
+            /**
+             * Input File Id
+             * @description A file with the purpose `batch`.
+             */
+            input_file_id: string;
+            /** Metadata */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        /**
+         * BatchInputOut
+         * @description Response of `GET /api/node/{node_id}/runs/{run_id}/batch/input`: bytes of the batch's input, for its worker.
+         */
+        BatchInputOut: {
+            /**
+             * Content
+             * @description In base64; empty at the end of the input.
+             */
+            content: string;
+        };
+        /**
+         * BatchListOut
+         * @description Response of `GET /v1/batches`: a page of batches of inference requests.
+         */
+        BatchListOut: {
+            /** Data */
+            data: components["schemas"]["BatchOut"][];
+            /** First Id */
+            first_id?: string | null;
+            /**
+             * Has More
+             * @default false
+             */
+            has_more: boolean;
+            /** Last Id */
+            last_id?: string | null;
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        /**
+         * BatchOut
+         * @description A batch of inference requests with its state, in the form of OpenAI's API. Times are seconds since 1970.
+         */
+        BatchOut: {
+            /** Cancelled At */
+            cancelled_at?: number | null;
+            /** Cancelling At */
+            cancelling_at?: number | null;
+            /** Completed At */
+            completed_at?: number | null;
+            /** Completion Window */
+            completion_window: string;
+            /** Created At */
+            created_at: number;
+            /** Endpoint */
+            endpoint: string;
+            /** Error File Id */
+            error_file_id?: string | null;
+            errors?: components["schemas"]["BatchErrorListOut"] | null;
+            /** Expired At */
+            expired_at?: number | null;
+            /** Expires At */
+            expires_at?: number | null;
+            /** Failed At */
+            failed_at?: number | null;
+            /** Finalizing At */
+            finalizing_at?: number | null;
+            /** Id */
+            id: string;
+            /** In Progress At */
+            in_progress_at?: number | null;
+            /** Input File Id */
+            input_file_id: string;
+            /** Metadata */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Object
+             * @default batch
+             * @constant
+             */
+            object: "batch";
+            /** Output File Id */
+            output_file_id?: string | null;
+            request_counts: components["schemas"]["BatchCountsOut"];
+            /**
+             * Run Id
+             * @description The run that answers the lines; `corral runs show` shows it.
+             */
+            run_id: string;
+            /** Status */
+            status: string;
+        };
+        /**
+         * BatchValidationIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/batch/validation`.
+         *
+         *     The worker that executes a batch tells whether the lines of the input file are valid.
+         */
+        BatchValidationIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /** Errors */
+            errors?: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Total
+             * @default 0
+             */
+            total: number;
+        };
+        /**
          * BuildOut
-         * @description The backend build that one node gets, resolved for its hardware.
+         * @description The build of a backend that an operation installs on one node, chosen for the node's hardware.
          */
         BuildOut: {
             /**
@@ -2305,7 +4599,7 @@ export interface components {
         };
         /**
          * BusCredentialsIn
-         * @description The public key that a node wants a bus credential for.
+         * @description Body of `POST /api/node/{node_id}/credentials`: the public key for which a worker requests a NATS credential.
          */
         BusCredentialsIn: {
             /** Bus Public Key */
@@ -2313,7 +4607,7 @@ export interface components {
         };
         /**
          * BusCredentialsOut
-         * @description A bus credential of a node, and where the bus is.
+         * @description Response of `POST /api/node/{node_id}/credentials`: a worker's NATS credential, and the server's addresses.
          */
         BusCredentialsOut: {
             /** Nats Jwt */
@@ -2330,8 +4624,35 @@ export interface components {
             ticket_key: string;
         };
         /**
+         * CallableAgentSpec
+         * @description Another LLM agent that a run may ask as if that agent were a tool.
+         */
+        CallableAgentSpec: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Name */
+            name: string;
+        };
+        /**
+         * CallDecisionIn
+         * @description Body of `POST /api/runs/{run_id}/calls/{call_id}`: whether a person allows the run to make that tool call.
+         */
+        CallDecisionIn: {
+            /** Approved */
+            approved: boolean;
+            /**
+             * Reason
+             * @description Passed on to the model if the call is refused.
+             * @default
+             */
+            reason: string;
+        };
+        /**
          * CallerOut
-         * @description The caller, and what they may do.
+         * @description Response of `GET /api/me`: who the caller is, and what the caller's key or session may do.
          */
         CallerOut: {
             /**
@@ -2363,7 +4684,7 @@ export interface components {
         };
         /**
          * CatalogEntryOut
-         * @description One entry of the backend catalog, with where it is installed.
+         * @description One backend that the galleries offer, with the nodes on which it is installed.
          */
         CatalogEntryOut: {
             /**
@@ -2465,7 +4786,7 @@ export interface components {
         };
         /**
          * CatalogPageOut
-         * @description A page of the backend catalog.
+         * @description Response of `GET /api/backends`: a page of the backends that the galleries offer.
          */
         CatalogPageOut: {
             /** Alltags */
@@ -2507,7 +4828,7 @@ export interface components {
         };
         /**
          * ChatIn
-         * @description A chat completion request.
+         * @description Body of `POST /v1/chat/completions`, in OpenAI's form: messages for a model to answer.
          */
         ChatIn: {
             /** Messages */
@@ -2530,7 +4851,7 @@ export interface components {
         };
         /**
          * ClearedHistoryOut
-         * @description The number of records that were removed from the history.
+         * @description Response of `DELETE /api/operations/history`: the number of ended operations that were removed from it.
          */
         ClearedHistoryOut: {
             /**
@@ -2545,8 +4866,20 @@ export interface components {
             success: boolean;
         };
         /**
+         * CloneAgentIn
+         * @description Body of `POST /api/agents/{name}/clone`: the name of the copy of the LLM agent.
+         */
+        CloneAgentIn: {
+            /**
+             * Name
+             * @description Without one: the name with `-copy` behind it.
+             * @default
+             */
+            name: string;
+        };
+        /**
          * ClusterNodeOut
-         * @description A node in brief: its name and status.
+         * @description A node in the overview of the cluster: only its name and status.
          */
         ClusterNodeOut: {
             /** Id */
@@ -2560,7 +4893,7 @@ export interface components {
         };
         /**
          * ClusterOut
-         * @description The cluster in brief: frontends, leader, nodes, PostgreSQL and NATS.
+         * @description Response of `GET /api/cluster`: an overview of frontends, leader, nodes, PostgreSQL and NATS.
          */
         ClusterOut: {
             /** Answered By */
@@ -2581,8 +4914,205 @@ export interface components {
             version: string;
         };
         /**
+         * CollectionEntryOut
+         * @description One document of a collection, and how far it has been read.
+         */
+        CollectionEntryOut: {
+            /** Chunks */
+            chunks: number;
+            /**
+             * Is Source
+             * @description Whether it is kept up to date with a source.
+             * @default false
+             */
+            is_source: boolean;
+            /**
+             * Message
+             * @description Why it failed, or what it waits for.
+             * @default
+             */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Run Id
+             * @description The run that reads it.
+             */
+            run_id?: string | null;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * State
+             * @description queued, reading, ready or failed.
+             */
+            state: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+        };
+        /**
+         * CollectionIn
+         * @description Body of `POST /api/agents/collections`: the collection to create.
+         */
+        CollectionIn: {
+            /**
+             * Chunk Overlap
+             * @description Characters that a chunk repeats of the one before.
+             * @default 0
+             */
+            chunk_overlap: number;
+            /**
+             * Chunk Size
+             * @description Characters of one chunk: 50 to 8,000.
+             * @default 400
+             */
+            chunk_size: number;
+            /**
+             * Embedding Model
+             * @description Empty: the setting `embedding_model`, else the only model that serves embeddings.
+             * @default
+             */
+            embedding_model: string;
+            /** Name */
+            name: string;
+        };
+        /**
+         * CollectionListOut
+         * @description Response of `GET /api/agents/collections`: your collections; `collections` are the names alone, for LocalAI.
+         */
+        CollectionListOut: {
+            /** Collections */
+            collections: string[];
+            /** Count */
+            count: number;
+            /** Items */
+            items: components["schemas"]["CollectionOut"][];
+        };
+        /**
+         * CollectionOut
+         * @description A collection of documents: how its text is cut and embedded, and how much is in it.
+         */
+        CollectionOut: {
+            /** Chunk Overlap */
+            chunk_overlap: number;
+            /** Chunk Size */
+            chunk_size: number;
+            /** Chunks */
+            chunks: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Dimension
+             * @description The length of the embeddings, once there are some.
+             */
+            dimension?: number | null;
+            /** Embedding Model */
+            embedding_model: string;
+            /** Entries */
+            entries: number;
+            /** Name */
+            name: string;
+        };
+        /**
+         * CollectionSearchIn
+         * @description Body of `POST /api/agents/collections/{name}/search`: what to search for, and how many results.
+         */
+        CollectionSearchIn: {
+            /**
+             * Max Results
+             * @default 5
+             */
+            max_results: number;
+            /** Query */
+            query: string;
+        };
+        /**
+         * CollectionSearchOut
+         * @description Response of a search in a collection, best results first.
+         */
+        CollectionSearchOut: {
+            /** Count */
+            count: number;
+            /** Results */
+            results: components["schemas"]["FoundChunkOut"][];
+        };
+        /**
+         * CollectionSourceIn
+         * @description Body that adds a source to a collection.
+         */
+        CollectionSourceIn: {
+            /**
+             * Update Interval
+             * @description Minutes, or a duration such as 1d.
+             * @default 60
+             */
+            update_interval: number | string;
+            /** Url */
+            url: string;
+        };
+        /**
+         * CollectionSourceListOut
+         * @description Response with the sources of a collection.
+         */
+        CollectionSourceListOut: {
+            /** Count */
+            count: number;
+            /** Sources */
+            sources: components["schemas"]["CollectionSourceOut"][];
+        };
+        /**
+         * CollectionSourceOut
+         * @description An address that a collection is kept up to date with.
+         */
+        CollectionSourceOut: {
+            /** Last Update */
+            last_update?: string | null;
+            /** Next Update */
+            next_update?: string | null;
+            /**
+             * Problem
+             * @description Why it could not be read the last time.
+             * @default
+             */
+            problem: string;
+            /**
+             * Update Interval
+             * @description Minutes.
+             */
+            update_interval: number;
+            /** Url */
+            url: string;
+        };
+        /**
+         * CollectionSourceRefIn
+         * @description Body that names a source of a collection.
+         */
+        CollectionSourceRefIn: {
+            /** Url */
+            url: string;
+        };
+        /**
+         * CollectionUploadOut
+         * @description Response of an upload to a collection: the entry, which a worker reads next.
+         */
+        CollectionUploadOut: {
+            entry: components["schemas"]["CollectionEntryOut"];
+            /** Filename */
+            filename: string;
+            /**
+             * Status
+             * @default ok
+             */
+            status: string;
+        };
+        /**
          * CompletionIn
-         * @description A text completion request.
+         * @description Body of `POST /v1/completions`, in OpenAI's form: a prompt for a model to continue.
          */
         CompletionIn: {
             /**
@@ -2603,7 +5133,7 @@ export interface components {
         };
         /**
          * CopyCheckOut
-         * @description The result of checking a frontend's copy of a content: intact or not.
+         * @description Response to a worker that reports damage: whether the frontend's copy of the model file is intact.
          */
         CopyCheckOut: {
             /**
@@ -2614,7 +5144,7 @@ export interface components {
         };
         /**
          * CreatedKeyOut
-         * @description An API key that was just created or rotated, with its secret.
+         * @description Response that creates or rotates an API key: the key with its secret, which is shown only this once.
          */
         CreatedKeyOut: {
             /**
@@ -2682,7 +5212,7 @@ export interface components {
         };
         /**
          * CreatedTokenOut
-         * @description A join token that was just created, with its secret.
+         * @description Response of `POST /api/tokens`: the new join token with its secret, which is shown only this once.
          */
         CreatedTokenOut: {
             /** Approves */
@@ -2723,8 +5253,95 @@ export interface components {
             uses: number;
         };
         /**
+         * DeclaredServerIn
+         * @description Body of `PUT /api/mcp/servers/{name}`: an MCP server that an admin declares for all users of the cluster.
+         *
+         *     Either a program that workers start, or an address.
+         */
+        DeclaredServerIn: {
+            /** Args */
+            args?: string[];
+            /**
+             * Command
+             * @default
+             */
+            command: string;
+            /**
+             * Cwd
+             * @default
+             */
+            cwd: string;
+            /**
+             * Description
+             * @description What people read who choose it.
+             * @default
+             */
+            description: string;
+            /**
+             * Env
+             * @description The whole environment. Secrets are references: cluster-secret:NAME.
+             */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * Headers
+             * @description Secret values are references: cluster-secret:NAME.
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * Transport
+             * @default stdio
+             * @enum {string}
+             */
+            transport: "stdio" | "http" | "sse";
+            /**
+             * Url
+             * @default
+             */
+            url: string;
+        };
+        /**
+         * DeclaredServerListOut
+         * @description Response of `GET /api/mcp/servers`: the MCP servers that admins have declared, sorted by name.
+         */
+        DeclaredServerListOut: {
+            /** Servers */
+            servers: components["schemas"]["DeclaredServerOut"][];
+        };
+        /**
+         * DeclaredServerOut
+         * @description An MCP server that an admin has declared for all users.
+         *
+         *     Users see its name and description, admins all of it.
+         */
+        DeclaredServerOut: {
+            /**
+             * Config
+             * @description For admins.
+             */
+            config?: {
+                [key: string]: unknown;
+            } | null;
+            /** Created By */
+            created_by?: string | null;
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Name */
+            name: string;
+            /** Transport */
+            transport: string;
+            /** Updated At */
+            updated_at?: string | null;
+        };
+        /**
          * DependencyOut
-         * @description The state of PostgreSQL or NATS, as this frontend sees it.
+         * @description Whether PostgreSQL or NATS works, as the frontend that responds sees it.
          */
         DependencyOut: {
             /**
@@ -2736,8 +5353,61 @@ export interface components {
             state: string;
         };
         /**
+         * DocumentChunksIn
+         * @description Body with which a worker delivers chunks of a document. With `total` they are the last ones.
+         */
+        DocumentChunksIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /** Contents */
+            contents?: string[];
+            /** Embeddings */
+            embeddings?: string[];
+            /**
+             * First
+             * @default 0
+             */
+            first: number;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /** Total */
+            total?: number | null;
+        };
+        /**
+         * DocumentChunksOut
+         * @description Response to a worker that delivered chunks: how many the document has so far.
+         */
+        DocumentChunksOut: {
+            /** Stored */
+            stored: number;
+        };
+        /**
+         * DocumentSliceOut
+         * @description Bytes of a document, in base64, for the worker that reads it.
+         */
+        DocumentSliceOut: {
+            /** Content */
+            content: string;
+        };
+        /**
+         * EarlierMessageIn
+         * @description One message of a conversation that was held before, as LocalAI's page sends it with the next one.
+         */
+        EarlierMessageIn: {
+            /** Content */
+            content: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "user" | "assistant";
+        };
+        /**
          * EmbeddingsIn
-         * @description An embeddings request.
+         * @description Body of `POST /v1/embeddings`, in OpenAI's form: texts for which a model computes vectors.
          */
         EmbeddingsIn: {
             /** Input */
@@ -2752,7 +5422,7 @@ export interface components {
         };
         /**
          * EndedOperationOut
-         * @description An operation that has ended, as the history shows it.
+         * @description An operation that has ended, as `GET /api/operations/history` lists it.
          */
         EndedOperationOut: {
             /**
@@ -2816,7 +5486,7 @@ export interface components {
         };
         /**
          * EngineLogLineOut
-         * @description One line of an engine's log.
+         * @description One line that an engine process has printed, with its number and time.
          */
         EngineLogLineOut: {
             /** At */
@@ -2830,7 +5500,7 @@ export interface components {
         };
         /**
          * EngineLogOut
-         * @description The last lines of an engine's log.
+         * @description Response of `GET /api/nodes/{node}/backend-logs/{key}`: the last lines that an engine process printed.
          */
         EngineLogOut: {
             /**
@@ -2850,7 +5520,7 @@ export interface components {
         };
         /**
          * EngineMemoryOut
-         * @description Resident memory of a model's engines, as LocalAI reports it.
+         * @description Resident memory of all engine processes of one model, in the form of LocalAI.
          */
         EngineMemoryOut: {
             /**
@@ -2861,7 +5531,9 @@ export interface components {
         };
         /**
          * EngineMonitorOut
-         * @description Memory and processor use of a model's engines: in total, as LocalAI reports it, and for each process.
+         * @description Response of `GET /backend/monitor`: memory and processor use of one model's engine processes.
+         *
+         *     In total, as LocalAI reports it, and for each process.
          */
         EngineMonitorOut: {
             /**
@@ -2892,7 +5564,7 @@ export interface components {
         };
         /**
          * EngineProcessOut
-         * @description One engine process of a node, with its memory and processor use.
+         * @description One engine process of a node (a program that serves a model), with its memory and processor use.
          */
         EngineProcessOut: {
             /** Address */
@@ -2931,14 +5603,52 @@ export interface components {
         };
         /**
          * EngineResponseOut
-         * @description The engine's response, passed on unchanged.
+         * @description Response of an inference route under `/v1`: the response of the model's engine.
          */
         EngineResponseOut: {
             [key: string]: unknown;
         };
         /**
+         * EntryContentOut
+         * @description Response with the text of a collection's entry, as its chunks and in one piece.
+         */
+        EntryContentOut: {
+            /** Chunk Count */
+            chunk_count: number;
+            /** Chunks */
+            chunks: string[];
+            /** Content */
+            content: string;
+            entry: components["schemas"]["CollectionEntryOut"];
+        };
+        /**
+         * EntryListOut
+         * @description Response with the entries of a collection, by name; `entries` are the names alone, for LocalAI.
+         */
+        EntryListOut: {
+            /** Count */
+            count: number;
+            /** Entries */
+            entries: string[];
+            /**
+             * Has More
+             * @default false
+             */
+            has_more: boolean;
+            /** Items */
+            items: components["schemas"]["CollectionEntryOut"][];
+        };
+        /**
+         * EntryRefIn
+         * @description Body that names an entry of a collection.
+         */
+        EntryRefIn: {
+            /** Entry */
+            entry: string;
+        };
+        /**
          * ErrorBody
-         * @description An error: a code for programs, a sentence and a hint for people.
+         * @description The error inside an error response: a code for programs, a sentence and a hint for people.
          */
         ErrorBody: {
             /**
@@ -2971,14 +5681,14 @@ export interface components {
         };
         /**
          * ErrorOut
-         * @description The body of every failed response.
+         * @description Response body of every API request that failed.
          */
         ErrorOut: {
             error: components["schemas"]["ErrorBody"];
         };
         /**
          * EvictionVictimOut
-         * @description A replica that would be evicted to make room.
+         * @description A replica in the plan of a load that would be unloaded to make room.
          */
         EvictionVictimOut: {
             /** Index */
@@ -2990,7 +5700,7 @@ export interface components {
         };
         /**
          * ExcludedReplicaOut
-         * @description A replica that is loaded and gets no requests, and why.
+         * @description A replica of a model that is loaded and gets no requests, and why.
          */
         ExcludedReplicaOut: {
             /** Node */
@@ -3002,7 +5712,7 @@ export interface components {
         };
         /**
          * ExplainRoutingIn
-         * @description The model whose routing is to be explained.
+         * @description Body of `POST /api/explain`: the model whose request routing is to be explained.
          */
         ExplainRoutingIn: {
             /**
@@ -3013,7 +5723,7 @@ export interface components {
         };
         /**
          * ExternalBackendIn
-         * @description An installation of a backend that is in no gallery, from an address.
+         * @description Body of `POST /api/backends/install-external`: installs a backend from an address, without a gallery.
          */
         ExternalBackendIn: {
             /**
@@ -3059,7 +5769,7 @@ export interface components {
         };
         /**
          * FileGarbageOut
-         * @description The contents that garbage collection removed from a library, or would remove.
+         * @description Response of `POST /api/files/collect`: unused model files that a frontend has removed, or would remove.
          */
         FileGarbageOut: {
             /**
@@ -3074,7 +5784,7 @@ export interface components {
         };
         /**
          * FileHolderOut
-         * @description A library that holds a content: a frontend's, or a shared one.
+         * @description One place that keeps a copy of a model file: the library of a frontend, or a shared storage.
          */
         FileHolderOut: {
             /**
@@ -3090,7 +5800,7 @@ export interface components {
         };
         /**
          * FileOut
-         * @description One content of model files, with the models that use it and who holds it.
+         * @description One model file, known by its sha256, with the models that use it and the places that keep a copy.
          */
         FileOut: {
             /**
@@ -3120,7 +5830,7 @@ export interface components {
         };
         /**
          * FilesOut
-         * @description A page of the contents that the cluster knows.
+         * @description Response of `GET /api/files`: a page of the model files that the cluster knows.
          */
         FilesOut: {
             /** Files */
@@ -3133,7 +5843,7 @@ export interface components {
         };
         /**
          * FittingNodeOut
-         * @description Another node on which the replica would fit, with its cost.
+         * @description A node in the plan of a load that was not chosen although the replica would fit, with its cost.
          */
         FittingNodeOut: {
             /** Cost */
@@ -3149,7 +5859,7 @@ export interface components {
         };
         /**
          * FleetChangeOut
-         * @description One change that applying a fleet file makes, or would make.
+         * @description One change that applying a fleet file (the configuration of a whole cluster) makes, or would make.
          */
         FleetChangeOut: {
             /**
@@ -3175,7 +5885,7 @@ export interface components {
         };
         /**
          * FleetChangesOut
-         * @description The changes that applying a fleet file made, or would make.
+         * @description Response of `POST /api/fleet`: the changes that applying a fleet file made, or would make.
          */
         FleetChangesOut: {
             /** Plan */
@@ -3184,8 +5894,96 @@ export interface components {
             steps: components["schemas"]["FleetChangeOut"][];
         };
         /**
+         * FormFieldOut
+         * @description One input field of the form in which LocalAI's page edits an LLM agent.
+         */
+        FormFieldOut: {
+            /** Defaultvalue */
+            defaultValue?: unknown;
+            /**
+             * Disabled
+             * @description The form has no control for such a value, and keeps it.
+             * @default false
+             */
+            disabled: boolean;
+            /**
+             * Helptext
+             * @default
+             */
+            helpText: string;
+            /** Label */
+            label: string;
+            /** Max */
+            max?: number | null;
+            /** Min */
+            min?: number | null;
+            /** Name */
+            name: string;
+            /** Options */
+            options?: components["schemas"]["FormOptionOut"][];
+            /**
+             * Required
+             * @default false
+             */
+            required: boolean;
+            tags: components["schemas"]["FormTagsOut"];
+            /**
+             * Type
+             * @description text, textarea, checkbox, number or select.
+             */
+            type: string;
+        };
+        /**
+         * FormOptionOut
+         * @description One choice of an input field in the form of LocalAI's page that edits an LLM agent.
+         */
+        FormOptionOut: {
+            /** Label */
+            label: string;
+            /** Value */
+            value: unknown;
+        };
+        /**
+         * FormTagsOut
+         * @description The place of an input field in the form of LocalAI's page that edits an LLM agent.
+         */
+        FormTagsOut: {
+            /**
+             * Section
+             * @description BasicInfo, ModelSettings, PromptsGoals or AdvancedSettings.
+             */
+            section: string;
+        };
+        /**
+         * FoundChunkOut
+         * @description One result of a search in a collection.
+         */
+        FoundChunkOut: {
+            /** Content */
+            content: string;
+            /** Id */
+            id: string;
+            /**
+             * Metadata
+             * @description file_name, source (an address), chunk (its number).
+             */
+            metadata: {
+                [key: string]: string;
+            };
+            /**
+             * Score
+             * @description The sum of the reciprocal ranks by meaning and by words: orders the results.
+             */
+            score: number;
+            /**
+             * Similarity
+             * @description The cosine between the embeddings of query and text.
+             */
+            similarity: number;
+        };
+        /**
          * FrontendOut
-         * @description One frontend of the cluster.
+         * @description One frontend process of the cluster (`corral serve`), as `GET /api/cluster` lists it.
          */
         FrontendOut: {
             /** Alive */
@@ -3215,7 +6013,7 @@ export interface components {
         };
         /**
          * GalleryModelOut
-         * @description One entry of a model gallery.
+         * @description One model that the model galleries offer for installation.
          */
         GalleryModelOut: {
             /**
@@ -3295,7 +6093,7 @@ export interface components {
         };
         /**
          * GalleryOut
-         * @description A gallery, with when it was last fetched and what went wrong.
+         * @description A gallery (an index of backends or models to install), with when it was last fetched and what went wrong.
          */
         GalleryOut: {
             /**
@@ -3325,7 +6123,7 @@ export interface components {
         };
         /**
          * GalleryPageOut
-         * @description A page of the model galleries.
+         * @description Response of `GET /api/models`: a page of the models that the galleries offer for installation.
          */
         GalleryPageOut: {
             /** Allbackends */
@@ -3353,7 +6151,7 @@ export interface components {
         };
         /**
          * GalleryRefreshOut
-         * @description The galleries as they are known when a refresh begins in the background.
+         * @description Response to a request to fetch galleries again: their present state, while the refresh runs in the background.
          */
         GalleryRefreshOut: {
             /**
@@ -3366,7 +6164,7 @@ export interface components {
         };
         /**
          * GarbageFileOut
-         * @description One content that garbage collection removed, or would remove.
+         * @description One model file that no model uses and that garbage collection removed, or would remove.
          */
         GarbageFileOut: {
             /** Sha256 */
@@ -3376,7 +6174,7 @@ export interface components {
         };
         /**
          * GpuReport
-         * @description One GPU of a machine, as its worker reports it.
+         * @description One GPU of a node, as the node's worker reads and reports it.
          */
         GpuReport: {
             /** Available Vram */
@@ -3404,7 +6202,9 @@ export interface components {
         };
         /**
          * HeartbeatIn
-         * @description `POST /api/node/{id}/heartbeat`: a field that is absent keeps its last value.
+         * @description Body of `POST /api/node/{node_id}/heartbeat`: a worker's sign of life with fresh hardware readings.
+         *
+         *     A field that is absent keeps its last value.
          */
         HeartbeatIn: {
             /** Architecture */
@@ -3450,7 +6250,9 @@ export interface components {
         };
         /**
          * HeartbeatOut
-         * @description The answer to a heartbeat: whether the node is approved or draining, and when to send the next.
+         * @description Response of `POST /api/node/{node_id}/heartbeat`: whether the node is approved or draining.
+         *
+         *     It also says when the worker sends the next heartbeat.
          */
         HeartbeatOut: {
             /** Approved */
@@ -3467,7 +6269,7 @@ export interface components {
         };
         /**
          * HeldBlobIn
-         * @description A content on a node, whole or in verified chunks.
+         * @description A model file on a node's disk, whole or in verified chunks, in the report that the node's worker sends.
          */
         HeldBlobIn: {
             /**
@@ -3482,7 +6284,7 @@ export interface components {
         };
         /**
          * HeldFileIn
-         * @description One file of a model on a node.
+         * @description One file of a model on a node's disk, in the report that the node's worker sends.
          */
         HeldFileIn: {
             /** Path */
@@ -3494,7 +6296,7 @@ export interface components {
         };
         /**
          * HeldModelIn
-         * @description A model whose files are all on a node.
+         * @description A model whose files are all on a node's disk, in the report that the node's worker sends.
          */
         HeldModelIn: {
             /** Files */
@@ -3509,7 +6311,9 @@ export interface components {
         };
         /**
          * HistorySeriesOut
-         * @description Time series: for each name as many values as there are times. Null: not known at that time.
+         * @description Response of `GET /api/history`: measurements of the last hour as time series, to draw curves of.
+         *
+         *     For each name there are as many values as there are times. Null: not known at that time.
          */
         HistorySeriesOut: {
             /**
@@ -3529,8 +6333,9 @@ export interface components {
         };
         /**
          * HoldingsIn
-         * @description A worker's report of all processes it runs and all model files it holds; a process that is not listed does not
-         *     run.
+         * @description Body of `POST /api/node/{node_id}/holdings`: a worker's report of its engine processes and model files.
+         *
+         *     A process that is not listed does not run.
          */
         HoldingsIn: {
             /**
@@ -3550,7 +6355,9 @@ export interface components {
         };
         /**
          * HoldingsResultOut
-         * @description The changes that a holdings report made: keys of processes.
+         * @description Response of `POST /api/node/{node_id}/holdings`: how the worker's report changed the replicas in PostgreSQL.
+         *
+         *     The lists hold the keys of engine processes.
          */
         HoldingsResultOut: {
             /** Adopted */
@@ -3562,7 +6369,7 @@ export interface components {
         };
         /**
          * ImageIn
-         * @description An image generation request.
+         * @description Body of `POST /v1/images/generations`, in OpenAI's form: a text of which a model makes images.
          */
         ImageIn: {
             /**
@@ -3577,7 +6384,7 @@ export interface components {
         };
         /**
          * ImportUriIn
-         * @description LocalAI's body of `POST /models/import-uri`.
+         * @description Body of `POST /models/import-uri`, in LocalAI's form: makes a model of the file at an address.
          */
         ImportUriIn: {
             /**
@@ -3595,7 +6402,7 @@ export interface components {
         };
         /**
          * InstallBackendIn
-         * @description An installation of a backend from a gallery.
+         * @description Body of `POST /api/backends/install/{name}`: installs a backend of a gallery on nodes.
          */
         InstallBackendIn: {
             /**
@@ -3625,7 +6432,7 @@ export interface components {
         };
         /**
          * InstalledBackendIn
-         * @description One installed backend, as a worker reports it.
+         * @description One backend (the software of an engine) that is installed on a node, in the report of the node's worker.
          */
         InstalledBackendIn: {
             /**
@@ -3682,7 +6489,9 @@ export interface components {
         };
         /**
          * InstalledBackendOut
-         * @description A backend that is installed on some node. `Name`, `IsSystem`, `IsMeta` and `Nodes` are LocalAI's spelling.
+         * @description An item of `GET /backends`: one backend with the nodes that have it installed.
+         *
+         *     `Name`, `IsSystem`, `IsMeta` and `Nodes` are LocalAI's spelling.
          */
         InstalledBackendOut: {
             /**
@@ -3738,7 +6547,7 @@ export interface components {
         };
         /**
          * InstalledSystemOut
-         * @description The backends that are installed and the replicas that are loaded in this cluster.
+         * @description Response of `GET /system`: the backends that are installed and the model replicas that are loaded.
          */
         InstalledSystemOut: {
             /**
@@ -3751,7 +6560,7 @@ export interface components {
         };
         /**
          * InstallModelIn
-         * @description A gallery entry to install as a model: its name, variant and overrides.
+         * @description Body of `POST /api/models/install/{name}`: the gallery entry to make a model of, with variant and overrides.
          */
         InstallModelIn: {
             /**
@@ -3775,8 +6584,265 @@ export interface components {
             variant: string;
         };
         /**
+         * JobCreatedOut
+         * @description Response to a request to execute a task: the id of the job, and where to read its state.
+         */
+        JobCreatedOut: {
+            /** Job Id */
+            job_id: string;
+            /** Status */
+            status: string;
+            /** Url */
+            url: string;
+        };
+        /**
+         * JobIn
+         * @description Body of `POST /api/agent/jobs/execute`: the task to execute, with values for its prompt and attachments.
+         */
+        JobIn: {
+            /** Audios */
+            audios?: string[];
+            /** Files */
+            files?: string[];
+            /**
+             * Images
+             * @description Addresses or data URIs.
+             */
+            images?: string[];
+            /** Parameters */
+            parameters?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Task Id
+             * @description Id or name of the task.
+             */
+            task_id: string;
+            /**
+             * Triggered By
+             * @description manual: a person started it. Absent: as a session or a key tells.
+             */
+            triggered_by?: ("api" | "manual") | null;
+            /** Videos */
+            videos?: string[];
+        };
+        /**
+         * JobMediaOut
+         * @description An attachment of a job (one execution of a task). Its content is kept until the job has ended.
+         */
+        JobMediaOut: {
+            /**
+             * Address
+             * @description Where it was fetched from; empty: it came with the request.
+             * @default
+             */
+            address: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Type */
+            type: string;
+        };
+        /**
+         * JobOut
+         * @description A job in responses: one execution of a task, with its state and result.
+         */
+        JobOut: {
+            /** Attachments */
+            attachments?: components["schemas"]["JobMediaOut"][];
+            /**
+             * Attempt
+             * @description How often a worker has begun it.
+             */
+            attempt: number;
+            /**
+             * Audios
+             * @description The same of sounds.
+             */
+            audios?: string[];
+            /** Completed At */
+            completed_at?: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Error
+             * @description Why the job has failed.
+             * @default
+             */
+            error: string;
+            /** Error Code */
+            error_code?: string | null;
+            /**
+             * Files
+             * @description The same of files.
+             */
+            files?: string[];
+            /**
+             * Has More Traces
+             * @description `/api/runs/{id}/trace` has the rest.
+             * @default false
+             */
+            has_more_traces: boolean;
+            /** Id */
+            id: string;
+            /**
+             * Images
+             * @description The addresses of images; the type stands for one that came with the request.
+             */
+            images?: string[];
+            /**
+             * Message
+             * @description A sentence about the state.
+             */
+            message: string;
+            /** Model */
+            model: string;
+            /**
+             * Node
+             * @description The node that has or had it.
+             * @default
+             */
+            node: string;
+            /** Owner Name */
+            owner_name: string;
+            /** Parameters */
+            parameters?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Result
+             * @description The answer, once the job has completed.
+             * @default
+             */
+            result: string;
+            /** Started At */
+            started_at?: string | null;
+            status: components["schemas"]["TaskRunStatus"];
+            /**
+             * Task
+             * @description Name of the task when it was executed.
+             */
+            task: string;
+            /**
+             * Task Id
+             * @description Absent if the task was deleted.
+             */
+            task_id: string | null;
+            /**
+             * Traces
+             * @description The first entries; only for a single job.
+             */
+            traces?: components["schemas"]["JobTraceOut"][];
+            /**
+             * Triggered By
+             * @description api, manual or cron.
+             */
+            triggered_by: string;
+            /**
+             * Videos
+             * @description The same of videos.
+             */
+            videos?: string[];
+            /**
+             * Webhook Error
+             * @description The last error of a webhook.
+             * @default
+             */
+            webhook_error: string;
+            /**
+             * Webhook Sent
+             * @description Whether all webhooks were delivered, and there are some.
+             * @default false
+             */
+            webhook_sent: boolean;
+            /**
+             * Webhook Sent At
+             * @description When the last of them was delivered.
+             */
+            webhook_sent_at?: string | null;
+            /** Webhooks */
+            webhooks?: components["schemas"]["JobWebhookOut"][];
+        };
+        /**
+         * JobTraceOut
+         * @description One entry in the trace of a job (one execution of a task), such as a tool call.
+         *
+         *     The fields behind `data` say the same for LocalAI's page.
+         */
+        JobTraceOut: {
+            /**
+             * Arguments
+             * @description The arguments of a tool call.
+             */
+            arguments?: unknown;
+            /**
+             * Content
+             * @description The text of the entry: of the model, of a result or of a state.
+             * @default
+             */
+            content: string;
+            /** Data */
+            data?: {
+                [key: string]: unknown;
+            };
+            /** Seq */
+            seq: number;
+            /**
+             * Time
+             * Format: date-time
+             */
+            time: string;
+            /** Timestamp */
+            timestamp?: string | null;
+            /**
+             * Tool
+             * @default
+             */
+            tool: string;
+            /**
+             * Tool Name
+             * @default
+             */
+            tool_name: string;
+            /** Type */
+            type: string;
+        };
+        /**
+         * JobWebhookOut
+         * @description The delivery of one webhook of a job (one execution of a task): whether the receiver accepted it.
+         */
+        JobWebhookOut: {
+            /** Attempts */
+            attempts: number;
+            /** Delivered At */
+            delivered_at?: string | null;
+            /**
+             * Last Error
+             * @default
+             */
+            last_error: string;
+            /** Last Status */
+            last_status?: number | null;
+            /**
+             * State
+             * @description pending, delivered or failed.
+             */
+            state: string;
+            /** Url */
+            url: string;
+        };
+        /**
          * JoinOut
-         * @description The commands that make another machine a node, and whether that machine can reach the cluster.
+         * @description Response of `GET /api/join`: commands that make another machine a node, and whether it can reach the cluster.
          */
         JoinOut: {
             /**
@@ -3827,7 +6893,7 @@ export interface components {
         };
         /**
          * KeyIn
-         * @description An API key to create.
+         * @description Body of `POST /api/keys`: the API key to create.
          */
         KeyIn: {
             /** Expires In S */
@@ -3857,7 +6923,7 @@ export interface components {
         };
         /**
          * KeyOut
-         * @description An API key, without its secret.
+         * @description An API key in responses of `/api/keys`: its scope, models and limits, without its secret.
          */
         KeyOut: {
             /**
@@ -3920,7 +6986,7 @@ export interface components {
         };
         /**
          * KeyPatch
-         * @description A change of an API key; a field that is left out stays.
+         * @description Body of `PATCH /api/keys/{key_id}`: the fields of an API key to change; a field that is left out stays.
          */
         KeyPatch: {
             /**
@@ -3952,7 +7018,7 @@ export interface components {
         };
         /**
          * KnownBackendOut
-         * @description A backend that can be chosen, with the calls and file formats that it supports.
+         * @description An item of `GET /backends/known`: a backend that a model may choose, with its API calls and file formats.
          */
         KnownBackendOut: {
             /**
@@ -3974,7 +7040,7 @@ export interface components {
         };
         /**
          * LeaderOut
-         * @description The frontend that leads, and its lease.
+         * @description The leading frontend, which runs the loops that must run once, and the lease by which it leads.
          */
         LeaderOut: {
             /** Acquired At */
@@ -3994,7 +7060,7 @@ export interface components {
         };
         /**
          * LimitIn
-         * @description A limit to set on a key: requests and tokens for one model, or for all models together.
+         * @description One limit to set on an API key: requests and tokens for one model, or for all models together.
          */
         LimitIn: {
             /**
@@ -4020,7 +7086,7 @@ export interface components {
         };
         /**
          * LimitOut
-         * @description A limit of a key: requests and tokens for one model, or for all models together.
+         * @description One limit of an API key in responses: requests and tokens for one model, or for all models together.
          */
         LimitOut: {
             /**
@@ -4040,7 +7106,7 @@ export interface components {
         };
         /**
          * LiveModelOut
-         * @description A model as it works now, with its replicas.
+         * @description The present work of one model and of each of its replicas, for live displays.
          */
         LiveModelOut: {
             /** In Flight */
@@ -4058,7 +7124,9 @@ export interface components {
         };
         /**
          * LiveOut
-         * @description The activity of the cluster now. In `GET /api/stream` values that are at their default are left out.
+         * @description Response of `GET /api/live`: the present work of the cluster, of each model and of each replica.
+         *
+         *     In `GET /api/stream` values that are at their default are left out.
          */
         LiveOut: {
             /**
@@ -4106,7 +7174,7 @@ export interface components {
         };
         /**
          * LiveReplicaOut
-         * @description A replica as it works now.
+         * @description The present work of one replica of a model, such as its open requests, for live displays.
          */
         LiveReplicaOut: {
             /**
@@ -4134,7 +7202,7 @@ export interface components {
         };
         /**
          * LoadedReplicaOut
-         * @description One loaded replica of a model, with the memory that it took.
+         * @description One replica of a model that is loaded in an engine, with the memory that it took; part of `GET /system`.
          */
         LoadedReplicaOut: {
             /**
@@ -4157,7 +7225,7 @@ export interface components {
         };
         /**
          * LoadIn
-         * @description Replicas to add to a model, each on another node.
+         * @description Body of `POST /api/models/{name}/load`: how many replicas to add to a model, each on another node.
          */
         LoadIn: {
             /**
@@ -4174,7 +7242,7 @@ export interface components {
         };
         /**
          * LoadPlanIn
-         * @description A load whose placement is to be planned.
+         * @description Body of `POST /api/plan`: a load of a model for which only the placement is to be computed.
          */
         LoadPlanIn: {
             /**
@@ -4193,7 +7261,9 @@ export interface components {
         };
         /**
          * LoadPlanOut
-         * @description The nodes on which a model would be placed now, and why not on others. Nothing was changed.
+         * @description Response of `POST /api/plan`: the nodes that would get a model's replicas now, and why others would not.
+         *
+         *     Nothing was changed.
          */
         LoadPlanOut: {
             /** Choices */
@@ -4235,7 +7305,9 @@ export interface components {
         };
         /**
          * LoadStatusOut
-         * @description The progress of a load. What is not known is absent.
+         * @description Response of `GET /api/models/{name}/load-status`: the progress of loading that model.
+         *
+         *     A value that is not known is absent.
          */
         LoadStatusOut: {
             /** Bytes Sent */
@@ -4277,7 +7349,7 @@ export interface components {
         };
         /**
          * LocalAiJobOut
-         * @description LocalAI's view of an operation.
+         * @description Response about one operation in the form of LocalAI's jobs, for LocalAI's clients that poll it.
          */
         LocalAiJobOut: {
             /** Cancelled */
@@ -4308,7 +7380,7 @@ export interface components {
         };
         /**
          * LoginIn
-         * @description A login: either a name and its password, or a key.
+         * @description Body of `POST /api/session`, which signs a person in: either a user name and its password, or an API key.
          */
         LoginIn: {
             /**
@@ -4323,7 +7395,7 @@ export interface components {
         };
         /**
          * LoginMethodsOut
-         * @description The ways to log in that this cluster offers.
+         * @description Response of `GET /api/session/ways`: the ways to sign in that this cluster offers.
          */
         LoginMethodsOut: {
             /** Password */
@@ -4335,8 +7407,141 @@ export interface components {
             provider: string | null;
         };
         /**
+         * McpServerFetchIn
+         * @description Body of `POST /api/node/{node_id}/mcp`: a worker requests how to reach an MCP server that it has to call.
+         */
+        McpServerFetchIn: {
+            /**
+             * Ticket
+             * @default
+             */
+            ticket: string;
+        };
+        /**
+         * McpServerFetchOut
+         * @description Response of `POST /api/node/{node_id}/mcp`: how a worker reaches an MCP server, with secrets in clear.
+         *
+         *     It also has the key of the MCP sessions.
+         */
+        McpServerFetchOut: {
+            server: components["schemas"]["McpServerSpec"];
+            /** Session Key */
+            session_key: string;
+        };
+        /**
+         * McpServerIn
+         * @description An MCP server at an address that an LLM agent or a task may call; part of the body that saves it.
+         */
+        McpServerIn: {
+            /**
+             * Headers
+             * @description Secret values are references: secret:NAME.
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * Name
+             * @description Names of its tools begin with it. Without one: made from the address.
+             * @default
+             */
+            name: string;
+            /**
+             * Token
+             * @description Sent as `Authorization: Bearer`. A reference: secret:NAME.
+             * @default
+             */
+            token: string;
+            /**
+             * Transport
+             * @description http: streamable HTTP; sse: the older form.
+             * @default http
+             * @enum {string}
+             */
+            transport: "http" | "sse";
+            /** Url */
+            url: string;
+        };
+        /**
+         * McpServerSpec
+         * @description One MCP server that a run may call, as its runner gets it: an address, or a program that the worker starts.
+         */
+        McpServerSpec: {
+            /** Args */
+            args?: string[];
+            /**
+             * Call S
+             * @default 360
+             */
+            call_s: number;
+            /**
+             * Command
+             * @default
+             */
+            command: string;
+            /**
+             * Connect S
+             * @default 60
+             */
+            connect_s: number;
+            /**
+             * Cwd
+             * @default
+             */
+            cwd: string;
+            /** Env */
+            env?: {
+                [key: string]: string;
+            };
+            /** Headers */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * Is Public Only
+             * @default false
+             */
+            is_public_only: boolean;
+            /** Name */
+            name: string;
+            /** Tools */
+            tools?: string[] | null;
+            /**
+             * Transport
+             * @enum {string}
+             */
+            transport: "http" | "sse" | "stdio";
+            /**
+             * Url
+             * @default
+             */
+            url: string;
+        };
+        /**
+         * MediaKind
+         * @description Names the kind of an attachment of a task's job: image, video, audio or file.
+         * @enum {string}
+         */
+        MediaKind: "image" | "video" | "audio" | "file";
+        /**
+         * MediaSourceBody
+         * @description An address in a task, from which a frontend fetches an attachment for each job of the task.
+         */
+        MediaSourceBody: {
+            /**
+             * Headers
+             * @description Values may refer to secrets: `Bearer secret:NAME`.
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            type: components["schemas"]["MediaKind"];
+            /** Url */
+            url: string;
+        };
+        /**
          * MemoryEstimateOut
-         * @description An estimate of the memory that a replica of a model takes; empty if nothing is known.
+         * @description Response of `GET /api/models/estimate/{name}`: memory that a replica would take; empty if unknown.
          */
         MemoryEstimateOut: {
             /**
@@ -4356,7 +7561,7 @@ export interface components {
         };
         /**
          * MessageOut
-         * @description A sentence that says what was done.
+         * @description Response that is only a sentence for people, which says what was done.
          */
         MessageOut: {
             /** Message */
@@ -4364,7 +7569,7 @@ export interface components {
         };
         /**
          * ModelCapabilitiesListOut
-         * @description The models that a key may use, with what they can do.
+         * @description Response of `GET /api/models/capabilities`: the models that the caller may use, and what each can do.
          */
         ModelCapabilitiesListOut: {
             /** Data */
@@ -4372,7 +7577,7 @@ export interface components {
         };
         /**
          * ModelCapabilitiesOut
-         * @description A model as its users see it: what it can do and where it is loaded.
+         * @description One model that the caller may use: which API calls it answers and on which nodes it is loaded.
          */
         ModelCapabilitiesOut: {
             /**
@@ -4413,7 +7618,7 @@ export interface components {
         };
         /**
          * ModelNameIn
-         * @description A model's name, as LocalAI's clients send it.
+         * @description Body of LocalAI's `POST /backend/load` and `/backend/shutdown`: the name of a model to load or unload.
          */
         ModelNameIn: {
             /** Model */
@@ -4421,7 +7626,7 @@ export interface components {
         };
         /**
          * ModelNodeOut
-         * @description A node on which a model is loaded.
+         * @description A node on which a model is loaded; part of `GET /api/models/capabilities`.
          */
         ModelNodeOut: {
             /** Node Id */
@@ -4435,7 +7640,7 @@ export interface components {
         };
         /**
          * ModelOperationOut
-         * @description The operation about a model that a request was admitted as, with where to follow it.
+         * @description Response to a request for a change of a model: the operation that makes it, with where to follow it.
          */
         ModelOperationOut: {
             /**
@@ -4476,7 +7681,7 @@ export interface components {
         };
         /**
          * ModelOut
-         * @description A model with its configuration, files and replicas.
+         * @description A model with its configuration, files and replicas, as `GET /api/models/config/{name}` responds.
          */
         ModelOut: {
             /** Aliases */
@@ -4542,6 +7747,8 @@ export interface components {
              * @default false
              */
             pinned: boolean;
+            /** @description What the model was made from, if a quantisation has made it. */
+            provenance?: components["schemas"]["ModelProvenanceOut"] | null;
             /** Replicas */
             replicas?: components["schemas"]["ModelReplicaOut"][];
             /** Revision */
@@ -4564,7 +7771,7 @@ export interface components {
         };
         /**
          * ModelPlanOut
-         * @description The model that an installation would create. Nothing was changed.
+         * @description Response to a dry run of an installation: the model that it would create. Nothing was changed.
          */
         ModelPlanOut: {
             /** Backend */
@@ -4615,8 +7822,88 @@ export interface components {
             warnings?: string[];
         };
         /**
+         * ModelPromptArgumentOut
+         * @description One argument of a prompt that an MCP server offers.
+         */
+        ModelPromptArgumentOut: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Name */
+            name: string;
+            /**
+             * Required
+             * @default false
+             */
+            required: boolean;
+        };
+        /**
+         * ModelPromptOut
+         * @description An item of `GET /v1/mcp/prompts/{model}`: a prompt that one of the model's MCP servers offers.
+         */
+        ModelPromptOut: {
+            /** Arguments */
+            arguments?: components["schemas"]["ModelPromptArgumentOut"][];
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Name */
+            name: string;
+            /** Server */
+            server: string;
+            /**
+             * Title
+             * @default
+             */
+            title: string;
+        };
+        /**
+         * ModelProvenanceOut
+         * @description Says what a model was made from by a quantisation: the model, its weights, the tool and the file.
+         */
+        ModelProvenanceOut: {
+            /**
+             * Is Requantized
+             * @description True if the weights had been quantised before: they lost precision twice.
+             */
+            is_requantized: boolean;
+            /**
+             * Model
+             * @description The model that was quantised, as it was named then.
+             */
+            model: string;
+            /** Run Id */
+            run_id: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Source Bytes */
+            source_bytes?: number | null;
+            /** Source Sha256 */
+            source_sha256: string;
+            /**
+             * Source Types
+             * @description Types of the weights that were read.
+             */
+            source_types?: string[];
+            /**
+             * Sources
+             * @description Where the files of that model came from.
+             */
+            sources?: string[];
+            /** Tool */
+            tool: string;
+            /** Weight Type */
+            weight_type: string;
+        };
+        /**
          * ModelReplicaOut
-         * @description One replica of a model, with its node.
+         * @description One replica of a model (a copy that an engine has loaded), with its node and state.
          */
         ModelReplicaOut: {
             /**
@@ -4676,8 +7963,116 @@ export interface components {
             vram_bytes?: number | null;
         };
         /**
+         * ModelResourceOut
+         * @description An item of `GET /v1/mcp/resources/{model}`: a resource that one of the model's MCP servers offers.
+         */
+        ModelResourceOut: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /**
+             * Mimetype
+             * @default
+             */
+            mimeType: string;
+            /** Name */
+            name: string;
+            /** Server */
+            server: string;
+            /** Uri */
+            uri: string;
+        };
+        /**
+         * ModelServerOut
+         * @description One MCP server that is configured for a model, with its tools, or why it cannot be reached.
+         */
+        ModelServerOut: {
+            /**
+             * Error
+             * @description Why the server offers nothing now; empty if it has answered.
+             * @default
+             */
+            error: string;
+            /**
+             * Error Code
+             * @description The same for programs.
+             * @default
+             */
+            error_code: string;
+            /** Name */
+            name: string;
+            /**
+             * Prompts
+             * @description Names of prompts.
+             */
+            prompts: string[];
+            /**
+             * Resources
+             * @description Addresses of resources.
+             */
+            resources: string[];
+            /** Tool Details */
+            tool_details?: components["schemas"]["ModelToolOut"][];
+            /**
+             * Tools
+             * @description Names of tools as a model calls them: `server__tool`.
+             */
+            tools: string[];
+            /**
+             * Type
+             * @description `remote` for an address, `stdio` for a program.
+             */
+            type: string;
+        };
+        /**
+         * ModelServersOut
+         * @description Response of `GET /v1/mcp/servers/{model}`: the MCP servers that are configured for the model.
+         */
+        ModelServersOut: {
+            /** Model */
+            model: string;
+            /** Servers */
+            servers: components["schemas"]["ModelServerOut"][];
+        };
+        /**
+         * ModelToolOut
+         * @description One tool of an MCP server, as the model may call it.
+         */
+        ModelToolOut: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /**
+             * Input Schema
+             * @description The JSON schema of the arguments.
+             */
+            input_schema?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Name
+             * @description The name under which a model calls the tool: `server__tool`.
+             */
+            name: string;
+            /**
+             * Read Only
+             * @description Whether the server says that a call changes nothing.
+             * @default false
+             */
+            read_only: boolean;
+            /**
+             * Tool
+             * @description The name of the tool at its server.
+             */
+            tool: string;
+        };
+        /**
          * NodeBackendChangeIn
-         * @description A change of one backend on one node.
+         * @description Body that upgrades, reinstalls, rolls back or deletes one backend on one node.
          */
         NodeBackendChangeIn: {
             /** Backend */
@@ -4691,7 +8086,7 @@ export interface components {
         };
         /**
          * NodeBackendInstallIn
-         * @description An installation on one node: a `backend` of a gallery, or a `uri` with a name.
+         * @description Body that installs a backend on one node: a `backend` of a gallery, or a `uri` with a name.
          */
         NodeBackendInstallIn: {
             /**
@@ -4745,7 +8140,7 @@ export interface components {
         };
         /**
          * NodeBackendOut
-         * @description One installed backend of one node.
+         * @description An item of `GET /api/nodes/{node}/backends`: one backend that is installed on that node.
          */
         NodeBackendOut: {
             /**
@@ -4813,7 +8208,7 @@ export interface components {
         };
         /**
          * NodeConditionOut
-         * @description One condition of a node, with since when it holds and why.
+         * @description One condition of a node, such as being unreachable, with since when it holds and why.
          */
         NodeConditionOut: {
             /**
@@ -4833,7 +8228,7 @@ export interface components {
         };
         /**
          * NodeDriftOut
-         * @description A node whose installed version differs from that of most nodes.
+         * @description A node whose installed version of a backend differs from that of most nodes.
          */
         NodeDriftOut: {
             /**
@@ -4853,7 +8248,7 @@ export interface components {
         };
         /**
          * NodeEngineProcessOut
-         * @description One engine process together with its node.
+         * @description One engine process of the cluster, with the node on which it runs.
          */
         NodeEngineProcessOut: {
             /** Address */
@@ -4896,7 +8291,7 @@ export interface components {
         };
         /**
          * NodeModelIn
-         * @description A model on one node, as LocalAI's clients name it.
+         * @description Body that unloads or deletes a model on one node, in the form that LocalAI's clients send.
          */
         NodeModelIn: {
             /**
@@ -4910,7 +8305,7 @@ export interface components {
         };
         /**
          * NodeOut
-         * @description A node as admins see it. `status` is computed from the conditions and not stored.
+         * @description A node as admins see it in `GET /api/nodes`. `status` is computed from the conditions and not stored.
          */
         NodeOut: {
             /** Address */
@@ -4984,6 +8379,11 @@ export interface components {
             /** Max Replicas Per Model Manually Set */
             max_replicas_per_model_manually_set: boolean;
             /**
+             * Max Runs
+             * @description Runs that the node executes at the same time; null or 0: none.
+             */
+            max_runs?: number | null;
+            /**
              * Model Count
              * @description Number of loaded replicas.
              * @default 0
@@ -5051,7 +8451,9 @@ export interface components {
         };
         /**
          * NodeProbeOut
-         * @description The reply of a node's worker to a probe over the bus: which process runs there, since when, and its hardware.
+         * @description Response of `POST /api/nodes/{node}/probe`: what the node's worker replied over NATS.
+         *
+         *     The reply says which worker process runs there, since when, and on which hardware.
          */
         NodeProbeOut: {
             /** Boot Id */
@@ -5071,7 +8473,7 @@ export interface components {
         };
         /**
          * NodeUpgradeOut
-         * @description The change that an upgrade would make on one node.
+         * @description One node that is behind, with its present version of a backend and the version that an upgrade would install.
          */
         NodeUpgradeOut: {
             /**
@@ -5090,8 +8492,138 @@ export interface components {
             to_version: string;
         };
         /**
+         * ObservableListOut
+         * @description Response of `GET /api/agents/{name}/observables`: the newest turns and tool calls of that LLM agent.
+         */
+        ObservableListOut: {
+            /** History */
+            history: components["schemas"]["ObservableOut"][];
+            /**
+             * History
+             * @description The same as `history`.
+             */
+            History: components["schemas"]["ObservableOut"][];
+            /** Name */
+            Name: string;
+        };
+        /**
+         * ObservableOut
+         * @description One entry that LocalAI calls an observable: a turn of an LLM agent, or a tool call in it.
+         *
+         *     `creation` and `completion` hold what LocalAI's page reads beside Corral's own fields.
+         */
+        ObservableOut: {
+            /** Agent */
+            agent: string;
+            /**
+             * Completion
+             * @description What it ended with; absent: it has not.
+             */
+            completion?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Creation
+             * @description What it began with.
+             */
+            creation?: {
+                [key: string]: unknown;
+            };
+            /** Id */
+            id: string;
+            /**
+             * Name
+             * @description `chat` for a turn, else the name of the tool.
+             */
+            name: string;
+            /** Parent Id */
+            parent_id?: string | null;
+            /** State */
+            state: string;
+        };
+        /**
+         * OpenAiFileDeletedOut
+         * @description Response of `DELETE /v1/files/{file_id}`: confirms that the file was deleted.
+         */
+        OpenAiFileDeletedOut: {
+            /**
+             * Deleted
+             * @default true
+             */
+            deleted: boolean;
+            /** Id */
+            id: string;
+            /**
+             * Object
+             * @default file
+             * @constant
+             */
+            object: "file";
+        };
+        /**
+         * OpenAiFileListOut
+         * @description Response of `GET /v1/files`: a page of the caller's files.
+         */
+        OpenAiFileListOut: {
+            /** Data */
+            data: components["schemas"]["OpenAiFileOut"][];
+            /** First Id */
+            first_id?: string | null;
+            /**
+             * Has More
+             * @default false
+             */
+            has_more: boolean;
+            /** Last Id */
+            last_id?: string | null;
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        /**
+         * OpenAiFileOut
+         * @description A file that a user uploaded or a batch wrote, in the form of OpenAI's files API (`/v1/files`).
+         */
+        OpenAiFileOut: {
+            /** Bytes */
+            bytes: number;
+            /**
+             * Created At
+             * @description Seconds since 1970.
+             */
+            created_at: number;
+            /** Expires At */
+            expires_at?: number | null;
+            /** Filename */
+            filename: string;
+            /** Id */
+            id: string;
+            /**
+             * Object
+             * @default file
+             * @constant
+             */
+            object: "file";
+            /** Purpose */
+            purpose: string;
+            /**
+             * Status
+             * @default processed
+             * @constant
+             */
+            status: "processed";
+        };
+        /**
          * OpenAiModelListOut
-         * @description The OpenAI-compatible list of models.
+         * @description Response of `GET /v1/models`: the models that the caller may use, in OpenAI's form.
          */
         OpenAiModelListOut: {
             /** Data */
@@ -5104,7 +8636,7 @@ export interface components {
         };
         /**
          * OpenAiModelOut
-         * @description A model in the OpenAI-compatible list.
+         * @description One model that the caller may use, in the form of OpenAI's models API.
          */
         OpenAiModelOut: {
             /**
@@ -5127,7 +8659,7 @@ export interface components {
         };
         /**
          * OperationActionOut
-         * @description The operation after an action on it, and a sentence.
+         * @description Response to cancelling, pausing, resuming or dismissing an operation: its state, and a sentence.
          */
         OperationActionOut: {
             /** Message */
@@ -5141,7 +8673,7 @@ export interface components {
         };
         /**
          * OperationDetailOut
-         * @description An operation with all details of its nodes.
+         * @description Response of `GET /api/operations/{operation_id}`: an operation with all details of its nodes.
          */
         OperationDetailOut: {
             /**
@@ -5261,7 +8793,7 @@ export interface components {
         };
         /**
          * OperationHistoryOut
-         * @description A page of the operations that have ended.
+         * @description Response of `GET /api/operations/history`: a page of the operations that have ended.
          */
         OperationHistoryOut: {
             /**
@@ -5279,7 +8811,7 @@ export interface components {
         };
         /**
          * OperationNoteOut
-         * @description One line of an operation's log.
+         * @description One line in the log of an operation, as `GET /api/operations/{operation_id}/events` lists it.
          */
         OperationNoteOut: {
             /**
@@ -5299,7 +8831,7 @@ export interface components {
         };
         /**
          * OperationOut
-         * @description An operation, as the live list shows it.
+         * @description An operation (a long action that Corral drives on nodes), as `GET /api/operations` lists it.
          */
         OperationOut: {
             /**
@@ -5392,7 +8924,7 @@ export interface components {
         };
         /**
          * OperationRetryOut
-         * @description The new operation that repeats an old one.
+         * @description Response to retrying an operation: the new operation that repeats the old one.
          */
         OperationRetryOut: {
             /**
@@ -5413,15 +8945,39 @@ export interface components {
         };
         /**
          * OperationsOut
-         * @description The live list of operations.
+         * @description Response of `GET /api/operations`: the operations that are active or have failed lately.
          */
         OperationsOut: {
             /** Operations */
             operations: components["schemas"]["OperationOut"][];
         };
         /**
+         * PendingApprovalOut
+         * @description A tool call of a run that waits for a person to allow or refuse it, or has been decided.
+         */
+        PendingApprovalOut: {
+            /**
+             * Approved
+             * @description Absent until a person has decided.
+             */
+            approved?: boolean | null;
+            /** Arguments */
+            arguments?: unknown;
+            /** Call Id */
+            call_id: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /** Requested At */
+            requested_at?: string | null;
+            /** Tool */
+            tool: string;
+        };
+        /**
          * PlacementOut
-         * @description A replica that the plan puts on a node. Seconds are estimates.
+         * @description One replica in the plan of a load: the node that would get it, its memory and estimated seconds.
          */
         PlacementOut: {
             /**
@@ -5471,7 +9027,7 @@ export interface components {
         };
         /**
          * PlannedNodeOut
-         * @description The change that a planned operation would make on one node.
+         * @description One node in a dry run of an engine backend operation: the change that the operation would make there.
          */
         PlannedNodeOut: {
             /**
@@ -5530,7 +9086,7 @@ export interface components {
         };
         /**
          * PrefetchEntryOut
-         * @description The result of one entry of a prefetch request.
+         * @description What a frontend does about one engine backend or model that a worker wants on its disk in advance.
          */
         PrefetchEntryOut: {
             /**
@@ -5558,7 +9114,7 @@ export interface components {
         };
         /**
          * PrefetchIn
-         * @description The backends and models that a worker is configured to have on its disk.
+         * @description Body of `POST /api/node/{node_id}/prefetch`: backends and models that a worker wants on its disk in advance.
          */
         PrefetchIn: {
             /**
@@ -5576,15 +9132,54 @@ export interface components {
         };
         /**
          * PrefetchOut
-         * @description The result of a prefetch request.
+         * @description Response of `POST /api/node/{node_id}/prefetch`: the state of each backend and model that the worker listed.
          */
         PrefetchOut: {
             /** Entries */
             entries: components["schemas"]["PrefetchEntryOut"][];
         };
         /**
+         * PromptExpansionIn
+         * @description Body of `POST /v1/mcp/prompts/{model}/{prompt}`: arguments that an MCP server fills into its prompt.
+         */
+        PromptExpansionIn: {
+            /** Arguments */
+            arguments?: {
+                [key: string]: string;
+            };
+            /**
+             * Server
+             * @description The server that has the prompt; empty: the first that has it.
+             * @default
+             */
+            server: string;
+        };
+        /**
+         * PromptMessageOut
+         * @description One message that an MCP server made of its prompt, as text; content that is no text is its JSON.
+         */
+        PromptMessageOut: {
+            /** Content */
+            content: string;
+            /** Role */
+            role: string;
+        };
+        /**
+         * PromptMessagesOut
+         * @description Response of `POST /v1/mcp/prompts/{model}/{prompt}`: the chat messages that an MCP server made of its prompt.
+         */
+        PromptMessagesOut: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Messages */
+            messages: components["schemas"]["PromptMessageOut"][];
+        };
+        /**
          * QuantilePairOut
-         * @description The median and the 95th percentile of a time in seconds. Null: nothing was measured in the last minute.
+         * @description Median and 95th percentile of a response time in seconds. Null: nothing was measured in the last minute.
          */
         QuantilePairOut: {
             /** P50 */
@@ -5593,8 +9188,327 @@ export interface components {
             p95?: number | null;
         };
         /**
+         * QuantizationBackendOut
+         * @description An item of `GET /api/quantization/backends`: a backend that quantises models.
+         */
+        QuantizationBackendOut: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Name */
+            name: string;
+            /** Tags */
+            tags?: string[];
+        };
+        /**
+         * QuantizationImportIn
+         * @description Body of `POST /api/quantization/jobs/{id}/import`: registers a result as a model.
+         */
+        QuantizationImportIn: {
+            /**
+             * Name
+             * @description The name of the model; empty: made of the source and the type.
+             * @default
+             */
+            name: string;
+        };
+        /**
+         * QuantizationImportOut
+         * @description Response of `POST /api/quantization/jobs/{id}/import`: the model that the result has become.
+         */
+        QuantizationImportOut: {
+            /** Message */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Status
+             * @default completed
+             * @constant
+             */
+            status: "completed";
+        };
+        /**
+         * QuantizationIn
+         * @description Body of `POST /api/quantization/jobs`: starts a quantisation of a model of the catalog.
+         */
+        QuantizationIn: {
+            /**
+             * Backend
+             * @description The backend that quantises; empty: llama-cpp-quantization.
+             * @default
+             */
+            backend: string;
+            /**
+             * Model
+             * @description A model of the catalog, with GGUF files.
+             */
+            model: string;
+            /**
+             * Name
+             * @description The name under which the result is registered as a model; empty: it is not registered.
+             * @default
+             */
+            name: string;
+            /**
+             * Quantization Type
+             * @description The type of the weights, such as q4_k_m, q8_0 or f16.
+             * @default q4_k_m
+             */
+            quantization_type: string;
+        };
+        /**
+         * QuantizationListOut
+         * @description Response of `GET /api/quantization/jobs`: quantisations, newest first.
+         */
+        QuantizationListOut: {
+            /** Jobs */
+            jobs: components["schemas"]["QuantizationOut"][];
+        };
+        /**
+         * QuantizationOut
+         * @description A quantisation: a run that makes a model smaller, with its progress and its result. LocalAI's fields first.
+         */
+        QuantizationOut: {
+            /** Backend */
+            backend: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Error Code
+             * @default
+             */
+            error_code: string;
+            /** Finished At */
+            finished_at?: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Import Message
+             * @default
+             */
+            import_message: string;
+            /**
+             * Import Model Name
+             * @description The model that the result has become.
+             * @default
+             */
+            import_model_name: string;
+            /**
+             * Import Status
+             * @description completed, failed or empty: whether the result is a model.
+             * @default
+             */
+            import_status: string;
+            /** Message */
+            message: string;
+            /** Model */
+            model: string;
+            /**
+             * Name
+             * @description The name that the result gets.
+             */
+            name: string;
+            /** Node Name */
+            node_name: string;
+            /**
+             * Output File
+             * @description The name of the result's file.
+             * @default
+             */
+            output_file: string;
+            /**
+             * Phase
+             * @description downloading, converting, quantizing, uploading, or empty before the first.
+             */
+            phase: string;
+            /** Progress Percent */
+            progress_percent: number;
+            provenance?: components["schemas"]["ModelProvenanceOut"] | null;
+            /** Quantization Type */
+            quantization_type: string;
+            /** Run Id */
+            run_id: string;
+            /**
+             * Sha256
+             * @default
+             */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes?: number | null;
+            /** Started At */
+            started_at?: string | null;
+            /**
+             * Status
+             * @description queued, downloading, converting, quantizing, completed, failed or stopped.
+             */
+            status: string;
+            /** User Id */
+            user_id: string;
+        };
+        /**
+         * QuantizationPlanOut
+         * @description Response of `GET /api/quantization/plan`: what each type would make of a model.
+         */
+        QuantizationPlanOut: {
+            /**
+             * Can Run On
+             * @description Nodes that could quantise it now.
+             */
+            can_run_on: string[];
+            /**
+             * Is Requantized
+             * @description True if the weights are quantised already.
+             */
+            is_requantized: boolean;
+            /** Model */
+            model: string;
+            /**
+             * Quantization Type
+             * @description The type of the model's weights now; empty if unknown.
+             */
+            quantization_type: string;
+            /** Size Bytes */
+            size_bytes: number | null;
+            /** Types */
+            types: components["schemas"]["QuantizationSizeOut"][];
+        };
+        /**
+         * QuantizationResultIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/quantization/result`: a worker has sent the file it has made.
+         */
+        QuantizationResultIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Is Requantized
+             * @default false
+             */
+            is_requantized: boolean;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /** Sha256 */
+            sha256?: string | null;
+            /** Source Types */
+            source_types?: string[];
+            /**
+             * Tool
+             * @default
+             */
+            tool: string;
+        };
+        /**
+         * QuantizationResultOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/quantization/result`: the model that the file has become.
+         */
+        QuantizationResultOut: {
+            /** File Name */
+            file_name: string;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * QuantizationSizeOut
+         * @description The size that a model is expected to have with one type of weights, and the nodes on which it would fit.
+         */
+        QuantizationSizeOut: {
+            /** Bits Per Weight */
+            bits_per_weight: number;
+            /**
+             * Fits On
+             * @description Nodes whose free GPU memory, or RAM without a GPU, holds the weights.
+             */
+            fits_on: string[];
+            /** Quantization Type */
+            quantization_type: string;
+            /**
+             * Size Bytes
+             * @description Expected; null: nothing is known of the model yet.
+             */
+            size_bytes: number | null;
+        };
+        /**
+         * QuantizationSourceIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/quantization/source`: where does the worker get the files?
+         */
+        QuantizationSourceIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Operation Id
+             * @default
+             */
+            operation_id: string;
+        };
+        /**
+         * QuantizationSourceOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/quantization/source`: the files with their addresses.
+         *
+         *     While an operation brings the files into the library, only the operation and its progress.
+         */
+        QuantizationSourceOut: {
+            /**
+             * Entry
+             * @default
+             */
+            entry: string;
+            /** Files */
+            files?: {
+                [key: string]: unknown;
+            }[];
+            /** Is Ready */
+            is_ready: boolean;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /**
+             * Operation Id
+             * @default
+             */
+            operation_id: string;
+            /**
+             * Percent
+             * @default 0
+             */
+            percent: number;
+            /**
+             * Revision
+             * @default
+             */
+            revision: string;
+            /** Sources */
+            sources?: {
+                [key: string]: unknown;
+            }[];
+        };
+        /**
          * RefusedNodeOut
-         * @description A node that the replica cannot be placed on, and why.
+         * @description A node in the plan of a load that cannot take the replica, and why.
          */
         RefusedNodeOut: {
             /** Node Id */
@@ -5608,7 +9522,7 @@ export interface components {
         };
         /**
          * RefusedUpgradeOut
-         * @description A backend whose upgrade was refused, and why.
+         * @description A backend that `POST /api/backends/upgrades/apply` did not upgrade, and why.
          */
         RefusedUpgradeOut: {
             /** Backend */
@@ -5620,7 +9534,7 @@ export interface components {
         };
         /**
          * RegisterIn
-         * @description `POST /api/node/register`: a worker registers its node, the first time and after every start.
+         * @description Body of `POST /api/node/register`: a worker registers its machine as a node, first and after every start.
          */
         RegisterIn: {
             /**
@@ -5680,6 +9594,11 @@ export interface components {
              * @default 1
              */
             max_replicas_per_model: number;
+            /**
+             * Max Runs
+             * @description Runs that the worker executes at the same time; absent or 0: none.
+             */
+            max_runs?: number | null;
             /** Name */
             name: string;
             /**
@@ -5687,6 +9606,11 @@ export interface components {
              * @default backend
              */
             node_type: string;
+            /**
+             * Run Kinds
+             * @description Kinds of runs that the worker executes; it is given no others. Absent: those of the first version with runs.
+             */
+            run_kinds?: string[] | null;
             /**
              * Running
              * @description Engines of an earlier process of this worker that are ready: they keep serving.
@@ -5720,7 +9644,7 @@ export interface components {
         };
         /**
          * RegisterOut
-         * @description The registered node, and its bus credential if it is approved.
+         * @description Response of `POST /api/node/register`: the registered node, and its bus credential if it is approved.
          */
         RegisterOut: {
             /**
@@ -5764,7 +9688,7 @@ export interface components {
         };
         /**
          * RenameIn
-         * @description Models to rename: old names to new ones; all or none.
+         * @description Body of `POST /api/models/rename`: models to rename, from old names to new ones; all of them or none.
          */
         RenameIn: {
             /** Names */
@@ -5774,7 +9698,7 @@ export interface components {
         };
         /**
          * ReplicaOut
-         * @description A replica on a node, with LocalAI's field names.
+         * @description An item of `GET /api/nodes/{node}/models`: a replica of a model on a node, with LocalAI's field names.
          */
         ReplicaOut: {
             /** Address */
@@ -5814,7 +9738,7 @@ export interface components {
         };
         /**
          * ReplicaSlotsIn
-         * @description The number of replicas of one model that a node may hold.
+         * @description Body of `PUT /api/nodes/{node}/max-replicas-per-model`: how many replicas of one model the node may hold.
          */
         ReplicaSlotsIn: {
             /** Value */
@@ -5822,7 +9746,7 @@ export interface components {
         };
         /**
          * ReplicaSlotsOut
-         * @description The number of replicas of one model that a node may hold, after a change.
+         * @description Response to a change of how many replicas of one model a node may hold: the number that counts now.
          */
         ReplicaSlotsOut: {
             /** Max Replicas Per Model */
@@ -5835,7 +9759,7 @@ export interface components {
         };
         /**
          * RequestPaceOut
-         * @description Request rates of the last ten seconds and response times of the last minute, through all frontends.
+         * @description Inference traffic through all frontends: request rates of the last ten seconds, response times of a minute.
          */
         RequestPaceOut: {
             /**
@@ -5866,7 +9790,7 @@ export interface components {
         };
         /**
          * RerankIn
-         * @description A rerank request.
+         * @description Body of `POST /v1/rerank`: a query, and documents that a model sorts by relevance.
          */
         RerankIn: {
             /** Documents */
@@ -5882,8 +9806,44 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * ResourceContentOut
+         * @description Response of `POST /v1/mcp/resources/{model}/read`: an MCP server's resource as text; binary content in base64.
+         */
+        ResourceContentOut: {
+            /** Content */
+            content: string;
+            /**
+             * Is Base64
+             * @default false
+             */
+            is_base64: boolean;
+            /**
+             * Mimetype
+             * @default
+             */
+            mimeType: string;
+            /** Server */
+            server: string;
+            /** Uri */
+            uri: string;
+        };
+        /**
+         * ResourceReadIn
+         * @description Body of `POST /v1/mcp/resources/{model}/read`: the address of the MCP server's resource to read.
+         */
+        ResourceReadIn: {
+            /**
+             * Server
+             * @description The server that has the resource; empty: the first that lists it.
+             * @default
+             */
+            server: string;
+            /** Uri */
+            uri: string;
+        };
+        /**
          * ResponseIn
-         * @description A request to the Responses API.
+         * @description Body of `POST /v1/responses`, in the form of OpenAI's Responses API: input for a model to answer.
          */
         ResponseIn: {
             /** Input */
@@ -5906,7 +9866,7 @@ export interface components {
         };
         /**
          * RevisionDiffOut
-         * @description The differences between two revisions of a model.
+         * @description Response of `GET /api/models/diff/{name}`: how two saved versions of a model's configuration differ.
          */
         RevisionDiffOut: {
             /** Changes */
@@ -5920,7 +9880,7 @@ export interface components {
         };
         /**
          * RevisionOut
-         * @description One revision of a model's configuration.
+         * @description An item of `GET /api/models/revisions/{name}`: one saved version of a model's configuration.
          */
         RevisionOut: {
             /**
@@ -5951,7 +9911,7 @@ export interface components {
         };
         /**
          * RollbackIn
-         * @description The revision of a model to go back to.
+         * @description Body of `POST /api/models/rollback/{name}`: the earlier version of the model's configuration to restore.
          */
         RollbackIn: {
             /** Revision */
@@ -5959,7 +9919,7 @@ export interface components {
         };
         /**
          * RotateIn
-         * @description A request to rotate a key: how long its old secret still works.
+         * @description Body of `POST /api/keys/{key_id}/rotate`: how long the old secret of the API key still works.
          */
         RotateIn: {
             /**
@@ -5970,7 +9930,7 @@ export interface components {
         };
         /**
          * RouteCandidateOut
-         * @description A replica that may get requests, with the numbers that routing goes by.
+         * @description A replica of a model that may get requests, with the numbers by which the frontend picks one.
          */
         RouteCandidateOut: {
             /** Breaker */
@@ -6022,7 +9982,7 @@ export interface components {
         };
         /**
          * RoutingExplanationOut
-         * @description The replica that would answer a request for a model now, and why.
+         * @description Response of `POST /api/explain`: the replica that would answer a request for the model now, and why.
          */
         RoutingExplanationOut: {
             /**
@@ -6059,8 +10019,9 @@ export interface components {
         };
         /**
          * RuleOut
-         * @description A placement and scaling rule of a model. `model_name`, `node_selector` and `spread_all` are LocalAI's field
-         *     names.
+         * @description A rule for one model in responses: on which nodes its replicas may run, and how many there are to be.
+         *
+         *     `model_name`, `node_selector` and `spread_all` are LocalAI's field names.
          */
         RuleOut: {
             /**
@@ -6124,8 +10085,211 @@ export interface components {
             }[];
         };
         /**
+         * RunArtifactListOut
+         * @description Response of `GET /api/runs/{run_id}/artifacts`: the files that tools of the run have made.
+         */
+        RunArtifactListOut: {
+            /** Artifacts */
+            artifacts: components["schemas"]["RunArtifactOut"][];
+        };
+        /**
+         * RunArtifactOut
+         * @description A file that a tool of a run has made, in responses.
+         */
+        RunArtifactOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Expires At */
+            expires_at?: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @description batch or tool.
+             */
+            kind: string;
+            /** Media Type */
+            media_type: string;
+            /** Name */
+            name: string;
+            /**
+             * Path
+             * @description For `GET /api/agents/{name}/files?path=`, if an agent's tool made it.
+             */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * RunBudgetsSpec
+         * @description Limits (seconds, steps, tool calls, tokens) of one run, which its runner enforces; None: no limit of its own.
+         */
+        RunBudgetsSpec: {
+            /**
+             * Steps
+             * @default 10
+             */
+            steps: number | null;
+            /** Tokens */
+            tokens?: number | null;
+            /** Tool Calls */
+            tool_calls?: number | null;
+            /**
+             * Wall S
+             * @default 300
+             */
+            wall_s: number;
+        };
+        /**
+         * RunEventIn
+         * @description One entry of a run's trace (text, tool call, usage), as the worker that executes the run sends it.
+         */
+        RunEventIn: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Data */
+            data?: {
+                [key: string]: unknown;
+            };
+            /** Seq */
+            seq: number;
+            /**
+             * Tool
+             * @default
+             */
+            tool: string;
+            type: components["schemas"]["RunEventType"];
+        };
+        /**
+         * RunEventOut
+         * @description One entry of a run's trace in responses, such as a piece of text or a tool call.
+         */
+        RunEventOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Data */
+            data?: {
+                [key: string]: unknown;
+            };
+            /** Seq */
+            seq: number;
+            /**
+             * Tool
+             * @default
+             */
+            tool: string;
+            /**
+             * Type
+             * @description status, step, reasoning, content, tool_call, tool_result, approval_requested, approval_resolved, usage, compacted, retried or end.
+             */
+            type: string;
+        };
+        /**
+         * RunEventsIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/events`: new entries of a run's trace from its worker.
+         *
+         *     Without any entry the request is a sign of life.
+         */
+        RunEventsIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /** Events */
+            events?: components["schemas"]["RunEventIn"][];
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+        };
+        /**
+         * RunEventsOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/events`: up to which entry the run's trace is stored.
+         *
+         *     It also carries news for the worker, such as decisions about tool calls.
+         */
+        RunEventsOut: {
+            /** Decisions */
+            decisions?: {
+                [key: string]: components["schemas"]["ApprovalDecision"];
+            };
+            /** Last Seq */
+            last_seq: number;
+            /**
+             * Must Stop
+             * @default false
+             */
+            must_stop: boolean;
+        };
+        /**
+         * RunEventType
+         * @description Names the kinds of entries in the trace of a run, such as text and tool calls.
+         * @enum {string}
+         */
+        RunEventType: "status" | "step" | "reasoning" | "content" | "tool_call" | "tool_result" | "approval_requested" | "approval_resolved" | "usage" | "compacted" | "retried" | "end";
+        /**
+         * RunKind
+         * @description Names the kind of work that a run does for a person, such as one turn of an LLM agent.
+         * @enum {string}
+         */
+        RunKind: "agent_turn" | "task" | "chat" | "batch" | "skill_sync" | "quantize" | "ingest";
+        /**
+         * RunListOut
+         * @description Response of `GET /api/runs`: a page of runs, newest first.
+         */
+        RunListOut: {
+            /**
+             * Next
+             * @description Pass as `before` to get the next page; absent at the end.
+             */
+            next?: string | null;
+            /** Runs */
+            runs: components["schemas"]["RunOut"][];
+        };
+        /**
+         * RunMemoryIn
+         * @description Body with which the worker of a turn stores what the agent wants to remember.
+         */
+        RunMemoryIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Call Id
+             * @default
+             */
+            call_id: string;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+        };
+        /**
+         * RunMemoryOut
+         * @description Response to a memory that was stored: the name of its entry.
+         */
+        RunMemoryOut: {
+            /** Entry */
+            entry: string;
+        };
+        /**
          * RunningProcessIn
-         * @description One running engine process, as a worker reports it.
+         * @description One running engine process, in the report that its worker sends to a frontend.
          */
         RunningProcessIn: {
             /**
@@ -6198,8 +10362,299 @@ export interface components {
             vram_bytes?: number | null;
         };
         /**
+         * RunOptionsSpec
+         * @description Options of one run for the loop that alternates between the model and its tool calls.
+         */
+        RunOptionsSpec: {
+            /**
+             * Compaction Tokens
+             * @default 4096
+             */
+            compaction_tokens: number;
+            /**
+             * Loop Detection
+             * @default 5
+             */
+            loop_detection: number;
+            /**
+             * Max Attempts
+             * @default 2
+             */
+            max_attempts: number;
+            /** Max Tokens */
+            max_tokens?: number | null;
+            /** Model Settings */
+            model_settings?: {
+                [key: string]: unknown;
+            };
+            /** Response Schema */
+            response_schema?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Strips Thinking
+             * @default true
+             */
+            strips_thinking: boolean;
+            /** Temperature */
+            temperature?: number | null;
+            /**
+             * Tool Choice
+             * @default auto
+             * @enum {string}
+             */
+            tool_choice: "auto" | "required";
+            /**
+             * Tool Mode
+             * @default auto
+             * @enum {string}
+             */
+            tool_mode: "auto" | "native" | "guided";
+        };
+        /**
+         * RunOut
+         * @description One run in responses: work on behalf of a person, such as a turn of an LLM agent or a job of a task.
+         */
+        RunOut: {
+            /** Agent Id */
+            agent_id?: string | null;
+            /** Approvals */
+            approvals?: components["schemas"]["PendingApprovalOut"][];
+            /**
+             * Attempt
+             * @description How often a worker has begun it.
+             */
+            attempt: number;
+            /**
+             * Content
+             * @description The answer, once the run has completed. Lists cut it after 4,000 characters.
+             * @default
+             */
+            content: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Error Code */
+            error_code?: string | null;
+            /** Error Text */
+            error_text?: string | null;
+            /** Finished At */
+            finished_at?: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @description agent_turn, task, chat, batch or quantize.
+             */
+            kind: string;
+            /**
+             * Last Seq
+             * @description The number of entries in the trace.
+             */
+            last_seq: number;
+            /**
+             * Message
+             * @description A sentence about the state.
+             */
+            message: string;
+            /**
+             * Node
+             * @description The node that has or had it.
+             * @default
+             */
+            node: string;
+            /** Owner Name */
+            owner_name: string;
+            /**
+             * Parent Id
+             * @description The run that started this one as a tool.
+             */
+            parent_id?: string | null;
+            /**
+             * Reason
+             * @description Why the loop ended: answer, steps, tool_calls, tokens, loop, …
+             * @default
+             */
+            reason: string;
+            /** Started At */
+            started_at?: string | null;
+            /**
+             * State
+             * @description queued, leased, running, waiting_approval, completed, failed, cancelled or lost.
+             */
+            state: string;
+            /**
+             * Subject
+             * @description The name of the agent, task or model.
+             */
+            subject: string;
+            /** Task Id */
+            task_id?: string | null;
+            /** Thread Id */
+            thread_id?: string | null;
+            /**
+             * Trigger
+             * @description api, manual, cron, agent or schedule.
+             */
+            trigger: string;
+            usage: components["schemas"]["RunUsageOut"];
+        };
+        /**
+         * RunSearchIn
+         * @description Body with which the worker of a turn searches the collection of its agent.
+         */
+        RunSearchIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Embedding
+             * @default
+             */
+            embedding: string;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Query
+             * @default
+             */
+            query: string;
+        };
+        /**
+         * RunSearchOut
+         * @description Response to the search of a turn: results with their files.
+         */
+        RunSearchOut: {
+            /** Results */
+            results?: {
+                [key: string]: unknown;
+            }[];
+        };
+        /**
+         * RunSpec
+         * @description Specification of one run, such as a turn of an LLM agent: everything that a runner process needs for it.
+         */
+        RunSpec: {
+            /** Agents */
+            agents?: components["schemas"]["CallableAgentSpec"][];
+            /** Base Urls */
+            base_urls?: string[];
+            budgets?: components["schemas"]["RunBudgetsSpec"];
+            /** Client Tools */
+            client_tools?: {
+                [key: string]: unknown;
+            }[];
+            /** Extra */
+            extra?: {
+                [key: string]: unknown;
+            };
+            /** History */
+            history?: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Instructions
+             * @default
+             */
+            instructions: string;
+            /** Kind */
+            kind: string;
+            /** Mcp Servers */
+            mcp_servers?: components["schemas"]["McpServerSpec"][];
+            /** Messages */
+            messages?: {
+                [key: string]: unknown;
+            }[];
+            /** Model */
+            model: string;
+            options?: components["schemas"]["RunOptionsSpec"];
+            /** Run Id */
+            run_id: string;
+            /**
+             * Session Key
+             * @default
+             */
+            session_key: string;
+            /** Skills */
+            skills?: components["schemas"]["SkillSpec"][];
+            /**
+             * Ticket
+             * @default
+             */
+            ticket: string;
+            /** Tool Rules */
+            tool_rules?: {
+                [key: string]: "auto" | "ask" | "deny";
+            };
+        };
+        /**
+         * RunTraceOut
+         * @description Response of `GET /api/runs/{run_id}/trace`: entries of the run's trace, in order.
+         */
+        RunTraceOut: {
+            /** Events */
+            events: components["schemas"]["RunEventOut"][];
+            /**
+             * Has More
+             * @default false
+             */
+            has_more: boolean;
+        };
+        /**
+         * RunUsageOut
+         * @description Tokens, model calls and tool calls that a run has used.
+         */
+        RunUsageOut: {
+            /**
+             * Completion Tokens
+             * @default 0
+             */
+            completion_tokens: number;
+            /**
+             * Prompt Tokens
+             * @default 0
+             */
+            prompt_tokens: number;
+            /**
+             * Steps
+             * @description Calls of the model.
+             * @default 0
+             */
+            steps: number;
+            /**
+             * Tool Calls
+             * @default 0
+             */
+            tool_calls: number;
+        };
+        /**
+         * RunWorkOut
+         * @description Response of `GET /api/node/{node_id}/runs/{run_id}`: what the worker that holds a run needs to execute it.
+         */
+        RunWorkOut: {
+            /**
+             * Attempt
+             * @default 1
+             */
+            attempt: number;
+            /** Job Id */
+            job_id: string;
+            /**
+             * Last Seq
+             * @default 0
+             */
+            last_seq: number;
+            spec: components["schemas"]["RunSpec"];
+        };
+        /**
          * SavedModelOut
-         * @description The result of saving or deleting a model. `config_revision` and `pending_cleanup` are LocalAI's fields.
+         * @description Response to saving or deleting a model's configuration: what changed.
+         *
+         *     `config_revision` and `pending_cleanup` are LocalAI's fields.
          */
         SavedModelOut: {
             /**
@@ -6242,14 +10697,93 @@ export interface components {
             warnings?: string[];
         };
         /**
+         * SchedulePreviewOut
+         * @description Response that explains the cron pattern of a task: in words, and with its next times.
+         */
+        SchedulePreviewOut: {
+            /**
+             * Cron
+             * @description The pattern as it is stored: descriptors such as @daily are written out.
+             */
+            cron: string;
+            /**
+             * Next Runs
+             * @description Its next times on the clock of its zone, the earliest first.
+             */
+            next_runs: string[];
+            /** Time Zone */
+            time_zone: string;
+            /**
+             * Words
+             * @description The pattern in words, `every day at 09:00`; the pattern itself if that is shorter.
+             */
+            words: string;
+        };
+        /**
          * Scope
-         * @description Names what a key or a user may do. Each scope includes those after it.
+         * @description Names what an API key or a user may do, such as admin or inference. Each scope includes those after it.
          * @enum {string}
          */
         Scope: "admin" | "operate" | "infer";
         /**
+         * SecretIn
+         * @description Body of `PUT /api/secrets/{name}`: the value of a secret (a password or token) to store.
+         */
+        SecretIn: {
+            /**
+             * Value
+             * @description Text of 1 byte to 64 KiB, without NUL. It is never returned.
+             */
+            value: string;
+        };
+        /**
+         * SecretOut
+         * @description A stored secret (a password or token) in responses: its name and times, never its value.
+         */
+        SecretOut: {
+            /**
+             * Changed By
+             * @description Who set its value last.
+             */
+            changed_by: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Id
+             * @description Id of the secret in events.
+             */
+            id: string;
+            /**
+             * Last Used At
+             * @description When its value was last used, to about a minute; null: never.
+             */
+            last_used_at: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Reference
+             * @description How a configuration refers to it.
+             */
+            reference: string;
+            /**
+             * Updated At
+             * Format: date-time
+             * @description When its value was last set.
+             */
+            updated_at: string;
+        };
+        /**
+         * SecretScope
+         * @description Names which stored secret a name means: the owner's own, or the one that admins keep for the cluster.
+         * @enum {string}
+         */
+        SecretScope: "own" | "cluster";
+        /**
          * SettingOut
-         * @description One setting of a frontend, with secrets masked.
+         * @description One setting of a frontend with its value, where the value came from, and secrets masked.
          */
         SettingOut: {
             /**
@@ -6288,7 +10822,7 @@ export interface components {
         };
         /**
          * SettingsOut
-         * @description The settings that a frontend runs with.
+         * @description Response of `GET /api/settings`: all settings that the responding frontend runs with.
          */
         SettingsOut: {
             /**
@@ -6300,8 +10834,530 @@ export interface components {
             settings: components["schemas"]["SettingOut"][];
         };
         /**
+         * SkillContentOut
+         * @description Response of `GET /api/node/{node_id}/runs/{run_id}/skills/content`: the bytes of a file of a skill.
+         */
+        SkillContentOut: {
+            /** Content */
+            content: string;
+        };
+        /**
+         * SkillDetailOut
+         * @description A skill with its text and the names of its files, as `GET /api/agents/skills/{name}` shows it.
+         */
+        SkillDetailOut: {
+            /**
+             * Allowed Tools
+             * @default
+             */
+            allowed_tools: string;
+            /**
+             * Commit
+             * @description The commit of the repository that it is from.
+             * @default
+             */
+            commit: string;
+            /**
+             * Compatibility
+             * @default
+             */
+            compatibility: string;
+            /**
+             * Content
+             * @description The instructions, without the front matter.
+             */
+            content: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Created By
+             * @default
+             */
+            created_by: string;
+            /** Description */
+            description: string;
+            /**
+             * Document
+             * @description The whole SKILL.md.
+             */
+            document: string;
+            /**
+             * File Count
+             * @default 0
+             */
+            file_count: number;
+            /** Files */
+            files?: components["schemas"]["SkillFileOut"][];
+            /**
+             * Is Own
+             * @default true
+             */
+            is_own: boolean;
+            /**
+             * License
+             * @default
+             */
+            license: string;
+            /** Metadata */
+            metadata?: {
+                [key: string]: string;
+            };
+            /** Name */
+            name: string;
+            /**
+             * Owner
+             * @description user:… or key:…
+             */
+            owner: string;
+            /**
+             * Owner Name
+             * @default
+             */
+            owner_name: string;
+            /**
+             * Read Only
+             * @description It is changed in its repository alone.
+             * @default false
+             */
+            read_only: boolean;
+            /** Repo Id */
+            repo_id?: string | null;
+            /**
+             * Repo Url
+             * @default
+             */
+            repo_url: string;
+            /**
+             * Revision
+             * @default 1
+             */
+            revision: number;
+            /**
+             * Sha256
+             * @description Of the document.
+             */
+            sha256: string;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Size Bytes
+             * @description With its files.
+             * @default 0
+             */
+            size_bytes: number;
+            /**
+             * Source
+             * @description inline: written here; git: from a repository.
+             */
+            source: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+        };
+        /**
+         * SkillFileOut
+         * @description One file of a skill beside its `SKILL.md`.
+         */
+        SkillFileOut: {
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * SkillFileSpec
+         * @description One file of a skill that a run may read: its path in the skill, and the hash by which its bytes are fetched.
+         */
+        SkillFileSpec: {
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /**
+             * Size Bytes
+             * @default 0
+             */
+            size_bytes: number;
+        };
+        /**
+         * SkillImportOut
+         * @description Response of `POST /api/agents/skills/import`: the skills that the archive had.
+         */
+        SkillImportOut: {
+            /** Items */
+            items: components["schemas"]["SkillDetailOut"][];
+        };
+        /**
+         * SkillIn
+         * @description Body that creates or replaces a skill: its fields, or its whole `SKILL.md` as `document`.
+         */
+        SkillIn: {
+            /**
+             * Allowed Tools
+             * @description Names of tools that the skill uses, divided by spaces.
+             * @default
+             */
+            allowed_tools: string | string[];
+            /**
+             * Compatibility
+             * @description What the skill needs, such as programs.
+             * @default
+             */
+            compatibility: string;
+            /**
+             * Content
+             * @description The instructions, in Markdown.
+             * @default
+             */
+            content: string;
+            /**
+             * Description
+             * @description What the skill does and when to use it; agents choose skills by it.
+             * @default
+             */
+            description: string;
+            /**
+             * Document
+             * @description The whole SKILL.md: front matter and instructions, in place of the other fields.
+             */
+            document?: string | null;
+            /**
+             * License
+             * @default
+             */
+            license: string;
+            /** Metadata */
+            metadata?: {
+                [key: string]: string;
+            };
+            /**
+             * Name
+             * @description Up to 64 lower-case letters, digits and single hyphens. Another one renames the skill.
+             * @default
+             */
+            name: string;
+            /**
+             * Shared
+             * @description Every user's agents may use it. Set by admins; absent: as before.
+             */
+            shared?: boolean | null;
+        };
+        /**
+         * SkillLimitsOut
+         * @description Response of `GET /api/agents/skills/config`: what skills may have, and what an owner may keep.
+         */
+        SkillLimitsOut: {
+            /** Archive Bytes Max */
+            archive_bytes_max: number;
+            /**
+             * Bytes Max
+             * @description Of all skills of one owner.
+             */
+            bytes_max: number;
+            /**
+             * Document Bytes Max
+             * @description Of a SKILL.md.
+             */
+            document_bytes_max: number;
+            /** File Bytes Max */
+            file_bytes_max: number;
+            /** Files Max */
+            files_max: number;
+            /**
+             * Formats
+             * @description Of archives that can be imported.
+             */
+            formats: string[];
+            /**
+             * Repos Max
+             * @description Repositories of one owner.
+             */
+            repos_max: number;
+            /** Skill Bytes Max */
+            skill_bytes_max: number;
+            /**
+             * Skills Max
+             * @description Skills of one owner.
+             */
+            skills_max: number;
+        };
+        /**
+         * SkillOut
+         * @description A skill as `GET /api/agents/skills` lists it, without its text and the names of its files.
+         */
+        SkillOut: {
+            /**
+             * Allowed Tools
+             * @default
+             */
+            allowed_tools: string;
+            /**
+             * Commit
+             * @description The commit of the repository that it is from.
+             * @default
+             */
+            commit: string;
+            /**
+             * Compatibility
+             * @default
+             */
+            compatibility: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Created By
+             * @default
+             */
+            created_by: string;
+            /** Description */
+            description: string;
+            /**
+             * File Count
+             * @default 0
+             */
+            file_count: number;
+            /**
+             * Is Own
+             * @default true
+             */
+            is_own: boolean;
+            /**
+             * License
+             * @default
+             */
+            license: string;
+            /** Metadata */
+            metadata?: {
+                [key: string]: string;
+            };
+            /** Name */
+            name: string;
+            /**
+             * Owner
+             * @description user:… or key:…
+             */
+            owner: string;
+            /**
+             * Owner Name
+             * @default
+             */
+            owner_name: string;
+            /**
+             * Read Only
+             * @description It is changed in its repository alone.
+             * @default false
+             */
+            read_only: boolean;
+            /** Repo Id */
+            repo_id?: string | null;
+            /**
+             * Repo Url
+             * @default
+             */
+            repo_url: string;
+            /**
+             * Revision
+             * @default 1
+             */
+            revision: number;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Size Bytes
+             * @description With its files.
+             * @default 0
+             */
+            size_bytes: number;
+            /**
+             * Source
+             * @description inline: written here; git: from a repository.
+             */
+            source: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+        };
+        /**
+         * SkillRepoIn
+         * @description Body that adds or changes a git repository of skills.
+         */
+        SkillRepoIn: {
+            /**
+             * Branch
+             * @description Empty: the one that the repository calls its own.
+             * @default
+             */
+            branch: string;
+            /**
+             * Shared
+             * @description Every user's agents may use its skills. Set by admins.
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Url
+             * @description http://, https:// or git@host:path, which is read over HTTPS. Public repositories only.
+             */
+            url: string;
+        };
+        /**
+         * SkillRepoOut
+         * @description A git repository that skills come from.
+         */
+        SkillRepoOut: {
+            /**
+             * Branch
+             * @default
+             */
+            branch: string;
+            /**
+             * Commit
+             * @description The commit whose skills are stored; empty before the first sync.
+             * @default
+             */
+            commit: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Enabled
+             * @default true
+             */
+            enabled: boolean;
+            /** Id */
+            id: string;
+            /** Owner */
+            owner: string;
+            /**
+             * Owner Name
+             * @default
+             */
+            owner_name: string;
+            /**
+             * Problem
+             * @description What kept the last sync, or a skill of it, from being stored.
+             * @default
+             */
+            problem: string;
+            /**
+             * Run Id
+             * @description The run of the last sync.
+             * @default
+             */
+            run_id: string;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Skills
+             * @description How many of its skills are stored.
+             * @default 0
+             */
+            skills: number;
+            /** Synced At */
+            synced_at?: string | null;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /** Url */
+            url: string;
+        };
+        /**
+         * SkillRepoToggleIn
+         * @description Body of `POST /api/agents/git-repos/{id}/toggle`.
+         */
+        SkillRepoToggleIn: {
+            /**
+             * Enabled
+             * @description Absent: the other state.
+             */
+            enabled?: boolean | null;
+        };
+        /**
+         * SkillSpec
+         * @description A skill that the turn of an LLM agent is offered. `SKILL.md` is the first of its files.
+         */
+        SkillSpec: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Files */
+            files?: components["schemas"]["SkillFileSpec"][];
+            /** Name */
+            name: string;
+        };
+        /**
+         * SkillSyncIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/skills`: the skills that a sync has found in a git repository.
+         */
+        SkillSyncIn: {
+            /**
+             * Archive
+             * @default
+             */
+            archive: string;
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Commit
+             * @default
+             */
+            commit: string;
+            /**
+             * Is Unchanged
+             * @default false
+             */
+            is_unchanged: boolean;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /** Problems */
+            problems?: string[];
+        };
+        /**
+         * SkillSyncOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/skills`: how many skills the repository has now.
+         */
+        SkillSyncOut: {
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /** Skills */
+            skills: number;
+        };
+        /**
          * SkippedNodeOut
-         * @description A node that a planned operation leaves out, and why.
+         * @description One node in a dry run of an engine backend operation that the operation would leave out, and why.
          */
         SkippedNodeOut: {
             /** Node Id */
@@ -6313,7 +11369,7 @@ export interface components {
         };
         /**
          * SpeechIn
-         * @description A speech synthesis request.
+         * @description Body of `POST /v1/audio/speech`, in OpenAI's form: a text that a model speaks.
          */
         SpeechIn: {
             /**
@@ -6331,7 +11387,7 @@ export interface components {
         };
         /**
          * StartedEngineOut
-         * @description The worker's job that starts an engine process.
+         * @description Response of `POST /api/nodes/{node}/backends/start`: the worker's job that starts the engine process.
          */
         StartedEngineOut: {
             /** Jobid */
@@ -6348,7 +11404,9 @@ export interface components {
         };
         /**
          * StartEngineIn
-         * @description An engine process to start on a node. Without a model the backend is only tried out.
+         * @description Body of `POST /api/nodes/{node}/backends/start`: an engine process to start on that node.
+         *
+         *     Without a model the engine is only started to see whether its backend works.
          */
         StartEngineIn: {
             /** Backend */
@@ -6377,7 +11435,9 @@ export interface components {
         };
         /**
          * StopEnginesIn
-         * @description The engine processes of a node to stop: exactly one of `backend`, `key` and `all`.
+         * @description Body of `POST /api/nodes/{node}/backends/stop`: which engine processes to stop.
+         *
+         *     Exactly one of `backend`, `key` and `all` is set.
          */
         StopEnginesIn: {
             /**
@@ -6406,7 +11466,7 @@ export interface components {
         };
         /**
          * StoppedEnginesOut
-         * @description The engine processes that were stopped, and those that could not be.
+         * @description Response of `POST /api/nodes/{node}/backends/stop`: the engine processes that ended, and those that could not.
          */
         StoppedEnginesOut: {
             /** Message */
@@ -6424,7 +11484,7 @@ export interface components {
         };
         /**
          * StoredFileOut
-         * @description One file of a model, with its checksum and size.
+         * @description One file of a model that was fetched into the cluster, with its checksum and size.
          */
         StoredFileOut: {
             /** Path */
@@ -6436,7 +11496,7 @@ export interface components {
         };
         /**
          * StrategyIn
-         * @description The rollout of an operation over its nodes: waves, and what happens after a failure.
+         * @description The rollout of an operation over its nodes: how many change at a time, and what happens after a failure.
          */
         StrategyIn: {
             /**
@@ -6464,7 +11524,7 @@ export interface components {
         };
         /**
          * SurvivingEngineIn
-         * @description An engine that outlived the worker process which started it.
+         * @description An engine process that outlived the worker process which started it, reported at the next registration.
          */
         SurvivingEngineIn: {
             /** Address */
@@ -6481,7 +11541,7 @@ export interface components {
         };
         /**
          * TargetDetailOut
-         * @description One node of an operation with all details.
+         * @description One node of an operation with all details, such as the build it gets and its errors.
          */
         TargetDetailOut: {
             /**
@@ -6576,7 +11636,7 @@ export interface components {
         };
         /**
          * TargetOut
-         * @description One node of an operation, with its progress.
+         * @description One node of an operation, with the progress of the operation on that node.
          */
         TargetOut: {
             /**
@@ -6645,7 +11705,7 @@ export interface components {
         };
         /**
          * TargetsIn
-         * @description The nodes that an operation is for, and how it rolls out over them.
+         * @description Body that selects the nodes of an engine backend operation, such as a removal, and how it rolls out over them.
          */
         TargetsIn: {
             /**
@@ -6656,8 +11716,382 @@ export interface components {
             strategy?: components["schemas"]["StrategyIn"];
         };
         /**
+         * TaskBudgetsBody
+         * @description Limits of each job (one execution) of a task, such as tokens and seconds.
+         */
+        TaskBudgetsBody: {
+            /**
+             * Steps
+             * @description Calls of the model.
+             * @default 3
+             */
+            steps: number | null;
+            /** Tokens */
+            tokens?: number | null;
+            /** Tool Calls */
+            tool_calls?: number | null;
+            /**
+             * Wall S
+             * @description Absent: `run_timeout_s` of the frontends.
+             */
+            wall_s?: number | null;
+        };
+        /**
+         * TaskCatchUp
+         * @description Names what happens with cron times of a task that passed while no frontend ran.
+         * @enum {string}
+         */
+        TaskCatchUp: "none" | "once";
+        /**
+         * TaskCreatedOut
+         * @description Response of `POST /api/agent/tasks`: the id of the task that was created.
+         */
+        TaskCreatedOut: {
+            /** Id */
+            id: string;
+            /**
+             * Warnings
+             * @description Which fields were ignored.
+             */
+            warnings?: string[];
+        };
+        /**
+         * TaskIn
+         * @description Body that creates or replaces a task, a prompt template of a user that runs on demand or by cron.
+         *
+         *     The body of a `GET` is accepted, too. Fields of LocalAI that have no effect here are left out, and named in the
+         *     warnings of the response.
+         */
+        TaskIn: {
+            budgets?: components["schemas"]["TaskBudgetsBody"];
+            /**
+             * @description What happens to cron times that passed while no frontend ran.
+             * @default none
+             */
+            catch_up: components["schemas"]["TaskCatchUp"];
+            /**
+             * Cron
+             * @description Five fields, or @hourly, @daily, …; empty: only on request.
+             * @default
+             */
+            cron: string;
+            /**
+             * Cron Parameters
+             * @description Parameters of jobs that cron starts.
+             */
+            cron_parameters?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /**
+             * Enabled
+             * @description A disabled task does not run, neither by cron nor on request.
+             * @default true
+             */
+            enabled: boolean;
+            /**
+             * Labels
+             * @description Labels that the node of a job must have.
+             */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Max Attempts
+             * @description How often the model may replace an answer that cannot be used.
+             * @default 3
+             */
+            max_attempts: number;
+            /**
+             * Mcp Servers
+             * @description MCP servers at addresses, whose tools jobs may use beside those of their model. An empty list in the body: not those of the model.
+             */
+            mcp_servers?: components["schemas"]["McpServerIn"][];
+            /**
+             * Mcp Stdio Servers
+             * @description Names of MCP servers that an admin has declared. An empty list: as above.
+             */
+            mcp_stdio_servers?: string[];
+            /**
+             * Model
+             * @description Name or alias of a model.
+             */
+            model: string;
+            /** Multimedia Sources */
+            multimedia_sources?: components["schemas"]["MediaSourceBody"][];
+            /**
+             * Name
+             * @description Unique among your tasks.
+             */
+            name: string;
+            /**
+             * @description What a cron time does while an earlier cron job is open.
+             * @default skip
+             */
+            overlap: components["schemas"]["TaskOverlap"];
+            /**
+             * Prompt
+             * @description A template: {{ name }} is replaced by the parameter of that name.
+             */
+            prompt: string;
+            /**
+             * Time Zone
+             * @description IANA name of the zone that the pattern is meant in.
+             * @default UTC
+             */
+            time_zone: string;
+            /**
+             * Webhook Secret
+             * @description Reference to the secret that webhooks are signed with; empty: the task's own key.
+             * @default
+             */
+            webhook_secret: string;
+            /** Webhooks */
+            webhooks?: components["schemas"]["TaskWebhookBody"][];
+        };
+        /**
+         * TaskOut
+         * @description A task in responses: a user's named prompt template, bound to a model, with its cron pattern and webhooks.
+         */
+        TaskOut: {
+            budgets: components["schemas"]["TaskBudgetsBody"];
+            /** Catch Up */
+            catch_up: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /**
+             * Cron
+             * @default
+             */
+            cron: string;
+            /**
+             * Cron Note
+             * @description Why the last cron time started nothing; empty if it did.
+             * @default
+             */
+            cron_note: string;
+            /** Cron Parameters */
+            cron_parameters?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Cron Words
+             * @description The pattern in words: `every day at 09:00`.
+             * @default
+             */
+            cron_words: string;
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Enabled */
+            enabled: boolean;
+            /** Id */
+            id: string;
+            /** Labels */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Last Run At
+             * @description The last cron time that became a job.
+             */
+            last_run_at?: string | null;
+            /** Max Attempts */
+            max_attempts: number;
+            /** Mcp Servers */
+            mcp_servers?: components["schemas"]["McpServerIn"][];
+            /** Mcp Stdio Servers */
+            mcp_stdio_servers?: string[];
+            /** Model */
+            model: string;
+            /** Multimedia Sources */
+            multimedia_sources?: components["schemas"]["MediaSourceBody"][];
+            /** Name */
+            name: string;
+            /**
+             * Next Run At
+             * @description When cron starts it next; absent: never.
+             */
+            next_run_at?: string | null;
+            /** Overlap */
+            overlap: string;
+            /**
+             * Parameters
+             * @description Names that the prompt uses; only for a single task.
+             */
+            parameters?: string[];
+            /** Prompt */
+            prompt: string;
+            /** Revision */
+            revision: number;
+            /**
+             * Time Zone
+             * @default UTC
+             */
+            time_zone: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /**
+             * Warnings
+             * @description After a change only: which fields were ignored.
+             */
+            warnings?: string[];
+            /**
+             * Webhook Secret
+             * @default
+             */
+            webhook_secret: string;
+            /** Webhooks */
+            webhooks?: components["schemas"]["TaskWebhookBody"][];
+        };
+        /**
+         * TaskOverlap
+         * @description Names what a due cron time of a task does while an earlier job of that task is still open.
+         * @enum {string}
+         */
+        TaskOverlap: "skip" | "queue" | "replace";
+        /**
+         * TaskRunStatus
+         * @description Names the state of a task's job in the words of LocalAI.
+         * @enum {string}
+         */
+        TaskRunStatus: "pending" | "running" | "completed" | "failed" | "cancelled";
+        /**
+         * TaskWebhookBody
+         * @description One webhook of a task: the HTTP request that a frontend sends when a job of the task has ended.
+         */
+        TaskWebhookBody: {
+            /**
+             * Headers
+             * @description Values may refer to secrets: `Bearer secret:NAME`.
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * Method
+             * @description POST, PUT or PATCH.
+             * @default POST
+             */
+            method: string;
+            /**
+             * Payload Template
+             * @description The body as a template with job, task, status, result, error, parameters; empty: JSON with them.
+             * @default
+             */
+            payload_template: string;
+            /**
+             * Url
+             * @description http:// or https://, or a reference to a secret that holds it.
+             */
+            url: string;
+        };
+        /**
+         * ThreadIn
+         * @description Body of `POST /api/agents/{name}/threads`: the conversation with an LLM agent to create.
+         */
+        ThreadIn: {
+            /**
+             * Title
+             * @default
+             */
+            title: string;
+        };
+        /**
+         * ThreadListOut
+         * @description Response of `GET /api/agents/{name}/threads`: conversations with an LLM agent, the one used last first.
+         */
+        ThreadListOut: {
+            /** Threads */
+            threads: components["schemas"]["ThreadOut"][];
+        };
+        /**
+         * ThreadMessageOut
+         * @description One message in a conversation with an LLM agent: who wrote it, when, and its text.
+         */
+        ThreadMessageOut: {
+            /** Content */
+            content?: unknown;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Role
+             * @description user, assistant or tool.
+             */
+            role: string;
+            /**
+             * Run Id
+             * @description The turn that it belongs to.
+             */
+            run_id?: string | null;
+            /** Seq */
+            seq: number;
+            /** Tool Call Id */
+            tool_call_id?: string | null;
+            /** Tool Calls */
+            tool_calls?: unknown[];
+        };
+        /**
+         * ThreadMessagesOut
+         * @description Response of `GET /api/agents/{name}/threads/{thread_id}/messages`: a conversation's messages, in order.
+         */
+        ThreadMessagesOut: {
+            /**
+             * Has More
+             * @default false
+             */
+            has_more: boolean;
+            /** Messages */
+            messages: components["schemas"]["ThreadMessageOut"][];
+        };
+        /**
+         * ThreadOut
+         * @description One conversation of a person with an LLM agent, without its messages.
+         */
+        ThreadOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /**
+             * Messages
+             * @description How many messages it has.
+             */
+            messages: number;
+            /**
+             * Title
+             * @description Made from the first message.
+             */
+            title: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+        };
+        /**
          * TokenIn
-         * @description A join token to create.
+         * @description Body of `POST /api/tokens`: the join token to create, with which machines register as nodes.
          */
         TokenIn: {
             /**
@@ -6686,7 +12120,7 @@ export interface components {
         };
         /**
          * TokenOut
-         * @description A join token, without its secret.
+         * @description A join token in responses of `/api/tokens`: its name, uses and expiry, without its secret.
          */
         TokenOut: {
             /** Approves */
@@ -6722,8 +12156,46 @@ export interface components {
             uses: number;
         };
         /**
+         * ToolFileIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/files`: a file that a tool of a run made, to be stored.
+         */
+        ToolFileIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Content
+             * @default
+             */
+            content: string;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Media Type
+             * @default
+             */
+            media_type: string;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+        };
+        /**
+         * ToolFileOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/files`: the stored file, and its path for its owner.
+         */
+        ToolFileOut: {
+            /** Id */
+            id: string;
+            /** Path */
+            path: string;
+        };
+        /**
          * UnloadIn
-         * @description Replicas of a model to end.
+         * @description Body of `POST /api/models/{name}/unload`: which replicas of a model to end.
          */
         UnloadIn: {
             /**
@@ -6746,7 +12218,7 @@ export interface components {
         };
         /**
          * UploadedFileOut
-         * @description A file that was uploaded completely and verified.
+         * @description Response of `PUT /api/files/{sha256}`: the model file that was uploaded completely and verified.
          */
         UploadedFileOut: {
             /** Sha256 */
@@ -6756,13 +12228,13 @@ export interface components {
         };
         /**
          * UsageFormat
-         * @description Names the formats of a usage report.
+         * @description Names the formats in which `GET /api/usage` returns a usage report.
          * @enum {string}
          */
         UsageFormat: "json" | "csv";
         /**
          * UsageOut
-         * @description A usage report: rows and their total.
+         * @description Response of `GET /api/usage`: the inference requests and tokens of a time, as rows and their total.
          */
         UsageOut: {
             /** By */
@@ -6792,7 +12264,7 @@ export interface components {
         };
         /**
          * UsageRowOut
-         * @description Sums of usage for one key, model, user, call, node or time.
+         * @description One row of a usage report: the sums of one key, model, user, API call, node or time.
          */
         UsageRowOut: {
             /**
@@ -6845,7 +12317,7 @@ export interface components {
         };
         /**
          * UsageSumsOut
-         * @description Sums of requests, errors and tokens.
+         * @description Sums of inference requests, errors and tokens in a usage report.
          */
         UsageSumsOut: {
             /**
@@ -6874,8 +12346,26 @@ export interface components {
             requests: number;
         };
         /**
+         * UserAgentOut
+         * @description An LLM agent of another user as LocalAI's page lists it for admins.
+         */
+        UserAgentOut: {
+            /** Active */
+            active: boolean;
+            /** Name */
+            name: string;
+        };
+        /**
+         * UserAgentsOut
+         * @description The LLM agents of one other user as LocalAI's page lists them for admins.
+         */
+        UserAgentsOut: {
+            /** Agents */
+            agents: components["schemas"]["UserAgentOut"][];
+        };
+        /**
          * UserIn
-         * @description A user to create.
+         * @description Body of `POST /api/users`: the user to create.
          */
         UserIn: {
             /** Name */
@@ -6893,7 +12383,7 @@ export interface components {
         };
         /**
          * UserOut
-         * @description A user, without the password.
+         * @description A user in responses of `/api/users`, without the password.
          */
         UserOut: {
             /**
@@ -6924,7 +12414,7 @@ export interface components {
         };
         /**
          * UserPatch
-         * @description A change of a user; a field that is left out stays.
+         * @description Body of `PATCH /api/users/{user_id}`: the fields of a user to change; a field that is left out stays.
          */
         UserPatch: {
             /**
@@ -6942,7 +12432,7 @@ export interface components {
         };
         /**
          * VariantOut
-         * @description A variant of a gallery entry, with whether it fits on the nodes.
+         * @description A variant of a model in a gallery, such as a quantisation, with whether it fits on the nodes.
          */
         VariantOut: {
             /** Backend */
@@ -6965,7 +12455,7 @@ export interface components {
         };
         /**
          * VariantsOut
-         * @description The variants of a gallery entry, and the one that would be chosen.
+         * @description Response of `GET /api/models/variants/{name}`: a gallery model's variants, and the one to be chosen.
          */
         VariantsOut: {
             /** Auto Selected */
@@ -6977,7 +12467,7 @@ export interface components {
         };
         /**
          * VramBudgetIn
-         * @description The amount of a node's VRAM that may be used.
+         * @description Body of `PUT /api/nodes/{node}/vram-budget`: how much of the node's GPU memory Corral may use.
          */
         VramBudgetIn: {
             /** Value */
@@ -6985,7 +12475,7 @@ export interface components {
         };
         /**
          * VramBudgetOut
-         * @description The amount of a node's VRAM that may be used, after a change.
+         * @description Response to a change of how much of a node's GPU memory Corral may use: the amount that counts now.
          */
         VramBudgetOut: {
             /**
@@ -6999,8 +12489,21 @@ export interface components {
             vram_budget_bytes?: number | null;
         };
         /**
+         * WebhookSecretOut
+         * @description Response of `GET /api/agent/tasks/{task_id}/webhook-secret`.
+         *
+         *     With this secret a receiver checks the signatures of the task's webhooks.
+         */
+        WebhookSecretOut: {
+            /**
+             * Secret
+             * @description `whsec_…`, as libraries of Standard Webhooks take it.
+             */
+            secret: string;
+        };
+        /**
          * WorkerBootIn
-         * @description The worker process that sends a request about its own node.
+         * @description Body of a worker's request to drain, resume or remove its own node: identifies the worker process.
          */
         WorkerBootIn: {
             /** Boot Id */
@@ -7013,11 +12516,25 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AgentBudgetsIn = components['schemas']['AgentBudgetsIn'];
+export type AgentConfigOut = components['schemas']['AgentConfigOut'];
+export type AgentFieldOut = components['schemas']['AgentFieldOut'];
+export type AgentImportOut = components['schemas']['AgentImportOut'];
+export type AgentIn = components['schemas']['AgentIn'];
+export type AgentListOut = components['schemas']['AgentListOut'];
+export type AgentMessageIn = components['schemas']['AgentMessageIn'];
+export type AgentMessageOut = components['schemas']['AgentMessageOut'];
+export type AgentMetadataOut = components['schemas']['AgentMetadataOut'];
+export type AgentOut = components['schemas']['AgentOut'];
+export type AgentStatusOut = components['schemas']['AgentStatusOut'];
 export type AppliedUpgradesOut = components['schemas']['AppliedUpgradesOut'];
 export type ApplyBackendIn = components['schemas']['ApplyBackendIn'];
 export type ApplyModelIn = components['schemas']['ApplyModelIn'];
+export type ApprovalDecision = components['schemas']['ApprovalDecision'];
 export type ApprovedNodeOut = components['schemas']['ApprovedNodeOut'];
 export type ApproveNodeIn = components['schemas']['ApproveNodeIn'];
+export type AskAgentIn = components['schemas']['AskAgentIn'];
+export type AskAgentOut = components['schemas']['AskAgentOut'];
 export type AssignmentOut = components['schemas']['AssignmentOut'];
 export type AuditEntryOut = components['schemas']['AuditEntryOut'];
 export type AuditOut = components['schemas']['AuditOut'];
@@ -7029,21 +12546,52 @@ export type BackendOperationOut = components['schemas']['BackendOperationOut'];
 export type BackendPlanOut = components['schemas']['BackendPlanOut'];
 export type BackendsReportIn = components['schemas']['BackendsReportIn'];
 export type BackendUpgradeOut = components['schemas']['BackendUpgradeOut'];
+export type BatchAnswersIn = components['schemas']['BatchAnswersIn'];
+export type BatchCountsOut = components['schemas']['BatchCountsOut'];
+export type BatchCursorOut = components['schemas']['BatchCursorOut'];
+export type BatchErrorListOut = components['schemas']['BatchErrorListOut'];
+export type BatchErrorOut = components['schemas']['BatchErrorOut'];
+export type BatchIn = components['schemas']['BatchIn'];
+export type BatchInputOut = components['schemas']['BatchInputOut'];
+export type BatchListOut = components['schemas']['BatchListOut'];
+export type BatchOut = components['schemas']['BatchOut'];
+export type BatchValidationIn = components['schemas']['BatchValidationIn'];
 export type BuildOut = components['schemas']['BuildOut'];
 export type BusCredentialsIn = components['schemas']['BusCredentialsIn'];
 export type BusCredentialsOut = components['schemas']['BusCredentialsOut'];
+export type CallableAgentSpec = components['schemas']['CallableAgentSpec'];
+export type CallDecisionIn = components['schemas']['CallDecisionIn'];
 export type CallerOut = components['schemas']['CallerOut'];
 export type CatalogEntryOut = components['schemas']['CatalogEntryOut'];
 export type CatalogPageOut = components['schemas']['CatalogPageOut'];
 export type ChatIn = components['schemas']['ChatIn'];
 export type ClearedHistoryOut = components['schemas']['ClearedHistoryOut'];
+export type CloneAgentIn = components['schemas']['CloneAgentIn'];
 export type ClusterNodeOut = components['schemas']['ClusterNodeOut'];
 export type ClusterOut = components['schemas']['ClusterOut'];
+export type CollectionEntryOut = components['schemas']['CollectionEntryOut'];
+export type CollectionIn = components['schemas']['CollectionIn'];
+export type CollectionListOut = components['schemas']['CollectionListOut'];
+export type CollectionOut = components['schemas']['CollectionOut'];
+export type CollectionSearchIn = components['schemas']['CollectionSearchIn'];
+export type CollectionSearchOut = components['schemas']['CollectionSearchOut'];
+export type CollectionSourceIn = components['schemas']['CollectionSourceIn'];
+export type CollectionSourceListOut = components['schemas']['CollectionSourceListOut'];
+export type CollectionSourceOut = components['schemas']['CollectionSourceOut'];
+export type CollectionSourceRefIn = components['schemas']['CollectionSourceRefIn'];
+export type CollectionUploadOut = components['schemas']['CollectionUploadOut'];
 export type CompletionIn = components['schemas']['CompletionIn'];
 export type CopyCheckOut = components['schemas']['CopyCheckOut'];
 export type CreatedKeyOut = components['schemas']['CreatedKeyOut'];
 export type CreatedTokenOut = components['schemas']['CreatedTokenOut'];
+export type DeclaredServerIn = components['schemas']['DeclaredServerIn'];
+export type DeclaredServerListOut = components['schemas']['DeclaredServerListOut'];
+export type DeclaredServerOut = components['schemas']['DeclaredServerOut'];
 export type DependencyOut = components['schemas']['DependencyOut'];
+export type DocumentChunksIn = components['schemas']['DocumentChunksIn'];
+export type DocumentChunksOut = components['schemas']['DocumentChunksOut'];
+export type DocumentSliceOut = components['schemas']['DocumentSliceOut'];
+export type EarlierMessageIn = components['schemas']['EarlierMessageIn'];
 export type EmbeddingsIn = components['schemas']['EmbeddingsIn'];
 export type EndedOperationOut = components['schemas']['EndedOperationOut'];
 export type EngineLogLineOut = components['schemas']['EngineLogLineOut'];
@@ -7052,6 +12600,9 @@ export type EngineMemoryOut = components['schemas']['EngineMemoryOut'];
 export type EngineMonitorOut = components['schemas']['EngineMonitorOut'];
 export type EngineProcessOut = components['schemas']['EngineProcessOut'];
 export type EngineResponseOut = components['schemas']['EngineResponseOut'];
+export type EntryContentOut = components['schemas']['EntryContentOut'];
+export type EntryListOut = components['schemas']['EntryListOut'];
+export type EntryRefIn = components['schemas']['EntryRefIn'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorOut = components['schemas']['ErrorOut'];
 export type EvictionVictimOut = components['schemas']['EvictionVictimOut'];
@@ -7065,6 +12616,10 @@ export type FilesOut = components['schemas']['FilesOut'];
 export type FittingNodeOut = components['schemas']['FittingNodeOut'];
 export type FleetChangeOut = components['schemas']['FleetChangeOut'];
 export type FleetChangesOut = components['schemas']['FleetChangesOut'];
+export type FormFieldOut = components['schemas']['FormFieldOut'];
+export type FormOptionOut = components['schemas']['FormOptionOut'];
+export type FormTagsOut = components['schemas']['FormTagsOut'];
+export type FoundChunkOut = components['schemas']['FoundChunkOut'];
 export type FrontendOut = components['schemas']['FrontendOut'];
 export type GalleryModelOut = components['schemas']['GalleryModelOut'];
 export type GalleryOut = components['schemas']['GalleryOut'];
@@ -7087,6 +12642,12 @@ export type InstalledBackendIn = components['schemas']['InstalledBackendIn'];
 export type InstalledBackendOut = components['schemas']['InstalledBackendOut'];
 export type InstalledSystemOut = components['schemas']['InstalledSystemOut'];
 export type InstallModelIn = components['schemas']['InstallModelIn'];
+export type JobCreatedOut = components['schemas']['JobCreatedOut'];
+export type JobIn = components['schemas']['JobIn'];
+export type JobMediaOut = components['schemas']['JobMediaOut'];
+export type JobOut = components['schemas']['JobOut'];
+export type JobTraceOut = components['schemas']['JobTraceOut'];
+export type JobWebhookOut = components['schemas']['JobWebhookOut'];
 export type JoinOut = components['schemas']['JoinOut'];
 export type KeyIn = components['schemas']['KeyIn'];
 export type KeyOut = components['schemas']['KeyOut'];
@@ -7106,6 +12667,12 @@ export type LoadStatusOut = components['schemas']['LoadStatusOut'];
 export type LocalAiJobOut = components['schemas']['LocalAiJobOut'];
 export type LoginIn = components['schemas']['LoginIn'];
 export type LoginMethodsOut = components['schemas']['LoginMethodsOut'];
+export type McpServerFetchIn = components['schemas']['McpServerFetchIn'];
+export type McpServerFetchOut = components['schemas']['McpServerFetchOut'];
+export type McpServerIn = components['schemas']['McpServerIn'];
+export type McpServerSpec = components['schemas']['McpServerSpec'];
+export type MediaKind = components['schemas']['MediaKind'];
+export type MediaSourceBody = components['schemas']['MediaSourceBody'];
 export type MemoryEstimateOut = components['schemas']['MemoryEstimateOut'];
 export type MessageOut = components['schemas']['MessageOut'];
 export type ModelCapabilitiesListOut = components['schemas']['ModelCapabilitiesListOut'];
@@ -7115,7 +12682,14 @@ export type ModelNodeOut = components['schemas']['ModelNodeOut'];
 export type ModelOperationOut = components['schemas']['ModelOperationOut'];
 export type ModelOut = components['schemas']['ModelOut'];
 export type ModelPlanOut = components['schemas']['ModelPlanOut'];
+export type ModelPromptArgumentOut = components['schemas']['ModelPromptArgumentOut'];
+export type ModelPromptOut = components['schemas']['ModelPromptOut'];
+export type ModelProvenanceOut = components['schemas']['ModelProvenanceOut'];
 export type ModelReplicaOut = components['schemas']['ModelReplicaOut'];
+export type ModelResourceOut = components['schemas']['ModelResourceOut'];
+export type ModelServerOut = components['schemas']['ModelServerOut'];
+export type ModelServersOut = components['schemas']['ModelServersOut'];
+export type ModelToolOut = components['schemas']['ModelToolOut'];
 export type NodeBackendChangeIn = components['schemas']['NodeBackendChangeIn'];
 export type NodeBackendInstallIn = components['schemas']['NodeBackendInstallIn'];
 export type NodeBackendOut = components['schemas']['NodeBackendOut'];
@@ -7126,6 +12700,11 @@ export type NodeModelIn = components['schemas']['NodeModelIn'];
 export type NodeOut = components['schemas']['NodeOut'];
 export type NodeProbeOut = components['schemas']['NodeProbeOut'];
 export type NodeUpgradeOut = components['schemas']['NodeUpgradeOut'];
+export type ObservableListOut = components['schemas']['ObservableListOut'];
+export type ObservableOut = components['schemas']['ObservableOut'];
+export type OpenAiFileDeletedOut = components['schemas']['OpenAiFileDeletedOut'];
+export type OpenAiFileListOut = components['schemas']['OpenAiFileListOut'];
+export type OpenAiFileOut = components['schemas']['OpenAiFileOut'];
 export type OpenAiModelListOut = components['schemas']['OpenAiModelListOut'];
 export type OpenAiModelOut = components['schemas']['OpenAiModelOut'];
 export type OperationActionOut = components['schemas']['OperationActionOut'];
@@ -7135,12 +12714,28 @@ export type OperationNoteOut = components['schemas']['OperationNoteOut'];
 export type OperationOut = components['schemas']['OperationOut'];
 export type OperationRetryOut = components['schemas']['OperationRetryOut'];
 export type OperationsOut = components['schemas']['OperationsOut'];
+export type PendingApprovalOut = components['schemas']['PendingApprovalOut'];
 export type PlacementOut = components['schemas']['PlacementOut'];
 export type PlannedNodeOut = components['schemas']['PlannedNodeOut'];
 export type PrefetchEntryOut = components['schemas']['PrefetchEntryOut'];
 export type PrefetchIn = components['schemas']['PrefetchIn'];
 export type PrefetchOut = components['schemas']['PrefetchOut'];
+export type PromptExpansionIn = components['schemas']['PromptExpansionIn'];
+export type PromptMessageOut = components['schemas']['PromptMessageOut'];
+export type PromptMessagesOut = components['schemas']['PromptMessagesOut'];
 export type QuantilePairOut = components['schemas']['QuantilePairOut'];
+export type QuantizationBackendOut = components['schemas']['QuantizationBackendOut'];
+export type QuantizationImportIn = components['schemas']['QuantizationImportIn'];
+export type QuantizationImportOut = components['schemas']['QuantizationImportOut'];
+export type QuantizationIn = components['schemas']['QuantizationIn'];
+export type QuantizationListOut = components['schemas']['QuantizationListOut'];
+export type QuantizationOut = components['schemas']['QuantizationOut'];
+export type QuantizationPlanOut = components['schemas']['QuantizationPlanOut'];
+export type QuantizationResultIn = components['schemas']['QuantizationResultIn'];
+export type QuantizationResultOut = components['schemas']['QuantizationResultOut'];
+export type QuantizationSizeOut = components['schemas']['QuantizationSizeOut'];
+export type QuantizationSourceIn = components['schemas']['QuantizationSourceIn'];
+export type QuantizationSourceOut = components['schemas']['QuantizationSourceOut'];
 export type RefusedNodeOut = components['schemas']['RefusedNodeOut'];
 export type RefusedUpgradeOut = components['schemas']['RefusedUpgradeOut'];
 export type RegisterIn = components['schemas']['RegisterIn'];
@@ -7151,6 +12746,8 @@ export type ReplicaSlotsIn = components['schemas']['ReplicaSlotsIn'];
 export type ReplicaSlotsOut = components['schemas']['ReplicaSlotsOut'];
 export type RequestPaceOut = components['schemas']['RequestPaceOut'];
 export type RerankIn = components['schemas']['RerankIn'];
+export type ResourceContentOut = components['schemas']['ResourceContentOut'];
+export type ResourceReadIn = components['schemas']['ResourceReadIn'];
 export type ResponseIn = components['schemas']['ResponseIn'];
 export type RevisionDiffOut = components['schemas']['RevisionDiffOut'];
 export type RevisionOut = components['schemas']['RevisionOut'];
@@ -7159,11 +12756,49 @@ export type RotateIn = components['schemas']['RotateIn'];
 export type RouteCandidateOut = components['schemas']['RouteCandidateOut'];
 export type RoutingExplanationOut = components['schemas']['RoutingExplanationOut'];
 export type RuleOut = components['schemas']['RuleOut'];
+export type RunArtifactListOut = components['schemas']['RunArtifactListOut'];
+export type RunArtifactOut = components['schemas']['RunArtifactOut'];
+export type RunBudgetsSpec = components['schemas']['RunBudgetsSpec'];
+export type RunEventIn = components['schemas']['RunEventIn'];
+export type RunEventOut = components['schemas']['RunEventOut'];
+export type RunEventsIn = components['schemas']['RunEventsIn'];
+export type RunEventsOut = components['schemas']['RunEventsOut'];
+export type RunEventType = components['schemas']['RunEventType'];
+export type RunKind = components['schemas']['RunKind'];
+export type RunListOut = components['schemas']['RunListOut'];
+export type RunMemoryIn = components['schemas']['RunMemoryIn'];
+export type RunMemoryOut = components['schemas']['RunMemoryOut'];
 export type RunningProcessIn = components['schemas']['RunningProcessIn'];
+export type RunOptionsSpec = components['schemas']['RunOptionsSpec'];
+export type RunOut = components['schemas']['RunOut'];
+export type RunSearchIn = components['schemas']['RunSearchIn'];
+export type RunSearchOut = components['schemas']['RunSearchOut'];
+export type RunSpec = components['schemas']['RunSpec'];
+export type RunTraceOut = components['schemas']['RunTraceOut'];
+export type RunUsageOut = components['schemas']['RunUsageOut'];
+export type RunWorkOut = components['schemas']['RunWorkOut'];
 export type SavedModelOut = components['schemas']['SavedModelOut'];
+export type SchedulePreviewOut = components['schemas']['SchedulePreviewOut'];
 export type Scope = components['schemas']['Scope'];
+export type SecretIn = components['schemas']['SecretIn'];
+export type SecretOut = components['schemas']['SecretOut'];
+export type SecretScope = components['schemas']['SecretScope'];
 export type SettingOut = components['schemas']['SettingOut'];
 export type SettingsOut = components['schemas']['SettingsOut'];
+export type SkillContentOut = components['schemas']['SkillContentOut'];
+export type SkillDetailOut = components['schemas']['SkillDetailOut'];
+export type SkillFileOut = components['schemas']['SkillFileOut'];
+export type SkillFileSpec = components['schemas']['SkillFileSpec'];
+export type SkillImportOut = components['schemas']['SkillImportOut'];
+export type SkillIn = components['schemas']['SkillIn'];
+export type SkillLimitsOut = components['schemas']['SkillLimitsOut'];
+export type SkillOut = components['schemas']['SkillOut'];
+export type SkillRepoIn = components['schemas']['SkillRepoIn'];
+export type SkillRepoOut = components['schemas']['SkillRepoOut'];
+export type SkillRepoToggleIn = components['schemas']['SkillRepoToggleIn'];
+export type SkillSpec = components['schemas']['SkillSpec'];
+export type SkillSyncIn = components['schemas']['SkillSyncIn'];
+export type SkillSyncOut = components['schemas']['SkillSyncOut'];
 export type SkippedNodeOut = components['schemas']['SkippedNodeOut'];
 export type SpeechIn = components['schemas']['SpeechIn'];
 export type StartedEngineOut = components['schemas']['StartedEngineOut'];
@@ -7176,14 +12811,31 @@ export type SurvivingEngineIn = components['schemas']['SurvivingEngineIn'];
 export type TargetDetailOut = components['schemas']['TargetDetailOut'];
 export type TargetOut = components['schemas']['TargetOut'];
 export type TargetsIn = components['schemas']['TargetsIn'];
+export type TaskBudgetsBody = components['schemas']['TaskBudgetsBody'];
+export type TaskCatchUp = components['schemas']['TaskCatchUp'];
+export type TaskCreatedOut = components['schemas']['TaskCreatedOut'];
+export type TaskIn = components['schemas']['TaskIn'];
+export type TaskOut = components['schemas']['TaskOut'];
+export type TaskOverlap = components['schemas']['TaskOverlap'];
+export type TaskRunStatus = components['schemas']['TaskRunStatus'];
+export type TaskWebhookBody = components['schemas']['TaskWebhookBody'];
+export type ThreadIn = components['schemas']['ThreadIn'];
+export type ThreadListOut = components['schemas']['ThreadListOut'];
+export type ThreadMessageOut = components['schemas']['ThreadMessageOut'];
+export type ThreadMessagesOut = components['schemas']['ThreadMessagesOut'];
+export type ThreadOut = components['schemas']['ThreadOut'];
 export type TokenIn = components['schemas']['TokenIn'];
 export type TokenOut = components['schemas']['TokenOut'];
+export type ToolFileIn = components['schemas']['ToolFileIn'];
+export type ToolFileOut = components['schemas']['ToolFileOut'];
 export type UnloadIn = components['schemas']['UnloadIn'];
 export type UploadedFileOut = components['schemas']['UploadedFileOut'];
 export type UsageFormat = components['schemas']['UsageFormat'];
 export type UsageOut = components['schemas']['UsageOut'];
 export type UsageRowOut = components['schemas']['UsageRowOut'];
 export type UsageSumsOut = components['schemas']['UsageSumsOut'];
+export type UserAgentOut = components['schemas']['UserAgentOut'];
+export type UserAgentsOut = components['schemas']['UserAgentsOut'];
 export type UserIn = components['schemas']['UserIn'];
 export type UserOut = components['schemas']['UserOut'];
 export type UserPatch = components['schemas']['UserPatch'];
@@ -7191,9 +12843,1987 @@ export type VariantOut = components['schemas']['VariantOut'];
 export type VariantsOut = components['schemas']['VariantsOut'];
 export type VramBudgetIn = components['schemas']['VramBudgetIn'];
 export type VramBudgetOut = components['schemas']['VramBudgetOut'];
+export type WebhookSecretOut = components['schemas']['WebhookSecretOut'];
 export type WorkerBootIn = components['schemas']['WorkerBootIn'];
 export type $defs = Record<string, never>;
 export interface operations {
+    list_jobs_api_agent_jobs_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                limit?: number;
+                status?: components["schemas"]["TaskRunStatus"] | null;
+                /** @description Id or name of a task. */
+                task_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobOut"][];
+                };
+            };
+        };
+    };
+    show_job_api_agent_jobs__job_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobOut"];
+                };
+            };
+        };
+    };
+    delete_job_api_agent_jobs__job_id__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    cancel_job_api_agent_jobs__job_id__cancel_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobOut"];
+                };
+            };
+        };
+    };
+    stream_job_api_agent_jobs__job_id__progress_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    execute_job_api_agent_jobs_execute_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobCreatedOut"];
+                };
+            };
+        };
+    };
+    preview_schedule_api_agent_schedule_get: {
+        parameters: {
+            query: {
+                /** @description How many times to return. */
+                count?: number;
+                /** @description Five fields, or @hourly, @daily, … */
+                cron: string;
+                /** @description IANA name of the zone of the pattern. */
+                time_zone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchedulePreviewOut"];
+                };
+            };
+        };
+    };
+    list_tasks_api_agent_tasks_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"][];
+                };
+            };
+        };
+    };
+    create_task_api_agent_tasks_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskCreatedOut"];
+                };
+            };
+        };
+    };
+    execute_task_api_agent_tasks__name__execute_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    [key: string]: unknown;
+                } | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobCreatedOut"];
+                };
+            };
+        };
+    };
+    show_task_api_agent_tasks__task_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"];
+                };
+            };
+        };
+    };
+    edit_task_api_agent_tasks__task_id__put: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: {
+                /** @description The revision that was seen; another one is refused with 409. */
+                "if-match"?: string | null;
+            };
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"];
+                };
+            };
+        };
+    };
+    delete_task_api_agent_tasks__task_id__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    disable_task_api_agent_tasks__task_id__disable_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"];
+                };
+            };
+        };
+    };
+    enable_task_api_agent_tasks__task_id__enable_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"];
+                };
+            };
+        };
+    };
+    show_webhook_secret_api_agent_tasks__task_id__webhook_secret_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookSecretOut"];
+                };
+            };
+        };
+    };
+    list_agents_api_agents_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentListOut"];
+                };
+            };
+        };
+    };
+    create_agent_api_agents_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AgentIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentConfigOut"];
+                };
+            };
+        };
+    };
+    show_agent_api_agents__name__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentConfigOut"];
+                };
+            };
+        };
+    };
+    put_agent_api_agents__name__put: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: {
+                /** @description The revision that was seen; another one is refused with 409. */
+                "if-match"?: string | null;
+            };
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AgentIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentConfigOut"];
+                };
+            };
+        };
+    };
+    delete_agent_api_agents__name__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    chat_with_agent_api_agents__name__chat_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AgentMessageIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentMessageOut"];
+                };
+            };
+        };
+    };
+    clone_agent_api_agents__name__clone_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CloneAgentIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentConfigOut"];
+                };
+            };
+        };
+    };
+    show_agent_config_api_agents__name__config_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+        };
+    };
+    export_agent_api_agents__name__export_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    fetch_agent_file_api_agents__name__files_get: {
+        parameters: {
+            query: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                path: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
+    list_observables_api_agents__name__observables_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObservableListOut"];
+                };
+            };
+        };
+    };
+    clear_observables_api_agents__name__observables_delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    pause_agent_api_agents__name__pause_put: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentOut"];
+                };
+            };
+        };
+    };
+    resume_agent_api_agents__name__resume_put: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentOut"];
+                };
+            };
+        };
+    };
+    stream_agent_api_agents__name__sse_get: {
+        parameters: {
+            query?: {
+                /** @description The same as `Last-Event-ID`, for clients that cannot send it. */
+                after?: string;
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description Send the events `hello` at the beginning and `still` when nothing has happened. */
+                signs?: boolean;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    show_agent_status_api_agents__name__status_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentStatusOut"];
+                };
+            };
+        };
+    };
+    list_threads_api_agents__name__threads_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                limit?: number;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadListOut"];
+                };
+            };
+        };
+    };
+    create_thread_api_agents__name__threads_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ThreadIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadOut"];
+                };
+            };
+        };
+    };
+    show_thread_api_agents__name__threads__thread_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadOut"];
+                };
+            };
+        };
+    };
+    delete_thread_api_agents__name__threads__thread_id__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    list_messages_api_agents__name__threads__thread_id__messages_get: {
+        parameters: {
+            query?: {
+                /** @description Only messages with a larger number. */
+                after?: number;
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description For admins: whose agent is meant, as in user:…. */
+                owner?: string;
+                /** @description The same as `owner`, for LocalAI's page; or a user's id. */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an agent: your own, or a shared one. */
+                name: string;
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadMessagesOut"];
+                };
+            };
+        };
+    };
+    list_collections_api_agents_collections_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionListOut"];
+                };
+            };
+        };
+    };
+    create_collection_api_agents_collections_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CollectionIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionOut"];
+                };
+            };
+        };
+    };
+    show_collection_api_agents_collections__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionOut"];
+                };
+            };
+        };
+    };
+    delete_collection_api_agents_collections__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    list_entries_api_agents_collections__name__entries_get: {
+        parameters: {
+            query?: {
+                /** @description The name of the last entry of the page before. */
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntryListOut"];
+                };
+            };
+        };
+    };
+    download_entry_api_agents_collections__name__entries_raw__entry__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                entry: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
+    read_entry_api_agents_collections__name__entries__entry__get: {
+        parameters: {
+            query?: {
+                /** @description The number of the first chunk. */
+                start?: number;
+            };
+            header?: never;
+            path: {
+                entry: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntryContentOut"];
+                };
+            };
+        };
+    };
+    delete_entry_api_agents_collections__name__entry_delete_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EntryRefIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntryListOut"];
+                };
+            };
+        };
+    };
+    reset_collection_api_agents_collections__name__reset_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionOut"];
+                };
+            };
+        };
+    };
+    query_collection_api_agents_collections__name__search_get: {
+        parameters: {
+            query?: {
+                /** @description How many results at most. */
+                max_results?: number;
+                /** @description What to search for. */
+                query?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionSearchOut"];
+                };
+            };
+        };
+    };
+    search_collection_api_agents_collections__name__search_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CollectionSearchIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionSearchOut"];
+                };
+            };
+        };
+    };
+    list_sources_api_agents_collections__name__sources_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionSourceListOut"];
+                };
+            };
+        };
+    };
+    add_source_api_agents_collections__name__sources_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CollectionSourceIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionSourceListOut"];
+                };
+            };
+        };
+    };
+    delete_source_api_agents_collections__name__sources_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CollectionSourceRefIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionSourceListOut"];
+                };
+            };
+        };
+    };
+    upload_entry_api_agents_collections__name__upload_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionUploadOut"];
+                };
+            };
+        };
+    };
+    show_agent_form_api_agents_config_metadata_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentMetadataOut"];
+                };
+            };
+        };
+    };
+    list_skill_repos_api_agents_git_repos_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRepoOut"][];
+                };
+            };
+        };
+    };
+    add_skill_repo_api_agents_git_repos_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillRepoIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRepoOut"];
+                };
+            };
+        };
+    };
+    show_skill_repo_api_agents_git_repos__repo_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a repository. */
+                repo_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRepoOut"];
+                };
+            };
+        };
+    };
+    put_skill_repo_api_agents_git_repos__repo_id__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a repository. */
+                repo_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillRepoIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRepoOut"];
+                };
+            };
+        };
+    };
+    delete_skill_repo_api_agents_git_repos__repo_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a repository. */
+                repo_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    sync_skill_repo_api_agents_git_repos__repo_id__sync_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a repository. */
+                repo_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRepoOut"];
+                };
+            };
+        };
+    };
+    toggle_skill_repo_api_agents_git_repos__repo_id__toggle_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a repository. */
+                repo_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SkillRepoToggleIn"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillRepoOut"];
+                };
+            };
+        };
+    };
+    import_agent_api_agents_import_post: {
+        parameters: {
+            query?: {
+                /** @description Another name than that in the document. */
+                name?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    [key: string]: unknown;
+                };
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentImportOut"];
+                };
+            };
+        };
+    };
+    list_skills_api_agents_skills_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillOut"][];
+                };
+            };
+        };
+    };
+    create_skill_api_agents_skills_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillDetailOut"];
+                };
+            };
+        };
+    };
+    show_skill_api_agents_skills__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillDetailOut"];
+                };
+            };
+        };
+    };
+    put_skill_api_agents_skills__name__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The revision that was seen; another one is refused with 409. */
+                "if-match"?: string | null;
+            };
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillDetailOut"];
+                };
+            };
+        };
+    };
+    delete_skill_api_agents_skills__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    list_skill_files_api_agents_skills__name__resources_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillFileOut"][];
+                };
+            };
+        };
+    };
+    upload_skill_file_api_agents_skills__name__resources_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                    path: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillFileOut"];
+                };
+            };
+        };
+    };
+    read_skill_file_api_agents_skills__name__resources__path__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+                /** @description Relative to the folder of the skill, such as references/fields.md. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
+    put_skill_file_api_agents_skills__name__resources__path__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+                /** @description Relative to the folder of the skill, such as references/fields.md. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillFileOut"];
+                };
+            };
+        };
+    };
+    delete_skill_file_api_agents_skills__name__resources__path__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+                /** @description Relative to the folder of the skill, such as references/fields.md. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    show_skill_limits_api_agents_skills_config_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillLimitsOut"];
+                };
+            };
+        };
+    };
+    export_skill_api_agents_skills_export__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of a skill: your own, else a shared one. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
+    import_skills_api_agents_skills_import_post: {
+        parameters: {
+            query?: {
+                /** @description Your skills of the same names are replaced with their files. */
+                replace?: boolean;
+                /** @description Every user's agents may use them. For admins. */
+                shared?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillImportOut"];
+                };
+            };
+        };
+    };
+    search_skills_api_agents_skills_search_get: {
+        parameters: {
+            query?: {
+                /** @description A part of the name, the description or the text. */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillOut"][];
+                };
+            };
+        };
+    };
     list_audit_api_audit_get: {
         parameters: {
             query?: {
@@ -7829,6 +15459,41 @@ export interface operations {
             };
         };
     };
+    send_quantization_file_api_files_results__node_id___run_id___sha256__put: {
+        parameters: {
+            query?: {
+                /** @description The job that the worker was given. */
+                job_id?: string;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+                run_id: string;
+                /** @description 64 hexadecimal digits. */
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole file has arrived and is intact. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadedFileOut"];
+                };
+            };
+            /** @description The piece was stored; `X-File-Size` says how much has arrived. */
+            308: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     export_fleet_api_fleet_get: {
         parameters: {
             query?: never;
@@ -8084,6 +15749,97 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LiveOut"];
                 };
+            };
+        };
+    };
+    list_mcp_servers_api_mcp_servers_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeclaredServerListOut"];
+                };
+            };
+        };
+    };
+    show_mcp_server_api_mcp_servers__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeclaredServerOut"];
+                };
+            };
+        };
+    };
+    put_mcp_server_api_mcp_servers__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeclaredServerIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeclaredServerOut"];
+                };
+            };
+        };
+    };
+    delete_mcp_server_api_mcp_servers__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -8906,6 +16662,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EngineLogOut"];
+                };
+            };
+        };
+    };
+    download_log_api_nodes__node__backend_logs__key__download_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description model#replica, with # as %23. */
+                key: string;
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines of the log. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
                 };
             };
         };
@@ -10064,6 +17844,246 @@ export interface operations {
             };
         };
     };
+    list_quantization_backends_api_quantization_backends_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationBackendOut"][];
+                };
+            };
+        };
+    };
+    list_quantization_jobs_api_quantization_jobs_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationListOut"];
+                };
+            };
+        };
+    };
+    start_quantization_api_quantization_jobs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuantizationIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationOut"];
+                };
+            };
+        };
+    };
+    show_quantization_api_quantization_jobs__job_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationOut"];
+                };
+            };
+        };
+    };
+    delete_quantization_api_quantization_jobs__job_id__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    download_quantization_api_quantization_jobs__job_id__download_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    import_quantization_api_quantization_jobs__job_id__import_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuantizationImportIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationImportOut"];
+                };
+            };
+        };
+    };
+    stream_quantization_api_quantization_jobs__job_id__progress_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    stop_quantization_api_quantization_jobs__job_id__stop_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationOut"];
+                };
+            };
+        };
+    };
+    plan_quantization_api_quantization_plan_get: {
+        parameters: {
+            query: {
+                model: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuantizationPlanOut"];
+                };
+            };
+        };
+    };
     list_rules_api_rules_get: {
         parameters: {
             query?: never;
@@ -10156,6 +18176,322 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["RuleOut"];
                 };
+            };
+        };
+    };
+    list_runs_api_runs_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description `next` of the page before. */
+                before?: string;
+                kind?: components["schemas"]["RunKind"] | null;
+                limit?: number;
+                /** @description The name or the id of the node that has or had the run. */
+                node?: string;
+                /** @description A state, or `open` for all that have not ended. */
+                state?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunListOut"];
+                };
+            };
+        };
+    };
+    show_run_api_runs__run_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+        };
+    };
+    delete_run_api_runs__run_id__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    list_run_artifacts_api_runs__run_id__artifacts_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunArtifactListOut"];
+                };
+            };
+        };
+    };
+    read_run_artifact_api_runs__run_id__artifacts__artifact_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                artifact_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
+    decide_call_api_runs__run_id__calls__call_id__post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                call_id: string;
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CallDecisionIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+        };
+    };
+    cancel_run_api_runs__run_id__cancel_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
+                };
+            };
+        };
+    };
+    stream_trace_api_runs__run_id__events_get: {
+        parameters: {
+            query?: {
+                /** @description Only entries with a larger number. */
+                after?: number;
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    show_trace_api_runs__run_id__trace_get: {
+        parameters: {
+            query?: {
+                /** @description Only entries with a larger number. */
+                after?: number;
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunTraceOut"];
+                };
+            };
+        };
+    };
+    list_secrets_api_secrets_get: {
+        parameters: {
+            query?: {
+                /** @description own: of the caller's user or key; cluster: of the whole cluster. */
+                scope?: components["schemas"]["SecretScope"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretOut"][];
+                };
+            };
+        };
+    };
+    put_secret_api_secrets__name__put: {
+        parameters: {
+            query?: {
+                /** @description own: of the caller's user or key; cluster: of the whole cluster. */
+                scope?: components["schemas"]["SecretScope"];
+            };
+            header?: never;
+            path: {
+                /** @description Letters, digits, dots, dashes and underscores, 100 at most. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretOut"];
+                };
+            };
+        };
+    };
+    delete_secret_api_secrets__name__delete: {
+        parameters: {
+            query?: {
+                /** @description own: of the caller's user or key; cluster: of the whole cluster. */
+                scope?: components["schemas"]["SecretScope"];
+            };
+            header?: never;
+            path: {
+                /** @description Letters, digits, dots, dashes and underscores, 100 at most. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -10624,6 +18960,245 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SavedModelOut"];
+                };
+            };
+        };
+    };
+    list_batches_v1_batches_get: {
+        parameters: {
+            query?: {
+                /** @description The id of the last batch of the page before. */
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchListOut"];
+                };
+            };
+        };
+    };
+    create_batch_v1_batches_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchOut"];
+                };
+            };
+        };
+    };
+    show_batch_v1_batches__batch_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                batch_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchOut"];
+                };
+            };
+        };
+    };
+    cancel_batch_v1_batches__batch_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                batch_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchOut"];
+                };
+            };
+        };
+    };
+    list_files_v1_files_get: {
+        parameters: {
+            query?: {
+                /** @description The id of the last file of the page before. */
+                after?: string;
+                limit?: number;
+                order?: "asc" | "desc";
+                purpose?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiFileListOut"];
+                };
+            };
+        };
+    };
+    upload_file_v1_files_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                    /** @enum {string} */
+                    purpose: "batch" | "assistants" | "user_data" | "vision" | "evals" | "fine-tune";
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiFileOut"];
+                };
+            };
+        };
+    };
+    show_file_v1_files__file_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiFileOut"];
+                };
+            };
+        };
+    };
+    delete_file_v1_files__file_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiFileDeletedOut"];
+                };
+            };
+        };
+    };
+    read_file_content_v1_files__file_id__content_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes of the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+        };
+    };
+    list_model_servers_v1_mcp_servers__model__get: {
+        parameters: {
+            query?: {
+                /** @description Only this server; may be repeated. Without: all of them. */
+                server?: string[] | null;
+            };
+            header?: never;
+            path: {
+                /** @description The name of a model, or an alias. */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelServersOut"];
                 };
             };
         };

@@ -11,12 +11,19 @@ export interface MenuItem {
   onSelect: () => void;
 }
 
+/** An item that saves a file of the server: a plain link, which the browser follows by itself. */
+export interface DownloadItem {
+  label: string;
+  icon?: IconName;
+  href: string;
+}
+
 interface MenuProps {
   /** The accessible name of the button: "Actions for gpu-a". */
   label: string;
   /** What the button shows; three dots by default. */
   children?: ReactNode;
-  items: MenuItem[];
+  items: (MenuItem | DownloadItem)[];
 }
 
 export function Menu({ label, children, items }: MenuProps) {
@@ -41,7 +48,7 @@ export function Menu({ label, children, items }: MenuProps) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const all = entries(box.current);
-    const place = all.indexOf(document.activeElement as HTMLButtonElement);
+    const place = all.indexOf(document.activeElement as HTMLElement);
     const to = computeNextFocusIndex(place, event.key, all.length, "down");
     if (event.key === "Escape" && isOpen) {
       event.stopPropagation();
@@ -71,28 +78,35 @@ export function Menu({ label, children, items }: MenuProps) {
       </button>
       {isOpen && (
         <div className="menu-list" role="menu" id={id} aria-label={label}>
-          {items.map((item) => (
-            <button
-              key={item.label}
-              type="button"
-              role="menuitem"
-              className={item.danger ? "danger" : undefined}
-              disabled={item.disabled}
-              onClick={() => {
-                close();
-                item.onSelect();
-              }}
-            >
-              {item.icon && <Icon name={item.icon} />}
-              {item.label}
-            </button>
-          ))}
+          {items.map((item) =>
+            "href" in item ? (
+              <a key={item.label} role="menuitem" href={item.href} download onClick={close}>
+                {item.icon && <Icon name={item.icon} />}
+                {item.label}
+              </a>
+            ) : (
+              <button
+                key={item.label}
+                type="button"
+                role="menuitem"
+                className={item.danger ? "danger" : undefined}
+                disabled={item.disabled}
+                onClick={() => {
+                  close();
+                  item.onSelect();
+                }}
+              >
+                {item.icon && <Icon name={item.icon} />}
+                {item.label}
+              </button>
+            ),
+          )}
         </div>
       )}
     </div>
   );
 }
 
-function entries(box: HTMLElement | null): HTMLButtonElement[] {
-  return [...(box?.querySelectorAll<HTMLButtonElement>('[role="menuitem"]:not(:disabled)') ?? [])];
+function entries(box: HTMLElement | null): HTMLElement[] {
+  return [...(box?.querySelectorAll<HTMLElement>('[role="menuitem"]:not(:disabled)') ?? [])];
 }

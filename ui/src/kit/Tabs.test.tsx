@@ -46,6 +46,9 @@ test("the address says which is shown, keys move among them, and a screen reader
   await screen.findByRole("tab", { name: "Files", selected: true });
   expect(router.state.location.href).toBe("/things/a?tab=files");
   expect(screen.getByRole("tabpanel", { name: "Files" }).textContent).toBe("shows files");
+  // The first tab has no parameter in its address, and is not the current one for that.
+  expect(document.querySelectorAll('[aria-current="page"]')).toHaveLength(1);
+  expect(files.getAttribute("aria-current")).toBe("page");
 
   fireEvent.click(overview);
   await screen.findByRole("tab", { name: "Overview", selected: true });

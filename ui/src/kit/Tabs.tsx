@@ -9,11 +9,13 @@ interface TabsProps<T extends string> {
   /** The labels of the tabs, by their value of `tab` in the URL. Without one, the first is shown. */
   tabs: Readonly<Record<T, string>>;
   shown: T;
+  /** Other search parameters of the page, which a change of the tab keeps. */
+  kept?: object;
   /** The content of the tab that is shown. */
   children: ReactNode;
 }
 
-export function Tabs<T extends string>({ label, tabs, shown, children }: TabsProps<T>) {
+export function Tabs<T extends string>({ label, tabs, shown, kept, children }: TabsProps<T>) {
   const id = useId();
   const names = Object.keys(tabs) as T[];
   return (
@@ -23,7 +25,9 @@ export function Tabs<T extends string>({ label, tabs, shown, children }: TabsPro
           <Link
             key={name}
             to="."
-            search={{ tab: place === 0 ? undefined : name } as never}
+            search={{ ...kept, tab: place === 0 ? undefined : name } as never}
+            // Without it, the router takes the first tab for the current one beside every other.
+            activeOptions={{ explicitUndefined: true }}
             role="tab"
             id={`${id}-${name}`}
             aria-selected={name === shown}

@@ -79,7 +79,7 @@ export function Select({
   const id = useId();
   return (
     <Field label={label} hint={hint} error={error} id={id}>
-      <select {...rest} id={id}>
+      <select {...rest} id={id} aria-invalid={error ? true : undefined}>
         {children}
       </select>
     </Field>

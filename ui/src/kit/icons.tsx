@@ -17,6 +17,7 @@ const ICON_PATHS = {
   pause: <path d="M5.5 3.5v9m5-9v9" />,
   again: <path d="M13 8a5 5 0 1 1-1.5-3.6M13 2v3.2H9.8" />,
   trash: <path d="M3 4.5h10M6.5 4V2.5h3V4m-5 .5.6 9h5.8l.6-9" />,
+  download: <path d="M8 2.5v8M4.5 7 8 10.5 11.5 7M3 13.5h10" />,
   up: <path d="M8 13V3.5M4 7l4-4 4 4" />,
   send: <path d="M2 8 14 2.5 11 14 8 9z" />,
   key: <path d="M5.5 13a3 3 0 1 0 0-6 3 3 0 0 0 0 6zm2.2-5.2L13 2.5m-2 2 1.8 1.8" />,
@@ -26,7 +27,9 @@ const ICON_PATHS = {
   backends: <path d="M8 2 14 5 8 8 2 5zM2 8l6 3 6-3M2 11l6 3 6-3" />,
   models: <path d="M8 1.8 13.5 5v6L8 14.2 2.5 11V5zM2.5 5 8 8l5.5-3M8 8v6" />,
   operations: <path d="M1.5 8h3l2-5 3 10 2-5h3" />,
+  agents: <path d="M3 6h10v7.5H3zM8 6V3M8 2.5h.01M1.5 9v2m13-2v2M6 9h.01M10 9h.01M6.5 11.2h3" />,
   playground: <path d="M2.5 3h11v8h-6L4 14v-3H2.5z" />,
+  tasks: <path d="M2.5 3.5h3v3h-3zm0 6h3v3h-3zM8 5h5.5M8 11h5.5" />,
   usage: <path d="M2.5 13.5h11M4.5 13V8m3.5 5V3m3.5 10V6" />,
   settings: (
     <path d="M8 10.2a2.2 2.2 0 1 0 0-4.4 2.2 2.2 0 0 0 0 4.4zM8 1.8v2m0 8.4v2M1.8 8h2m8.4 0h2M3.6 3.6 5 5m6 6 1.4 1.4m0-8.8L11 5m-6 6-1.4 1.4" />

@@ -52,8 +52,11 @@ export class CacheUpdater {
 
   private onRegistryEvent(kind: string, event: Event): void {
     if (kind === "node.removed") forgetNode(this.cache, event.key);
-    const state = typeof event.data.state === "string" ? event.data.state : undefined;
-    this.scheduleRefetch([...listStaleTopics(kind), ...listStaleTopicsAfterEnd(kind, state)]);
+    const { state, kind: operation } = event.data;
+    this.scheduleRefetch([
+      ...listStaleTopics(kind, asText(operation)),
+      ...listStaleTopicsAfterEnd(kind, asText(state), asText(operation)),
+    ]);
   }
 
   private scheduleRefetch(topics: readonly Topic[]): void {
@@ -95,4 +98,8 @@ export class CacheUpdater {
       (one) => one && (byId.has(one.id) ? merge(one) : one),
     );
   }
+}
+
+function asText(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }

@@ -11,35 +11,56 @@ const BY_KIND: Record<string, readonly Topic[]> = {
   "operations.cleared": ["record"],
 };
 const BY_PREFIX: Record<string, readonly Topic[]> = {
+  agent: ["agents"],
   assignment: ["intents", "backends"],
   file: ["files"],
   gallery: ["galleries", "backends", "models"],
   key: ["keys"],
   leader: ["cluster"],
+  mcp_server: ["mcp-servers"],
   model: ["models", "live"],
   node: ["nodes", "cluster", "models", "backends"],
   operation: ["operations"],
   replica: ["live", "models", "nodes"],
   rule: ["rules"],
+  secret: ["secrets"],
   session: [],
   settings: ["settings"],
+  skill: ["skills"],
+  skill_repo: ["skills"],
+  task: ["tasks"],
   token: ["tokens"],
   user: ["users"],
 };
 
-export function listStaleTopics(kind: string): readonly Topic[] {
+const RUNS: readonly Topic[] = ["runs"];
+
+/** `operation` is the kind of the operation that the event is about. That of a run is in no list of operations. */
+export function listStaleTopics(kind: string, operation?: string): readonly Topic[] {
+  if (isRun(operation)) return RUNS;
   return BY_KIND[kind] ?? BY_PREFIX[kind.split(".", 1)[0] ?? ""] ?? [];
 }
 
 /** An operation that has ended has changed its backends, models or files, so all topics that show them are stale. */
-export function listStaleTopicsAfterEnd(kind: string, state: string | undefined): readonly Topic[] {
-  return kind === "operation.changed" && state !== undefined && isFinished(state)
+export function listStaleTopicsAfterEnd(
+  kind: string,
+  state: string | undefined,
+  operation?: string,
+): readonly Topic[] {
+  return kind === "operation.changed" && state !== undefined && isFinished(state) && !isRun(operation)
     ? ["backends", "models", "nodes", "intents", "files", "live", "galleries"]
     : [];
 }
 
+function isRun(operation: string | undefined): boolean {
+  return operation?.startsWith("run_") ?? false;
+}
+
 /** Every kind of the outbox. EventSource delivers only events whose names it has a listener for. */
 export const EVENT_KINDS = [
+  "agent.changed",
+  "agent.created",
+  "agent.deleted",
   "assignment.dead",
   "assignment.ended",
   "file.entered",
@@ -49,6 +70,8 @@ export const EVENT_KINDS = [
   "key.revoked",
   "key.rotated",
   "leader.changed",
+  "mcp_server.changed",
+  "mcp_server.deleted",
   "model.changed",
   "node.alive",
   "node.approved",
@@ -76,9 +99,18 @@ export const EVENT_KINDS = [
   "replica.removed",
   "rule.changed",
   "rule.setback",
+  "secret.changed",
+  "secret.deleted",
   "session.closed",
   "session.opened",
   "settings.changed",
+  "skill.changed",
+  "skill.deleted",
+  "skill_repo.changed",
+  "skill_repo.deleted",
+  "task.changed",
+  "task.created",
+  "task.deleted",
   "token.created",
   "token.revoked",
   "user.changed",

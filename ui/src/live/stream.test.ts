@@ -26,7 +26,7 @@ let states: ConnectionStatus[] = [];
 let sinces: (number | undefined)[] = [];
 let refused = 0;
 
-function started(): EventStream {
+function started(address?: string): EventStream {
   const stream = new EventStream(
     {
       onFrame: (frame) => frames.push(frame),
@@ -39,7 +39,7 @@ function started(): EventStream {
       },
     },
     ["node.approved"],
-    undefined,
+    address,
     (address) => new Source(address) as unknown as EventSource,
   );
   stream.start();
@@ -76,6 +76,14 @@ test("a refused stream is opened again from its place, ever more slowly", () => 
   expect(opened).toHaveLength(2);
   vi.advanceTimersByTime(1);
   expect(opened).toHaveLength(3);
+});
+
+test("the place in the stream is added to an address that has parameters", () => {
+  started("/api/runs/1/events?all_users=true");
+  opened[0]?.send("hello", {}, "7");
+  opened[0]?.fail(2);
+  vi.advanceTimersByTime(1000);
+  expect(opened[1]?.address).toBe("/api/runs/1/events?all_users=true&after=7");
 });
 
 test("a cut that the browser reconnects itself is reported as lost, and no second connection is opened", () => {

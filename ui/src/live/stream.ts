@@ -65,15 +65,19 @@ export class EventStream {
   private connect(): void {
     clearTimeout(this.timer);
     this.source?.close();
-    const source = this.open(
-      this.lastEventId ? `${this.address}?after=${encodeURIComponent(this.lastEventId)}` : this.address,
-    );
+    const source = this.open(this.makeAddress());
     this.source = source;
     const onMessage = (event: MessageEvent<string>) => this.onMessage(source, event);
     for (const kind of [...OWN_KINDS, ...this.kinds])
       source.addEventListener(kind, onMessage as EventListener);
     source.addEventListener("error", () => this.onError(source));
     this.restartWatchdog();
+  }
+
+  private makeAddress(): string {
+    if (!this.lastEventId) return this.address;
+    const separator = this.address.includes("?") ? "&" : "?";
+    return `${this.address}${separator}after=${encodeURIComponent(this.lastEventId)}`;
   }
 
   private onMessage(source: EventSource, event: MessageEvent<string>): void {

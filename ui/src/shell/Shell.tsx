@@ -13,6 +13,7 @@ import { LiveUpdates } from "@/live/LiveUpdates";
 import { Logo } from "@/shell/Logo";
 import { hasScope, type Scope, useHasScope, useMe } from "@/shell/me";
 import { OperationBadge, OperationStrip } from "@/shell/OperationStrip";
+import { useShownName } from "@/shell/pageName";
 import { applyTheme, readTheme, THEMES } from "@/shell/theme";
 import { makePageTitle } from "@/shell/title";
 import { timeOfDay } from "@/text/format";
@@ -24,24 +25,36 @@ interface PageEntry {
     | "/backends"
     | "/models"
     | "/operations"
+    | "/runs"
+    | "/tasks"
     | "/playground"
+    | "/agents"
     | "/usage"
     | "/access"
     | "/settings";
   label: string;
   icon: IconName;
   needs: Scope;
+  /** A scope, and the label for callers without it, who see a part of the page. */
+  otherLabel?: readonly [Scope, string];
+  /** A scope whose callers reach the page from another one, and need no entry. */
+  hiddenFor?: Scope;
+  /** Another page that belongs to this entry. */
+  covers?: "/runs";
 }
 
 const PAGES: PageEntry[] = [
   { to: "/", label: "Overview", icon: "overview", needs: "operate" },
   { to: "/playground", label: "Playground", icon: "playground", needs: "infer" },
+  { to: "/agents", label: "Agents", icon: "agents", needs: "infer" },
+  { to: "/tasks", label: "Tasks and batches", icon: "tasks", needs: "infer" },
   { to: "/models", label: "Models", icon: "models", needs: "operate" },
   { to: "/nodes", label: "Nodes", icon: "nodes", needs: "operate" },
   { to: "/backends", label: "Backends", icon: "backends", needs: "operate" },
-  { to: "/operations", label: "Operations", icon: "operations", needs: "operate" },
+  { to: "/operations", label: "Operations", icon: "operations", needs: "operate", covers: "/runs" },
+  { to: "/runs", label: "Runs", icon: "operations", needs: "infer", hiddenFor: "operate" },
   { to: "/usage", label: "Usage", icon: "usage", needs: "infer" },
-  { to: "/access", label: "Keys and users", icon: "key", needs: "admin" },
+  { to: "/access", label: "Keys and users", icon: "key", needs: "infer", otherLabel: ["admin", "Secrets"] },
   { to: "/settings", label: "Settings", icon: "settings", needs: "admin" },
 ];
 
@@ -83,15 +96,22 @@ function useFocusOnNavigation() {
 /** Sets the title of the document, by which tabs, history and bookmarks are distinguished. */
 function useTitle() {
   const path = useRouterState({ select: (state) => state.location.pathname });
+  const name = useShownName();
+  const { scope } = useMe();
   useEffect(() => {
-    document.title = makePageTitle(path, PAGES);
-  }, [path]);
+    const pages = PAGES.map((page) => ({ to: page.to, label: labelFor(page, scope) }));
+    document.title = makePageTitle(path, pages, name);
+  }, [path, name, scope]);
 }
 
 function Navigation() {
   const scope = useMe().scope;
+  const matches = useMatchRoute();
   const [isOpen, setOpen] = useState(false);
   const close = () => setOpen(false);
+  const pages = PAGES.filter(
+    ({ needs, hiddenFor }) => hasScope(scope, needs) && !(hiddenFor && hasScope(scope, hiddenFor)),
+  );
   return (
     <header className={isOpen ? "rail open" : "rail"}>
       <div className="brand">
@@ -101,15 +121,16 @@ function Navigation() {
       </div>
       <nav aria-label="Pages">
         <ul className="plain">
-          {PAGES.filter((page) => hasScope(scope, page.needs)).map((page) => (
+          {pages.map((page) => (
             <li key={page.to}>
               <Link
                 to={page.to}
                 activeOptions={{ exact: page.to === "/", includeSearch: false }}
+                aria-current={page.covers && matches({ to: page.covers, fuzzy: true }) ? "page" : undefined}
                 onClick={close}
               >
                 <Icon name={page.icon} />
-                <span>{page.label}</span>
+                <span>{labelFor(page, scope)}</span>
                 {page.to === "/operations" && <OperationBadge />}
               </Link>
             </li>
@@ -119,6 +140,10 @@ function Navigation() {
       <NavigationFooter />
     </header>
   );
+}
+
+function labelFor({ label, otherLabel }: PageEntry, scope: string): string {
+  return otherLabel && !hasScope(scope, otherLabel[0]) ? otherLabel[1] : label;
 }
 
 function NavigationFooter() {

@@ -55,7 +55,7 @@ _WORDS = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
 class RequestHeadWriter:
-    """Renders the heads of requests to engines, and caches how those of each engine begin."""
+    """Renders HTTP heads of requests to engines, and caches how those of each engine begin."""
 
     __slots__ = ("_openings",)
 
@@ -114,8 +114,10 @@ def _render_content_type(text: str) -> bytes:
 
 
 class HttpEngineClient:
-    """Sends requests to engines over HTTP/1.1 and keeps idle connections for the next ones. A service: its connections
-    are closed with it. Implements `ports.requests.EngineClient`."""
+    """Sends inference requests to engines over HTTP/1.1 and keeps idle connections for the next ones.
+
+    A service: its connections are closed with it. Implements `ports.requests.EngineClient`.
+    """
 
     name = "engines"
 

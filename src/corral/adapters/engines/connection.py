@@ -65,7 +65,10 @@ NULL_HANDLER: ResponseHandler = _NullHandler()
 
 
 class HttpCallHandle:
-    """Controls one engine call over HTTP whose whole body is known. Implements `ports.requests.EngineCallHandle`."""
+    """Controls one running HTTP request to an engine whose whole body is known.
+
+    Implements `ports.requests.EngineCallHandle`.
+    """
 
     __slots__ = ("address", "body", "connection", "handler", "head", "is_paused", "is_sent")
 
@@ -117,7 +120,10 @@ class HttpCallHandle:
 
 
 class UploadCallHandle(HttpCallHandle):
-    """Controls one engine call over HTTP whose body comes in pieces; gathers the pieces until the call is connected."""
+    """Controls one running HTTP request to an engine whose body comes in pieces, such as audio.
+
+    Gathers the pieces until the call is connected.
+    """
 
     __slots__ = ("_has_begun", "_is_full", "_unsent_bytes", "_unsent_pieces")
 
@@ -165,7 +171,7 @@ class UploadCallHandle(HttpCallHandle):
 
 
 class ConnectionOwner(Protocol):
-    """Keeps engine connections between calls, and opens new ones for calls."""
+    """Interface that keeps HTTP connections to engines between requests, and opens new ones."""
 
     read_batcher: ReadBatcher
     head_templates: HeadTemplateCache[ParsedHead]
@@ -188,9 +194,11 @@ class _InvalidResponse(Exception):
 
 
 class EngineResponseParser:
-    """Parses the responses on one engine connection: receives the callbacks of llhttp, keeps the headers to relay, and
-    refuses a response that does not say in one way where it ends. `EngineConnection` is the layer above, in one object
-    with it: llhttp calls back for every header."""
+    """Parses the HTTP responses on one connection to an engine.
+
+    Receives the callbacks of llhttp, keeps the headers to relay, and refuses a response that does not say in one way
+    where it ends. `EngineConnection` is the layer above, in one object with it: llhttp calls back for every header.
+    """
 
     __slots__ = (
         "_connection_headers",
@@ -284,8 +292,10 @@ class EngineResponseParser:
 
 
 class EngineConnection(EngineResponseParser, asyncio.Protocol):
-    """Carries engine calls over one HTTP/1.1 connection, one at a time, and delivers the responses. Implements
-    `runtime.read_batcher.DataReceiver`."""
+    """Carries requests to an engine over one HTTP/1.1 connection, one at a time, and delivers the responses.
+
+    Implements `runtime.read_batcher.DataReceiver`.
+    """
 
     __slots__ = (
         "_feed",

@@ -28,8 +28,10 @@ _UNLIMITED = {"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1, "im
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsServerTls:
-    """Names the files for the TLS block of nats-server. With `verify`, a client must show a
-    certificate signed by `ca`."""
+    """Names the files for the TLS block of nats-server's configuration.
+
+    With `verify`, a client must show a certificate signed by `ca`.
+    """
 
     cert: Path
     key: Path
@@ -39,8 +41,10 @@ class NatsServerTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsAuthority:
-    """Holds the seeds of a NATS operator and its accounts, which sign the credentials of bus clients. The holder of the
-    operator seed can do everything on the bus."""
+    """Private keys (seeds) of a NATS operator and its accounts, which sign the credentials of NATS clients.
+
+    The holder of the operator seed can do everything on the bus.
+    """
 
     operator_seed: str = field(repr=False)
     account_seed: str = field(repr=False)

@@ -49,7 +49,7 @@ MAX_PENDING_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
-    """Holds one message of a subscription and the connection that it came on."""
+    """One message that a NATS subscription received, and the connection that the message came on."""
 
     message: Msg
     connection: NatsConnection
@@ -65,7 +65,7 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionDeps:
-    """Holds the callbacks and options that a subscription needs from its bus."""
+    """Callbacks and options that a NATS subscription needs from its client."""
 
     reporter: BusWarningLog
     on_overflow: Callable[[], None]
@@ -73,8 +73,10 @@ class SubscriptionDeps:
 
 
 class OrderedSubscription(Generic[Q, R]):
-    """Delivers the messages of one subject to its handler in order, also while the connection is replaced. Implements
-    `ports.bus.Subscription`."""
+    """Delivers the messages of one NATS subject to its handler in order, also while the connection is replaced.
+
+    Implements `ports.bus.Subscription`.
+    """
 
     def __init__(
         self, spec: SubjectSpec[Q, R], handler: MessageHandler[Q, R], *, node: str | None, deps: SubscriptionDeps
@@ -225,16 +227,20 @@ def _to_wire_error(error: Exception) -> CorralError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconnectTiming:
-    """Says how often a bus client checks its connection. Half of the interval is random, so that nodes do not reconnect
-    in step."""
+    """Says how often a NATS client checks its connection.
+
+    Half of the interval is random, so that nodes do not reconnect in step.
+    """
 
     retry_s: float = 1.0
     jitter: float = 0.5
 
 
 class NatsBus:
-    """The bus over NATS: reconnects for ever, confirms subscriptions, and changes its credential without missing a
-    message. Implements `ports.bus.Bus`."""
+    """NATS client of frontends and workers: reconnects for ever and confirms subscriptions. Implements `ports.bus.Bus`.
+
+    Changes its credential without missing a message.
+    """
 
     def __init__(
         self,

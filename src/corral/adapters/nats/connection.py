@@ -67,7 +67,7 @@ MAX_REMEMBERED = 256
 
 
 class BusWarningLog:
-    """Logs each warning of a bus client once, until `forget`: an outage repeats one sentence at every attempt."""
+    """Logs each warning of a NATS client once, until `forget`: an outage repeats one sentence at every attempt."""
 
     def __init__(self, client_name: str) -> None:
         self._client_name = client_name
@@ -146,7 +146,7 @@ def _describe_reason(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsEndpoint:
-    """Says where the bus is and how to reach it. Addresses may hold a password and stay out of `repr`."""
+    """Says where NATS is and how to reach it. Addresses may hold a password and stay out of `repr`."""
 
     urls: tuple[str, ...] = field(repr=False)
     client_name: str
@@ -164,7 +164,7 @@ class NatsEndpoint:
 
 
 class NatsConnection:
-    """Carries one connection to NATS, from its first byte to its last; it never reconnects."""
+    """Carries one connection of a frontend or worker to NATS; it never reconnects."""
 
     def __init__(
         self,

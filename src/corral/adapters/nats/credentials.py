@@ -36,7 +36,7 @@ ROTATE_AT = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsCredential:
-    """Holds what a bus client shows to the NATS server: its token and its seed. Neither appears in `repr`."""
+    """What a client shows to the NATS server: its token and its seed. Neither appears in `repr`."""
 
     token: str = field(repr=False)
     seed: str = field(repr=False)
@@ -91,7 +91,7 @@ def make_credential(token: str, seed: str, *, subject_id: str) -> NatsCredential
 
 
 class UserTokenIssuer:
-    """Issues user tokens for the bus, signed with the account's seed."""
+    """Issues user tokens for NATS clients, signed with the account's seed."""
 
     def __init__(self, account_seed: str) -> None:
         self._account = key_from_seed(account_seed, NatsKeyKind.ACCOUNT)

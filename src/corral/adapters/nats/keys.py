@@ -132,7 +132,7 @@ def _make_hint(text: str, expected: NatsKeyKind) -> str:
 
 
 class BadToken(CorralError):
-    """Raised for a text that is not a NATS JWT, or whose signature does not match."""
+    """The text is not a NATS JWT, or its signature does not match."""
 
     code = "bad_nats_token"
 

@@ -6,9 +6,9 @@ the time that a frontend takes to start. nats-py has no switch for it.
 
 from __future__ import annotations
 
-from corral.runtime.hidden_modules import hide_module
+from corral.runtime.hidden_modules import hide_modules
 
-with hide_module("aiohttp"):
+with hide_modules("aiohttp"):
     from nats import errors as nats_errors
     from nats.aio.client import Client
     from nats.aio.msg import Msg

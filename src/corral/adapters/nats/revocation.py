@@ -40,8 +40,10 @@ ALL_KEYS = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevocationKeys:
-    """Holds the seeds that revoking bus credentials takes. Without operator and system seed,
-    `CredentialRevoker.can_revoke` is false."""
+    """Private keys (seeds) by which NATS credentials are revoked.
+
+    Without operator and system seed, `CredentialRevoker.can_revoke` is false.
+    """
 
     account_public: str
     operator_seed: str | None = field(default=None, repr=False)
@@ -52,8 +54,7 @@ class RevocationKeys:
 
 
 class CredentialRevoker:
-    """Revokes bus credentials before they expire: the server disconnects their holders and does not
-    let them in again."""
+    """Revokes NATS credentials before they expire: the server disconnects their holders and keeps them out."""
 
     def __init__(self, endpoint: NatsEndpoint, keys: RevocationKeys, *, clock: Clock) -> None:
         self._endpoint = endpoint

@@ -16,7 +16,7 @@ EXAMPLE = "s3://bucket/folder?endpoint=https://host:9000&region=us-east-1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Address:
-    """Says where an S3-compatible storage is: bucket, folder, endpoint and region."""
+    """Says where an S3-compatible storage for model files is: bucket, folder, endpoint and region."""
 
     bucket: str
     prefix: str = ""
@@ -26,8 +26,10 @@ class S3Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Key:
-    """Holds the access key of an S3 storage. Without one, the credentials of the machine are used (its environment, its
-    role)."""
+    """Access key of an S3-compatible storage for model files.
+
+    Without one, the credentials of the machine are used (its environment, its role).
+    """
 
     name: str
     secret: str = field(repr=False)

@@ -32,7 +32,7 @@ CONNECT_TIMEOUT = timedelta(seconds=10)
 
 
 class S3Storage:
-    """Stores contents in an S3-compatible bucket. Implements `ports.files.SharedStorage`."""
+    """Stores model files in an S3-compatible bucket. Implements `ports.files.SharedStorage`."""
 
     def __init__(self, address: S3Address, key: S3Key | None = None) -> None:
         self._prefix = f"{address.prefix}/" if address.prefix else ""

@@ -77,7 +77,7 @@ async def _read_registry(deps: ApiDeps) -> _RegistrySnapshot:
 
 
 class CatalogPageQuery(LenientModel):
-    """Query parameters of the backend catalog: search, page and order."""
+    """Query parameters of `GET /api/backends`, which lists the backends of the galleries: search, page and order."""
 
     term: Word = ""
     tag: Word = ""

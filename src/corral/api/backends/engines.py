@@ -7,17 +7,19 @@ call; a node that does not respond is named, and the rest is returned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn
-from corral.api.stream import KEEPALIVE_S, RETRY_MS, STREAM_HEADERS
-from corral.bus.messages import LogLine, ReadLog
-from corral.domain.errors import NotFound, Unavailable
+from corral.api.downloads import make_attachment_headers, make_file_name
+from corral.api.stream import KEEPALIVE_S, RETRY_MS, FrameStream, make_permission_check, make_stream_response
+from corral.bus.messages import LogLine, ReadLog, ReadLogReply
+from corral.domain.errors import NotFound
 from corral.domain.replica import ReplicaState
 from corral.nodes import commands
 from corral.nodes.commands import NodeProcessesReport
@@ -42,6 +44,11 @@ NUMBER = r"^\d{1,18}$"
 # How long the worker waits for a line before it replies without one; well below the limit of the subject.
 WAIT_S = 5.0
 LINES = 200
+# Parts of 1,000 lines: more than the rotated files of any engine, and an end for a worker whose log has none.
+DOWNLOAD_PARTS_MAX = 1000
+_TEXT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The lines of the log.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 _monitor_router = APIRouter(tags=["backends"])
 
 
@@ -51,6 +58,10 @@ class _LogSource:
 
     node: str
     key: str
+
+
+async def _parse_source(node: str, key: ProcessKeyPath) -> _LogSource:
+    return _LogSource(node=node, key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +87,10 @@ async def list_logs(deps: DepsIn, _: OperatorIn, node: str) -> list[str]:
 
 @router.get("/{key:path}/stream", response_class=StreamingResponse)
 async def follow_log(
+    request: Request,
     deps: DepsIn,
     _: OperatorIn,
-    node: str,
-    key: ProcessKeyPath,
+    log: Annotated[_LogSource, Depends(_parse_source)],
     last_event_id: Annotated[str | None, Header(pattern=NUMBER, description="The number of the last line.")] = None,
     after: Annotated[
         str | None, Query(pattern=NUMBER, description="The same as the header `Last-Event-ID`, which takes precedence.")
@@ -89,10 +100,32 @@ async def follow_log(
     when there was no line for 5 s. Ends when the node is off the bus; reconnecting with the last id misses nothing that
     the node still has. `reset` means that the log has started over: lines that were read before belong to another
     log."""
-    seen, log = last_event_id or after, _LogSource(node=node, key=key)
+    seen = last_event_id or after
     # Read before the response begins, so that a failure is an error response and not an empty stream.
     first = await _read_newest(deps, log) if seen is None else await _read_after(deps, log, int(seen))
-    return StreamingResponse(_iter_frames(deps, log, first), media_type="text/event-stream", headers=STREAM_HEADERS)
+    return make_stream_response(_iter_frames(deps, log, first, make_permission_check(request, deps)))
+
+
+@router.get("/{key:path}/download", response_class=StreamingResponse, responses=_TEXT_RESPONSES)
+async def download_log(deps: DepsIn, _: OperatorIn, node: str, key: ProcessKeyPath) -> StreamingResponse:
+    """Download the log of one process as a text file: all lines that the node still has, the oldest first, each with
+    its time and its stream. At most a million lines; the download breaks off if the node leaves the bus."""
+    parts = commands.iter_log(deps.database, deps.bus, node, key, DOWNLOAD_PARTS_MAX)
+    # Read before the response begins, so that a failure is an error response and not an empty file.
+    first = await anext(parts)
+    headers = make_attachment_headers(make_file_name(f"{node}-{key}", ".log"))
+    return StreamingResponse(_iter_text(first, parts), media_type="text/plain; charset=utf-8", headers=headers)
+
+
+async def _iter_text(first: ReadLogReply, rest: AsyncGenerator[ReadLogReply, None]) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
+        yield _render_text(first)
+        async for part in rest:
+            yield _render_text(part)
+
+
+def _render_text(part: ReadLogReply) -> bytes:
+    return "".join(f"{line.at} {line.stream} {line.text}\n" for line in part.lines).encode()
 
 
 @router.get("/{key:path}")
@@ -125,24 +158,24 @@ async def _read_after(deps: ApiDeps, log: _LogSource, last_number: int, wait_s: 
     return _LogPiece(lines=found.lines, next=found.next)
 
 
-async def _iter_frames(deps: ApiDeps, log: _LogSource, piece: _LogPiece) -> AsyncIterator[str]:
-    yield f"retry: {RETRY_MS}\nid: {piece.start}\nevent: hello\ndata: {{}}\n\n"
+async def _iter_frames(
+    deps: ApiDeps, log: _LogSource, piece: _LogPiece, check_permission: Callable[[], Awaitable[object]]
+) -> FrameStream:
+    yield f"retry: {RETRY_MS}\nid: {piece.start}\nevent: hello\ndata: {{}}\n\n".encode()
     quiet_s = 0.0
     while True:
         if piece.is_new:
-            yield f"id: {piece.start}\nevent: reset\ndata: {{}}\n\n"
+            yield f"id: {piece.start}\nevent: reset\ndata: {{}}\n\n".encode()
         for line in piece.lines:
-            yield _render_line(deps, log.key, line)
+            yield _render_line(deps, log.key, line).encode()
         quiet_s = 0.0 if piece.lines else quiet_s + WAIT_S
         if quiet_s >= KEEPALIVE_S:
             quiet_s = 0.0
-            yield "event: still\ndata: {}\n\n"
+            yield b"event: still\ndata: {}\n\n"
         if deps.health.is_stopping:
             return  # This frontend stops; the client reconnects to another one with the last id.
-        try:
-            piece = await _read_after(deps, log, piece.next, WAIT_S)
-        except (Unavailable, NotFound):
-            return  # The client reconnects with its last id, and gets the error then, if it still exists.
+        piece = await _read_after(deps, log, piece.next, WAIT_S)
+        await check_permission()
 
 
 def _render_line(deps: ApiDeps, key: str, line: LogLine) -> str:

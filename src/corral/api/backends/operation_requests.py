@@ -63,7 +63,7 @@ WAIT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCaller:
-    """Holds who requests an operation, and whether it is only planned or waits for a running one."""
+    """Says who requests an engine backend operation, and whether it is a dry run or waits for a running one."""
 
     request: Request
     deps: ApiDeps
@@ -218,7 +218,7 @@ def _planned_node_to_wire(target: PlannedTarget) -> PlannedNodeOut:
 
 
 class GalleryCatalog(Protocol):
-    """A catalog that is built from stored copies of galleries, and knows which were never read."""
+    """Interface of a catalog of backends or models that is built from galleries, and knows which were never read."""
 
     def list_unread(self) -> tuple[str, ...]: ...
 

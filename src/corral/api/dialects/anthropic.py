@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from corral.api.dialects import chat_completion
-from corral.api.dialects.chat_completion import ChatContent, TokenCounts, ToolCall, render_server_sent_event
+from corral.api.dialects.chat_completion import (
+    ChatContent,
+    TokenCounts,
+    ToolCall,
+    render_comment,
+    render_server_sent_event,
+)
 from corral.api.dialects.request_values import (
     Json,
     copy_renamed,
@@ -80,8 +86,10 @@ def render_model_list(models: list[Json]) -> Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagesTranslation:
-    """Translates one request of Anthropic's Messages API to a chat completion, and the response back. `model` is the
-    requested name, `id` the one that its response gets."""
+    """Translates one request of Anthropic's Messages API to a chat completion, and the response back.
+
+    `model` is the requested name, `id` the one that its response gets.
+    """
 
     model: str
     id: str
@@ -329,8 +337,10 @@ def _render_tool_use(call: ToolCall, message_id: str) -> Json:
 
 
 class MessagesStreamTranslation:
-    """Translates the events of a chat completion to those of Anthropic's Messages API. Blocks are opened one after the
-    other."""
+    """Translates the events of a chat completion's stream to those of Anthropic's Messages API.
+
+    Blocks are opened one after the other.
+    """
 
     def __init__(self, message: MessagesTranslation) -> None:
         self._message = message
@@ -343,6 +353,12 @@ class MessagesStreamTranslation:
 
     def translate_event(self, chunk: Json) -> bytes:
         return b"".join(self._render_event(chat_completion.parse_chunk(chunk)))
+
+    def render_extra(self, name: str, data: Json) -> bytes:
+        return render_server_sent_event(name, {"type": name} | data)
+
+    def render_quiet(self, state: str) -> bytes:
+        return render_comment(state)
 
     def render_end(self) -> bytes:
         if self._stop_reason is None:

@@ -23,7 +23,10 @@ _DONE = b"[DONE]"
 
 
 class Translation(Protocol):
-    """Translates one request in a dialect to a chat completion, and the chat's response back to the dialect."""
+    """Interface that translates one request of another API (Anthropic, Ollama, Responses) to a chat completion.
+
+    It also translates the chat's response back.
+    """
 
     @property
     def chat(self) -> Json:
@@ -58,7 +61,7 @@ class Translation(Protocol):
 
 
 class StreamTranslation(Protocol):
-    """Translates one response stream: events of a chat completion go in, bytes in the dialect come out."""
+    """Interface that translates one chat completion stream into the bytes of another API's stream."""
 
     def translate_event(self, chunk: Json) -> bytes: ...
 
@@ -69,9 +72,33 @@ class StreamTranslation(Protocol):
         ...
 
 
+class EventTranslation(Translation, Protocol):
+    """Interface like `Translation`, for an API such as Anthropic's whose streams have named events."""
+
+    def begin_stream(self) -> EventStreamTranslation: ...
+
+
+class EventStreamTranslation(StreamTranslation, Protocol):
+    """Interface that translates one chat completion stream to named events.
+
+    Clients skip those whose names they do not know.
+    """
+
+    def render_extra(self, name: str, data: Json) -> bytes:
+        """Render an event that the dialect does not have, behind those of a chunk that was translated."""
+        ...
+
+    def render_quiet(self, state: str) -> bytes:
+        """Render a sign of life that clients ignore, for a stream in which nothing has come for a moment."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounts:
-    """Counts the tokens that a response took. `prompt` includes cached tokens."""
+    """Counts the tokens that a chat completion took, to report them in another API.
+
+    `prompt` includes cached tokens.
+    """
 
     prompt: int = 0
     cached: int = 0
@@ -80,7 +107,10 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """Holds one call of a tool by the model, or the next piece of one. `id` and `name` stand in the first piece."""
+    """One tool call in a chat completion that is translated to another API, or the next piece of one.
+
+    `id` and `name` stand in the first piece.
+    """
 
     index: int
     id: str
@@ -91,7 +121,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatContent:
-    """Holds what a chat completion says: the whole of it, or what one event of its stream adds."""
+    """Content of a chat completion that is translated to another API: the whole of it, or one stream event's piece."""
 
     text: str = ""
     reasoning: str = ""
@@ -215,7 +245,7 @@ def find_error_sentence(body: object) -> str:
 
 
 class ChatEventParser:
-    """Parses the events of a chat completion's stream out of pieces that end anywhere."""
+    """Parses the events of a chat completion's stream out of pieces of bytes that end anywhere."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -249,6 +279,11 @@ def _parse_event(line: bytes) -> Json | None:
 def render_server_sent_event(event: str, data: Json) -> bytes:
     """Render a server-sent event with a name, as Anthropic and OpenAI write them."""
     return f"event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def render_comment(text: str) -> bytes:
+    """Render a comment of a stream of events, which clients ignore."""
+    return f": {text}\n\n".encode()
 
 
 def make_unfinished_error() -> EngineLost:

@@ -29,7 +29,7 @@ from corral.api.models.request_bodies import list_served_calls
 from corral.api.openai.asgi import receive_body
 from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import CorralError, InvalidRequest
-from corral.gateway.errors import render_error_headers
+from corral.gateway.errors import ModelNotFound, render_error_headers
 from corral.gateway.exchange.gateway import InferenceRequest
 from corral.gateway.request import request_body as bodies
 from corral.gateway.request.request_builder import (
@@ -78,8 +78,10 @@ _DEFAULT_NAMES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(slots=True, kw_only=True)
 class DialectCall:
-    """Handles one HTTP request in any dialect: authenticates it, finds its model, builds the inference request and
-    sends the response."""
+    """Handles one HTTP request of another API than OpenAI's chat (Anthropic, Ollama, Responses).
+
+    Authenticates it, finds its model, builds the inference request and sends the response.
+    """
 
     request: Request
     deps: ApiDeps
@@ -119,12 +121,11 @@ class DialectCall:
         return await bodies.parse_body_in_slices(raw, deps.slice_runner)
 
     async def translate_request(
-        self, sent: bodies.RequestBody, read: Callable[[Json], T], model: ServedModel
+        self, sent: bodies.RequestBody, read: Callable[[Json], T], target: RequestTarget
     ) -> tuple[TranslatedRequest[T], bytes]:
-        """Return what `read` makes of the request, and the body for the engine, with the model's defaults in it.
+        """Return what `read` makes of the request, and the chat that it becomes, with the model's defaults in it.
 
         A large body is decoded without its long strings, and if the rest is still large, in another process."""
-        target = RequestTarget(model=model.name, defaults=dict(model.defaults))
         if sent.decoded is not None:
             return write_decoded(read, target, dict(sent.decoded))
         slices, strings = self.deps.slice_runner, LongStrings(self.new_id())
@@ -143,6 +144,14 @@ class DialectCall:
                 code="model_serves_other",
             )
         return model
+
+    async def resolve_engine_model(self, name: object) -> ServedModel:
+        """Return the named model, for a call that agents do not answer. Raises `InvalidRequest` if an agent has the
+        name."""
+        try:
+            return await self.resolve_model(name)
+        except ModelNotFound as error:
+            raise await self.deps.turn_calls.make_refusal(self.principal, str(name), self.name, error) from error
 
     async def resolve_any_model(self, name: object) -> ServedModel:
         """Return the named model, if this caller may use it at all."""
@@ -211,12 +220,12 @@ class DialectCall:
             written = re.sub(r"[^!-~]", "?", ",".join(ignored)).replace(",", ", ")
             self.extra_headers.append((_IGNORED, written.encode("ascii")))
 
-    async def send_json(self, value: object, headers: Headers | None = None) -> None:
-        await self.reply_written(json.dumps(value, ensure_ascii=False).encode(), headers)
+    async def send_json(self, value: object) -> None:
+        await self.reply_written(json.dumps(value, ensure_ascii=False).encode())
 
-    async def reply_written(self, body: bytes, headers: Headers | None = None) -> None:
+    async def reply_written(self, body: bytes) -> None:
         """Reply as `reply` does, with a body that is JSON already."""
-        await self.send_whole(200, body, headers or [])
+        await self.send_whole(200, body, [])
 
     async def send_error(self, error: CorralError) -> None:
         if not self.is_counted:

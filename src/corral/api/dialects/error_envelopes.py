@@ -24,8 +24,10 @@ OLLAMA_PATHS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEnvelope:
-    """Says how one API shapes its errors: before a response, in the middle of a stream, and when an
-    engine reports one."""
+    """Says how one API, such as Anthropic's, shapes its errors.
+
+    Before a response, in the middle of a stream, and when an engine reports one.
+    """
 
     # Renders an error of ours from the path, the error and the request's id.
     render_error: Callable[[str, CorralError, str], bytes]

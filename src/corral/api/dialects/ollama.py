@@ -80,7 +80,7 @@ _NANO_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OllamaClock:
-    """Tells a translation the time: monotonic seconds, and now as Ollama writes it."""
+    """Tells a translation of Ollama's API the time: monotonic seconds, and now as Ollama writes it."""
 
     monotonic: Callable[[], float]
     format_now: Callable[[], str]
@@ -96,8 +96,7 @@ def _make_fixed_clock(now_s: float, stamp: str) -> OllamaClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OllamaTranslation:
-    """Translates one request of Ollama's API to a chat completion, or to a completion for a raw prompt, and the
-    response back."""
+    """Translates one request of Ollama's API to a chat or text completion, and the response back."""
 
     model: str
     call: str
@@ -152,7 +151,7 @@ class OllamaTranslation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreloadRequest:
-    """Describes a request of Ollama's API that has nothing to answer: it loads a model, or unloads it."""
+    """A request of Ollama's API without a prompt, which only loads a model, or unloads it."""
 
     model: str
     clock: OllamaClock = field(repr=False)
@@ -241,8 +240,10 @@ def _make_translation(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedRequest:
-    """Translates one request for embeddings, and its response. `is_old`: for one text, answered with one vector and
-    nothing else."""
+    """Translates one request of Ollama's API for embeddings, and its response.
+
+    `is_old`: for one text, answered with one vector and nothing else.
+    """
 
     model: str
     is_old: bool
@@ -431,8 +432,11 @@ def _choose_nanoseconds(reported_ms: object, measured_s: float) -> int:
 
 
 class OllamaStreamTranslation:
-    """Translates the events of a chat completion to Ollama's lines: one for every event with content, and a last one
-    with the numbers. A tool call is one line, when it is complete."""
+    """Translates the events of a chat completion's stream to the lines of Ollama's API.
+
+    One line for every event with content, and a last one with the numbers. A tool call is one line, when it is
+    complete.
+    """
 
     def __init__(self, translation: OllamaTranslation) -> None:
         self._translation = translation
@@ -457,6 +461,16 @@ class OllamaStreamTranslation:
         if self._first_s is None:
             self._first_s = self._translation.clock.monotonic()
         return encode_line(self._translation.render_line(words, _without_calls(content)))
+
+    def render_extra(self, name: str, data: Json) -> bytes:
+        """Return nothing: clients of Ollama take every line for a part of the answer."""
+        del name, data
+        return b""
+
+    def render_quiet(self, state: str) -> bytes:
+        """Render a line without text; the form has no comments, so the state is left out."""
+        del state
+        return encode_line(self._translation.render_line("", ChatContent()))
 
     def render_end(self) -> bytes:
         if not self._finish:

@@ -8,26 +8,32 @@ that hint.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from starlette.routing import Route
 
 from corral.access.directory import require_scope
 from corral.api.dialects import ollama
+from corral.api.dialects.chat_completion import EventTranslation
 from corral.api.dialects.dialect_call import DialectCall
 from corral.api.dialects.error_envelopes import OLLAMA
 from corral.api.dialects.ollama import OllamaClock, OllamaTranslation, PreloadRequest
 from corral.api.dialects.request_values import Json
 from corral.api.dialects.response_relay import relay_translated
-from corral.api.dialects.routes import CallRoute, MemoryRoute, make_post_route
+from corral.api.dialects.routes import CallRoute, MemoryRoute, ModelListRoute, make_post_route
 from corral.api.models.request_bodies import list_served_calls
 from corral.api.openai.asgi import run_until_disconnect
+from corral.api.turns.dialect_turns import answer_by_agent
 from corral.domain.access import Scope
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import ModelFacts
 from corral.domain.operation import OperationKind
+from corral.gateway.errors import ModelNotFound
+from corral.gateway.request.request_body import RequestBody
 from corral.gateway.routing.routing_snapshot import LATEST
 from corral.loading.admission import ModelOperationSpec
 from corral.store import replicas as replica_store
@@ -38,10 +44,26 @@ OLLAMA_VERSION = "0.12.0"
 _CAPABILITIES = {"chat": "completion", "completions": "completion", "embeddings": "embedding"}
 _BILLION = 1_000_000_000
 _NEVER = "9999-12-31T23:59:59Z"
+# Clients expect every field, so those that an agent does not have are empty.
+_AGENT_DETAILS = {
+    "parent_model": "",
+    "format": "",
+    "family": "agent",
+    "families": ["agent"],
+    "parameter_size": "",
+    "quantization_level": "",
+}
+_AGENT_SHOWN = {
+    "modelfile": "",
+    "parameters": "",
+    "template": "",
+    "model_info": {},
+    "capabilities": ["completion", "tools"],
+}
 
 
 class OllamaChatRoute(CallRoute):
-    """Answers Ollama's `/api/chat` and `/api/generate`."""
+    """Answers the routes `/api/chat` and `/api/generate` of Ollama's API with a model's response."""
 
     fallback = "always translated to a chat, a raw prompt to a completion"
 
@@ -52,17 +74,42 @@ class OllamaChatRoute(CallRoute):
 
     async def answer(self, call: DialectCall) -> None:
         sent = await call.read_body()
-        model, name, clock = await call.resolve_model(sent.model), sent.model, _make_clock(call)
+        name, clock = sent.model, _make_clock(call)
+        read = partial(self._read, model=name, clock=clock)
         fields = sent.peek(("messages", "prompt", "keep_alive"))
         preload = ollama.read_preload(fields, model=name, clock=clock, is_chat=self._is_chat)
+        try:
+            model = await call.resolve_model(name)
+        except ModelNotFound as error:
+            await self._answer_by_agent(call, sent, error, read, preload)
+            return
         if preload is not None:
             await run_until_disconnect(call.request.receive, lambda: _preload(call, model, preload))
             return
-        read = partial(self._read, model=name, clock=clock)
         await run_until_disconnect(
             call.request.receive,
             lambda: relay_translated(call, model, sent, read, lambda translation: replace(translation, clock=clock)),
         )
+
+    async def _answer_by_agent(
+        self,
+        call: DialectCall,
+        sent: RequestBody,
+        refusal: ModelNotFound,
+        read: Callable[[Json], OllamaTranslation],
+        preload: PreloadRequest | None,
+    ) -> None:
+
+        def refresh(translation: EventTranslation) -> EventTranslation:
+            assert isinstance(translation, OllamaTranslation), "this route reads no others"
+            return replace(translation, clock=_make_clock(call))
+
+        if preload is None:
+            await answer_by_agent(call, sent, refusal, lambda _: read, refresh)
+            return
+        # There is nothing to load for an agent.
+        await call.deps.turn_calls.find_agent(call.principal, sent.model, refusal)
+        await call.send_json(preload.render_answer())
 
 
 async def _preload(call: DialectCall, model: ServedModel, preload: PreloadRequest) -> None:
@@ -84,7 +131,10 @@ async def _unload(call: DialectCall, model: ServedModel) -> None:
 
 
 class OllamaEmbedRoute(CallRoute):
-    """Answers Ollama's `/api/embed`, and `/api/embeddings`, which is older and takes one text."""
+    """Answers the routes `/api/embed` and `/api/embeddings` of Ollama's API with vectors.
+
+    The latter is older and takes one text.
+    """
 
     fallback = "always translated to embeddings"
 
@@ -94,7 +144,7 @@ class OllamaEmbedRoute(CallRoute):
 
     async def answer(self, call: DialectCall) -> None:
         sent = await call.read_body()
-        model, clock = await call.resolve_model(sent.model), _make_clock(call)
+        model, clock = await call.resolve_engine_model(sent.model), _make_clock(call)
         read = partial(ollama.read_embed_request, model=sent.model, clock=clock, is_old=self._is_old)
         await run_until_disconnect(
             call.request.receive,
@@ -103,13 +153,19 @@ class OllamaEmbedRoute(CallRoute):
 
 
 class OllamaShowRoute(CallRoute):
-    """Answers Ollama's `/api/show`."""
+    """Answers the route `/api/show` of Ollama's API, which describes a model."""
 
     fallback = MemoryRoute.fallback
 
     async def answer(self, call: DialectCall) -> None:
         fields = (await call.read_body()).peek(("model", "name"))
-        model = await call.resolve_any_model(fields.get("model") or fields.get("name"))
+        name = fields.get("model") or fields.get("name")
+        try:
+            model = await call.resolve_any_model(name)
+        except ModelNotFound as error:
+            await call.deps.turn_calls.find_agent(call.principal, str(name), error)
+            await call.send_json(_AGENT_SHOWN | {"details": _AGENT_DETAILS})
+            return
         shown = {
             "modelfile": "",
             "parameters": "",
@@ -123,7 +179,7 @@ class OllamaShowRoute(CallRoute):
 
 
 class OllamaUnsupportedRoute(CallRoute):
-    """Refuses the calls with which Ollama's clients manage models."""
+    """Refuses the routes of Ollama's API with which clients pull, copy or delete models."""
 
     fallback = "400 `not_managed_here`"
 
@@ -145,10 +201,22 @@ def _list_served_calls(call: DialectCall, model: ServedModel) -> tuple[str, ...]
     return model.serves or tuple(list_served_calls(call.deps, model.backend))
 
 
-def _render_tags(call: DialectCall) -> Json:
-    """Render the models that Ollama's calls can use. A model that is not loaded needs an engine that a gallery has."""
+async def _render_tags(call: DialectCall) -> Json:
+    """Render the models that Ollama's calls can use, and the caller's agents. A model that is not loaded needs an
+    engine that a gallery has."""
     listed = [model for model in call.list_models() if _is_for_ollama(call, model) and _can_be_loaded(call, model)]
-    return {"models": [_render_entry(model) | {"modified_at": model.created_at.isoformat()} for model in listed]}
+    models = [_render_entry(model) | {"modified_at": model.created_at.isoformat()} for model in listed]
+    agents = await call.deps.turn_calls.list_agents(call.principal)
+    return {"models": [*models, *(_render_agent_entry(name, created_s) for name, created_s in agents)]}
+
+
+def _render_agent_entry(agent: str, created_s: float) -> Json:
+    name = agent + LATEST
+    modified_at = datetime.fromtimestamp(created_s, UTC).isoformat()
+    digest = hashlib.sha256(agent.encode()).hexdigest()
+    return {"name": name, "model": name, "size": 0, "digest": digest, "modified_at": modified_at} | {
+        "details": _AGENT_DETAILS
+    }
 
 
 def _is_for_ollama(call: DialectCall, model: ServedModel) -> bool:
@@ -169,7 +237,10 @@ def _render_loaded(call: DialectCall) -> Json:
 
 
 class OllamaVersionRoute(CallRoute):
-    """Answers Ollama's `/api/version`, without a key: clients use it to find out whether a server is there."""
+    """Answers the route `/api/version` of Ollama's API, without a key.
+
+    Clients use it to find out whether a server is there.
+    """
 
     fallback = MemoryRoute.fallback
     needs_key = False
@@ -239,7 +310,7 @@ OLLAMA_ROUTES = [
     make_post_route(OllamaEmbedRoute("/api/embed")),
     make_post_route(OllamaEmbedRoute("/api/embeddings", is_old=True)),
     make_post_route(OllamaShowRoute("/api/show", "show", OLLAMA)),
-    Route("/api/tags", MemoryRoute("/api/tags", "tags", OLLAMA, _render_tags), methods=["GET"]),
+    Route("/api/tags", ModelListRoute("/api/tags", "tags", OLLAMA, _render_tags), methods=["GET"]),
     Route("/api/ps", MemoryRoute("/api/ps", "ps", OLLAMA, _render_loaded), methods=["GET"]),
     Route("/api/version", OllamaVersionRoute("/api/version", "version", OLLAMA), methods=["GET"]),
     *(

@@ -16,7 +16,7 @@ _HEAD_CHARS = 16
 
 
 class NotExpressible(InvalidRequest):
-    """Raised when a request has a field that cannot be translated for this model's engine."""
+    """A field of the request cannot be translated for this model's engine."""
 
     code: ClassVar[str] = "not_expressible"
 

@@ -11,7 +11,7 @@ from corral.api.dialects.chat_completion import ChatEventParser, StreamTranslati
 from corral.api.dialects.dialect_call import DialectCall
 from corral.api.dialects.error_envelopes import Headers
 from corral.api.dialects.request_values import Json
-from corral.api.dialects.translation_work import write_answer
+from corral.api.dialects.translation_work import RequestTarget, write_answer
 from corral.domain.errors import CorralError
 from corral.gateway.errors import STREAM
 from corral.gateway.exchange.exchange_response import ExchangeResponse, open_exchange
@@ -76,7 +76,8 @@ async def relay_translated(
     """Send a request to the engine in OpenAI's form, and relay the response in the caller's.
 
     `read` may be sent to another process; `refresh` restores in its result what cannot be sent, as clocks."""
-    request, body = await call.translate_request(sent, read, model)
+    target = RequestTarget(model=model.name, defaults=dict(model.defaults))
+    request, body = await call.translate_request(sent, read, target)
     translation = request.translation if refresh is None else refresh(request.translation)
     call.require_engine_support(model, translation.call)
     refuse_tools(model, request.tools)

@@ -16,7 +16,13 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from corral.api.dialects import chat_completion
-from corral.api.dialects.chat_completion import ChatContent, TokenCounts, ToolCall, render_server_sent_event
+from corral.api.dialects.chat_completion import (
+    ChatContent,
+    TokenCounts,
+    ToolCall,
+    render_comment,
+    render_server_sent_event,
+)
 from corral.api.dialects.request_values import (
     Json,
     copy_renamed,
@@ -66,8 +72,10 @@ CUT_SHORT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesTranslation:
-    """Translates one request of OpenAI's Responses API to a chat completion, and the response back. `model` is the
-    requested name, `id` the one that its response gets."""
+    """Translates one request of OpenAI's Responses API to a chat completion, and the response back.
+
+    `model` is the requested name, `id` the one that its response gets.
+    """
 
     model: str
     id: str
@@ -450,7 +458,7 @@ _PREFIXES = {"reasoning": "rs", "text": "msg", "refusal": "msg", "call": "fc"}
 
 
 class ResponsesStreamTranslation:
-    """Translates the events of a chat completion to the numbered events of OpenAI's Responses API.
+    """Translates the events of a chat completion's stream to those of OpenAI's Responses API.
 
     `head` is the response before the first output. `echoed` is a JSON object whose members each response repeats after
     its own: it is put there as it is, because encoding a long list of tools for each event would block other requests.
@@ -467,6 +475,12 @@ class ResponsesStreamTranslation:
 
     def translate_event(self, chunk: Json) -> bytes:
         return b"".join(self._event(chat_completion.parse_chunk(chunk)))
+
+    def render_extra(self, name: str, data: Json) -> bytes:
+        return self._render_event(f"response.{name}", data)
+
+    def render_quiet(self, state: str) -> bytes:
+        return render_comment(state)
 
     def render_end(self) -> bytes:
         return b"".join(self._end())

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Translation)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTarget:
-    """Holds what the engine's request contains beside the translation: the model's name and the model's defaults."""
+    """What a translated request needs for the engine beside the translation: the model's name and defaults."""
 
     model: str
     defaults: Mapping[str, Any] = field(repr=False)
@@ -35,7 +35,7 @@ class RequestTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedRequest(Generic[T]):
-    """Holds a request whose chat has been written."""
+    """A request of another API that was translated to a chat completion, ready to be sent to an engine."""
 
     # The translation, without its chat.
     translation: T
@@ -56,11 +56,19 @@ def write_decoded(
     """Return what `read` makes of a request, and the body for the engine. Raises the `InvalidRequest` of `read`."""
     translation = read(decoded)
     chat = translation.chat
-    written = json.dumps({"model": target.model} | chat, ensure_ascii=False).encode()
+    written = _encode_chat({"model": target.model} | chat)
     if target.defaults:
         written = bodies.parse_body(written).render_for_engine(target.model, target.defaults, translation.call)
     tools = {"tools": bool(chat.get("tools")), "tool_choice": chat.get("tool_choice")}
     return TranslatedRequest(translation=translation.without_chat(), tools=tools), written
+
+
+def _encode_chat(chat: Json) -> bytes:
+    try:
+        return json.dumps(chat, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which only an escape can spell: as the client has.
+        return json.dumps(chat).encode()
 
 
 def write_answer(translate: Callable[[Json], Json], raw: bytes) -> tuple[None, bytes]:

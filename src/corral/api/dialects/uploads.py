@@ -27,6 +27,7 @@ from corral.api.dialects.error_envelopes import OPENAI
 from corral.api.dialects.response_relay import relay_response
 from corral.api.dialects.routes import CallRoute, RelayRoute, make_post_route
 from corral.api.openai.asgi import run_until_disconnect
+from corral.api.openai.file_form import HEAD_BYTES_MAX, make_malformed_error, parse_boundary
 from corral.domain.errors import InvalidRequest
 from corral.runtime.byte_budget import ByteLease
 from corral.store.replica_use import ServedModel
@@ -36,17 +37,13 @@ PIECE_BYTES = 64 * 1024
 # How much of a form is buffered before its model is known, and so whether its key may use that model. Many clients send
 # the file first; OpenAI takes files of 25 MB.
 BEFORE_NAME_BYTES_MAX = 32 * 1024 * 1024
-HEAD_BYTES_MAX = 8 * 1024
 NAME_BYTES_MAX = 1024
-_FORM = re.compile(
-    r'multipart/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s";,]{1,70}))\s*(?:;|$)', re.IGNORECASE
-)
 _DISPOSITION = re.compile(rb'(?i)^content-disposition:\s*form-data\s*;(?:.*;)?\s*name=(?:"([^"]*)"|([^\s";]+))')
 _ENCODED = re.compile(rb"(?i)^content-transfer-encoding:\s*(?!binary|8bit|7bit)")
 
 
 class UploadReceiver:
-    """Receives the body of an upload piece by piece, and then tells when the client disconnects."""
+    """Receives the body of an upload, such as audio, piece by piece, and then tells when the client disconnects."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -73,7 +70,7 @@ class UploadReceiver:
 
 
 class UploadForm:
-    """Buffers the beginning of an uploaded form, up to the model's name, or all of it, in memory and on the disk.
+    """Buffers a form upload, such as audio for a transcription, up to the model's name, or all of it.
 
     It is written and read in small pieces, which the system's cache takes at once.
     """
@@ -135,7 +132,7 @@ class UploadForm:
 
 
 class UploadRoute(CallRoute):
-    """Relays a call whose body is a form with a file in it."""
+    """Route that relays a call whose body is a form with a file, such as audio, to the model's engine."""
 
     fallback = RelayRoute.fallback
 
@@ -147,7 +144,7 @@ class UploadRoute(CallRoute):
         with closing(lease), tempfile.SpooledTemporaryFile(KEPT_BYTES_MAX) as kept:
             form = UploadForm(kept, arrival.iter_pieces(), lease)
             named = await form.read_name(boundary)
-            model = await call.resolve_model(named.value)
+            model = await call.resolve_engine_model(named.value)
             call.require_engine_support(model, self.call)
             if not declared.isdigit() or form.size_bytes >= int(declared):
                 await form.read_rest()
@@ -179,23 +176,9 @@ class UploadRoute(CallRoute):
 UPLOAD_ROUTES = [make_post_route(UploadRoute(PATHS[call], call, OPENAI)) for call in ("transcriptions", "translations")]
 
 
-def make_malformed_error(why: str) -> InvalidRequest:
-    return InvalidRequest(f"The body is not a form: {why}.", hint="Send multipart/form-data.", code="malformed_form")
-
-
-def parse_boundary(content_type: str) -> bytes:
-    found = _FORM.match(content_type)
-    if found is None:
-        raise make_malformed_error("its Content-Type is not multipart/form-data with a boundary")
-    try:
-        return (found[1] or found[2]).encode("ascii")
-    except UnicodeEncodeError as error:
-        raise make_malformed_error("its boundary is not ASCII") from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelNameSpan:
-    """Holds the value of the form field `model`, and where it stands in the body."""
+    """The value of the form field `model` of an upload, and where it stands in the body."""
 
     value: str
     start: int
@@ -203,7 +186,7 @@ class ModelNameSpan:
 
 
 class ModelNameFinder:
-    """Finds the form field `model` in a multipart body that is fed to it piece by piece."""
+    """Finds the form field `model` in an upload's multipart body that is fed to it piece by piece."""
 
     def __init__(self, boundary: bytes) -> None:
         self._first = b"--" + boundary

@@ -23,7 +23,7 @@ _PLAIN_URL = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinOptions:
-    """Says where this frontend listens, as far as a machine that joins has to know."""
+    """Says on which addresses this frontend listens, to compute the one for machines that join the cluster."""
 
     listen_host: str = "127.0.0.1"
     port: int = 8080
@@ -33,7 +33,7 @@ class JoinOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAddress:
-    """Holds the address for machines that join, or why they cannot reach this cluster."""
+    """Holds the frontend's address for machines that join, or why they cannot reach this cluster."""
 
     url: str
     # Why no other machine can join at this address, and what to do about it; None: other machines can join.

@@ -1,4 +1,4 @@
-"""`/join` and below: the script, the wheel and the requirements, for anybody; `/api/join`: the commands, for admins.
+"""`/join` and below: the script, the wheel and the requirements, for anyone; `/api/join`: the commands, for admins.
 
 The open routes hold no secret: everything in them is in the product's own packages. A machine joins with a token.
 
@@ -97,8 +97,7 @@ async def download_join_wheel(name: str) -> Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPackage:
-    """Holds the files that a new machine downloads: the wheel, and the locked requirements that it is installed
-    with."""
+    """Files that a frontend serves to a new machine, to install a worker: the wheel and locked requirements."""
 
     version: str
     wheel: bytes

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from corral.api.models import configs, galleries, installation, loads
+from corral.api.models import configs, fleet, galleries, installation, loads
 
-router = APIRouter(routes=[route for part in (galleries, configs, installation, loads) for route in part.router.routes])
+router = APIRouter(
+    routes=[route for part in (galleries, configs, fleet, installation, loads) for route in part.router.routes]
+)

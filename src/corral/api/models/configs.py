@@ -1,5 +1,4 @@
-"""Routes for configurations of models and their revisions, with the LocalAI-compatible ones, and for the whole fleet
-as one file (`/api/fleet`).
+"""Routes for configurations of models and their revisions, with the LocalAI-compatible ones.
 
 A change takes effect at this frontend before the response is sent, and at the others a moment later. A body is YAML or
 JSON. A client that sends `If-Match` with the revision that it has read gets 409 if there is a newer one.
@@ -17,25 +16,21 @@ from fastapi import APIRouter, Query, Request, Response
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn
 from corral.api.idempotency import run_once
 from corral.api.models.request_bodies import (
-    IfMatch,
-    IfNoneMatch,
     NameIn,
     check_sources,
     list_warnings,
     open_model_change,
     parse_document,
-    parse_expected_revision,
     refresh_served_models,
 )
+from corral.api.revisions import IfMatch, IfNoneMatch, parse_expected_revision
 from corral.domain.errors import InvalidRequest
-from corral.domain.model import Model, ModelConfig, ModelRevision
+from corral.domain.model import Model, ModelConfig, ModelProvenance, ModelRevision
 from corral.domain.node import Node, NodeId
 from corral.domain.replica import Replica
-from corral.models import catalog, fleet
+from corral.models import catalog
 from corral.models.catalog import ModelSaveResult
 from corral.policy.models.configuration import apply_patch, diff, from_mapping, to_mapping
-from corral.policy.models.fleet_file import from_mapping as fleet_from_mapping
-from corral.policy.models.fleet_file import to_mapping as fleet_to_mapping
 from corral.policy.status import compute_status
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import loads as load_store
@@ -46,9 +41,8 @@ from corral.store import rules as rule_store
 from corral.store.database import Transaction
 from corral.store.loads import LoadFailure
 from corral.wire.models import (
-    FleetChangeOut,
-    FleetChangesOut,
     ModelOut,
+    ModelProvenanceOut,
     ModelReplicaOut,
     RenameIn,
     RevisionDiffOut,
@@ -71,7 +65,6 @@ _BODY: dict[str, Any] = {
     }
 }
 Nodes = Mapping[NodeId, Node]
-Fleet = dict[str, Any]
 
 
 @router.get("/api/models/configs")
@@ -127,20 +120,20 @@ async def put_model(
 ) -> SavedModelOut:
     """Create a model, or replace its configuration. Settings that are not in the body get their defaults."""
     expects = parse_expected_revision(if_match, if_none_match)
-    document = await parse_document(request)
+    document = await parse_document(request, deps)
     async with deps.database.transaction() as tx:
         # An alias is resolved to its model.
         own = await store.find_own_name(tx, name) or name
     config = _parse_config(deps, _drop_name(document, name) if own != name else document, own)
     is_here = await deps.library.check_uploads(config.files, config.entry)
     async with open_model_change(deps, config.name) as tx:
-        saved = await catalog.put(tx, config, operator.name, expects=expects)
+        saved = await catalog.put(tx, config, operator.name, expects=expects, is_admin=operator.is_admin)
     if is_here and saved.model.files is None:
-        saved = replace(saved, model=await _register_uploads(deps, saved.model))
+        saved = replace(saved, model=await register_uploads(deps, saved.model))
     return _saved_to_wire(deps, saved)
 
 
-async def _register_uploads(deps: ApiDeps, model: Model) -> Model:
+async def register_uploads(deps: ApiDeps, model: Model) -> Model:
     """Record size and facts of a model's uploaded files, so that plans know its size before its first load.
 
     Returns the model with these values. Best effort: the first load does the same.
@@ -177,14 +170,17 @@ async def _patch_model(
     request: Request, deps: DepsIn, operator: OperatorIn, name: NameIn, if_match: IfMatch = None
 ) -> SavedModelOut:
     """Merge a change into a model's configuration: mappings key by key, null removes a key. The name stays."""
-    change = await parse_document(request)
+    change = await parse_document(request, deps)
     _check_mapping(change)
     async with open_model_change(deps, name) as tx:
         previous = await store.lock_model(tx, name)
-        check_sources(deps, apply_patch(previous.config, change))
-        return _saved_to_wire(
-            deps, await catalog.patch(tx, name, change, operator.name, expects=parse_expected_revision(if_match))
+        config = apply_patch(previous.config, change)
+        check_sources(deps, config)
+        expects = parse_expected_revision(if_match)
+        saved = await catalog.replace_config(
+            tx, previous.name, config, operator.name, expects=expects, is_admin=operator.is_admin
         )
+        return _saved_to_wire(deps, saved)
 
 
 for _path, _name in (
@@ -234,7 +230,10 @@ async def roll_back_model(
     """Go back to an earlier revision: the model gets a new revision with its content."""
     async with open_model_change(deps, name) as tx:
         expects = parse_expected_revision(if_match)
-        return _saved_to_wire(deps, await catalog.roll_back(tx, name, body.revision, operator.name, expects=expects))
+        saved = await catalog.roll_back(
+            tx, name, body.revision, operator.name, expects=expects, is_admin=operator.is_admin
+        )
+        return _saved_to_wire(deps, saved)
 
 
 @router.post("/api/models/rename")
@@ -267,7 +266,7 @@ async def edit_model(
     request: Request, deps: DepsIn, operator: OperatorIn, name: NameIn, if_match: IfMatch = None
 ) -> SavedModelOut:
     """Replace a configuration (LocalAI-compatible); another name in it renames the model in the same step."""
-    written = await parse_document(request)
+    written = await parse_document(request, deps)
     _check_mapping(written)
     new_name = written.get("name")
     async with open_model_change(deps, name, *([new_name] if isinstance(new_name, str) else [])) as tx:
@@ -276,21 +275,24 @@ async def edit_model(
         new = new_name if isinstance(new_name, str) and new_name != name else previous.name
         config = _parse_config(deps, written if new_name != name else _drop_name(written, name), new)
         if new == previous.name:
-            return _saved_to_wire(deps, await catalog.replace_config(tx, new, config, operator.name, expects=expects))
+            saved = await catalog.replace_config(
+                tx, new, config, operator.name, expects=expects, is_admin=operator.is_admin
+            )
+            return _saved_to_wire(deps, saved)
         if expects is not None:
             await catalog.patch(tx, previous.name, {}, operator.name, expects=expects)
         (renamed,) = await catalog.rename(tx, {previous.name: new}, operator.name)
-        saved = await catalog.replace_config(tx, new, config, operator.name)
+        saved = await catalog.replace_config(tx, new, config, operator.name, is_admin=operator.is_admin)
         return _saved_to_wire(deps, replace(saved, stopped=saved.stopped + renamed.stopped))
 
 
 @router.post("/models/import", **_BODY, response_model=SavedModelOut)
 async def import_model(request: Request, deps: DepsIn, operator: OperatorIn) -> Response:
     """Create or replace a model from a configuration (LocalAI-compatible)."""
-    config = _parse_config(deps, await parse_document(request))
+    config = _parse_config(deps, await parse_document(request, deps))
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
-        saved = await catalog.put(tx, config, operator.name, note="imported")
+        saved = await catalog.put(tx, config, operator.name, note="imported", is_admin=operator.is_admin)
         return 201 if saved.is_new else 200, _saved_to_wire(deps, saved).model_dump_json().encode()
 
     answer = await run_once(request, deps.database, operator, work)
@@ -334,6 +336,7 @@ def model_to_wire(
         files=None if model.files is None else [StoredFileOut(**asdict(file)) for file in model.files],
         payload_bytes=model.payload_bytes,
         facts=None if model.facts is None else asdict(model.facts),
+        provenance=provenance_to_wire(find_provenance(model)),
         replicas=[replica_to_wire(replica, nodes, model) for replica in replicas],
         has_rule=has_rule,
         load_error=failure.sentence if failure else "",
@@ -341,6 +344,17 @@ def model_to_wire(
         created_at=model.created_at,
         updated_at=model.updated_at,
     )
+
+
+def find_provenance(model: Model) -> ModelProvenance | None:
+    """Return what a model was made from; None once it has been given other files."""
+    provenance = model.provenance
+    known = {file.sha256 for file in model.config.files}
+    return provenance if provenance is not None and provenance.sha256 in known else None
+
+
+def provenance_to_wire(provenance: ModelProvenance | None) -> ModelProvenanceOut | None:
+    return None if provenance is None else ModelProvenanceOut(**asdict(provenance))
 
 
 def replica_to_wire(replica: Replica, nodes: Nodes, model: Model) -> ModelReplicaOut:
@@ -407,48 +421,3 @@ def revisions_to_wire(revisions: Sequence[ModelRevision]) -> list[RevisionOut]:
         )
         for one, previous in zip(revisions, older, strict=True)
     ]
-
-
-@router.get("/api/fleet")
-async def export_fleet(deps: DepsIn, _: OperatorIn) -> Fleet:
-    """Export models, rules, labels of admins, limits of nodes and galleries. Applying the export changes nothing."""
-    async with deps.database.transaction() as tx:
-        return fleet_to_mapping(await fleet.export(tx))
-
-
-@router.post(
-    "/api/fleet",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"type": "object"}}, "application/yaml": {"schema": {}}},
-        }
-    },
-)
-async def apply_fleet(
-    request: Request,
-    deps: DepsIn,
-    operator: OperatorIn,
-    *,
-    plan: Annotated[bool, Query(description="Dry run: only return what would change.")] = False,
-    prune: Annotated[
-        bool, Query(description="Also remove what an earlier file created and this file does not name.")
-    ] = False,
-) -> FleetChangesOut:
-    """Apply a file to the fleet in one transaction. Only an admin key can change galleries."""
-    desired = fleet_from_mapping(await parse_document(request))
-    for config in desired.models:
-        check_sources(deps, config)
-    work = fleet.plan if plan else fleet.apply
-    steps = await work(deps.database, desired, operator.name, prunes=prune, is_admin=operator.is_admin)
-    if not plan:
-        await refresh_served_models(deps, {one.name for one in steps})
-    return FleetChangesOut(
-        plan=plan,
-        steps=[
-            FleetChangeOut(
-                kind=one.kind, name=one.name, action=one.action, changes=list(one.lines), stopped=one.stopped
-            )
-            for one in steps
-        ],
-    )

@@ -59,7 +59,7 @@ _NO_NODE_CONTEXTS = (8192,)
 
 
 class GalleryPageQuery(LenientModel):
-    """Query parameters of the model galleries: search, filters, page and order."""
+    """Query parameters of `GET /api/models`, which lists the models of the galleries: search, filters, page, order."""
 
     term: Word = ""
     tag: Word = ""

@@ -180,9 +180,8 @@ async def _plan_or_admit(caller: _InstallCaller, config: ModelConfig, warnings: 
     operations = deps.model_operations.admission
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
-        saved = await catalog.put(
-            tx, config, caller.actor.name, note=f"from {config.gallery}" if config.gallery else ""
-        )
+        note = f"from {config.gallery}" if config.gallery else ""
+        saved = await catalog.put(tx, config, caller.actor.name, note=note, is_admin=caller.actor.is_admin)
         spec = ModelOperationSpec(kind=OperationKind.MODEL_INSTALL, model=saved.model.name, reason="an admin")
         admitted = await operations.admit_in(tx, spec, caller.actor.name)
         return 202, to_json(_admission_to_wire(admitted, warnings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
@@ -10,15 +9,16 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import structlog
-from fastapi import Header, Path, Request
+from fastapi import Path, Request
 
 from corral.api.deps import ApiDeps
-from corral.backends.documents import load_document
 from corral.backends.sources import parse_image
 from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.model import ModelConfig
-from corral.policy.addresses import has_password, is_private_address
+from corral.models.document_parser import IN_PLACE_BYTES_MAX, parse_json_document, parse_yaml_document
+from corral.policy.addresses import holds_secret, is_private_address
+from corral.policy.models.tool_loop import list_loop_warnings
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store.database import Transaction
 
@@ -27,54 +27,28 @@ log = structlog.get_logger(__name__)
 NAME_MAX = 255
 NameIn = Annotated[str, Path(max_length=NAME_MAX, pattern=r"^[^\x00-\x1f\x7f]+$", description="A name or an alias.")]
 EntryIn = Annotated[str, Path(max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$", description="A name or gallery@name.")]
-IfMatch = Annotated[str | None, Header(description="The revision that was seen; another one is refused with 409.")]
-IfNoneMatch = Annotated[str | None, Header(description="`*`: only if there is none yet.")]
 
 
-async def parse_document(request: Request) -> Any:
+async def parse_document(request: Request, deps: ApiDeps) -> Any:
     """Return the body as plain values: JSON if the content type says so, else YAML, of which JSON is a subset."""
     body = await request.body()
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidRequest("The body is not UTF-8 text.", code="bad_document") from error
-    if "json" in request.headers.get("content-type", ""):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidRequest("The body is not valid JSON.", code="malformed_json") from error
-    try:
-        return load_document(text, "The body")
-    except InvalidRequest as error:
-        raise InvalidRequest(error.message, code="bad_document") from error
-
-
-def parse_expected_revision(if_match: str | None, if_none_match: str | None = None) -> int | None:
-    """Return the expected revision: None if any will do, 0 if the model must not exist yet."""
-    if if_none_match is not None:
-        if if_none_match.strip() != "*":
-            raise InvalidRequest("If-None-Match is understood as `*` only.", code="bad_revision")
-        return 0
-    if if_match is None or if_match.strip() == "*":
-        return None
-    text = if_match.strip().removeprefix("W/").strip('"')
-    if not text.isascii() or not text.isdigit() or not 1 <= len(text) <= 9:
-        raise InvalidRequest(f"If-Match {if_match[:40]!r} is not the number of a revision.", code="bad_revision")
-    return int(text)
+    parse = parse_json_document if "json" in request.headers.get("content-type", "") else parse_yaml_document
+    document, _ = await deps.compute.run(parse, body) if len(body) > IN_PLACE_BYTES_MAX else parse(body)
+    return document
 
 
 def check_sources(deps: ApiDeps, config: ModelConfig) -> None:
-    """Raise if an address in a configuration leads into a private network or contains a password: configurations are
-    shown and exported.
+    """Raise if an address in a configuration leads into a private network or holds a secret: configurations are shown
+    and exported.
 
     Host names are resolved later, when the files are fetched.
     """
     for part in (part for file in config.files for part in file.parts):
-        if has_password(part.uri):
+        if holds_secret(part.uri, allows_signed=True):
             raise InvalidRequest(
-                f"The address of a file of {config.name} holds a user name or a password.",
-                hint="Take it out: everybody who may see the model could read it. "
-                "Put the file into the library instead (PUT /api/files), or use `hub_token`.",
+                f"The address of a file of {config.name} holds a user name, a password or a token.",
+                hint="Take it out: everybody who may see the model could read it. Upload the file into the library "
+                "instead, give a signed URL that expires, or set `hub_token` or `registry_credentials`.",
                 code="secret_in_address",
             )
     if deps.allows_private_sources:
@@ -101,7 +75,11 @@ def _find_host(uri: str) -> str | None:
 
 
 def list_warnings(deps: ApiDeps, config: ModelConfig) -> list[str]:
-    """Return warnings about problems of the first load that can be predicted now."""
+    """Return warnings about problems of the first load that can be predicted now, and about settings without effect."""
+    return [*_list_load_warnings(deps, config), *list_loop_warnings(config.tool_loop)]
+
+
+def _list_load_warnings(deps: ApiDeps, config: ModelConfig) -> list[str]:
     if deps.catalog.get(config.backend) is None:
         return [f"No gallery has a backend {config.backend!r}: it has to be installed before the model is loaded."]
     manifest = deps.catalog.find_manifest(config.backend)

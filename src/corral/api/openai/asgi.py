@@ -30,7 +30,10 @@ class ClientDisconnected(Exception):
 
 
 async def receive_body(scope: Scope, receive: Receive, budget: ByteBudget, key_id: str = "") -> bytes:
-    """Return the whole body. Raises `LimitReached` or `Unavailable` if too much is under way."""
+    """Return the whole body. Raises `LimitReached` or `Unavailable` if too much is under way.
+
+    Bytes that this request has taken before are given back first, so that each request has one lease."""
+    release_body(scope)
     lease = scope["state"][_LEASE] = ByteLease(budget, key_id)
     declared = parse_declared_length(scope) or 0
     if declared > UNCOUNTED_BYTES:

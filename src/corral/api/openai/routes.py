@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -20,26 +21,34 @@ from starlette.types import Receive, Scope, Send
 from corral.api.deps import ApiDeps, authenticate_caller
 from corral.api.openai.asgi import ClientDisconnected, receive_body, run_until_disconnect, send_error
 from corral.domain.access import Principal, can_use_model
+from corral.domain.agent import AGENT_PREFIX
 from corral.domain.errors import CorralError, TooLarge
 from corral.gateway.errors import STREAM, render_error_event
 from corral.gateway.exchange.exchange_response import ExchangeResponse, ResponseInterrupted, open_exchange
 from corral.gateway.exchange.gateway import InferenceRequest
+from corral.gateway.request import request_body as bodies
 from corral.gateway.request.request_builder import (
     CALLS,
     RequestHead,
     build_request_later,
     build_request_now,
+    check_serves,
     make_model_filter,
     parse_preferred_wait_s,
 )
+from corral.gateway.request.turn_responder import TurnNeeded
 from corral.ports.requests import sanitise_traceparent
 from corral.store.replica_use import ServedModel
 
 OWNER = "corral"
+# LocalAI's paths of a chat that uses all MCP servers of its model.
+MCP_CHAT_PATHS = ("/v1/mcp/chat/completions", "/mcp/v1/chat/completions", "/mcp/chat/completions")
+# What `owned_by` says of an agent in the list of models.
+AGENT_OWNER = "corral-agent"
 
 
 class InferenceRoute:
-    """Answers one path of `/v1` with the response of a model, as a plain ASGI application."""
+    """Answers one path of OpenAI's API (`/v1`) with the response of a model, as a plain ASGI application."""
 
     def __init__(self, path: str, call: str) -> None:
         # The name of the call in the metrics.
@@ -61,10 +70,12 @@ class InferenceRoute:
                 traceparent=sanitise_traceparent(request.headers.get("traceparent", "")),
             )
             body = await _receive_body(scope, receive, deps, head)
-            inference_request = build_request_now(deps, head, body, request_id) or await build_request_later(
-                deps, head, body, request_id
-            )
+            inference_request = await self._build_request(deps, head, body, request_id)
         except ClientDisconnected:
+            return
+        except TurnNeeded as needed:
+            turn = _Turn(deps=deps, head=head, body=body, needed=needed, request_id=request_id)
+            await self._answer_by_run(request, send, turn)
             return
         except CorralError as error:
             deps.gateway.record_rejection(error, call=self._call, request_id=request_id)
@@ -74,6 +85,58 @@ class InferenceRoute:
             await run_until_disconnect(request.receive, lambda: _relay_response(deps, inference_request, send))
         except CorralError as error:
             await send_error(send, scope["path"], error, request_id)
+
+    async def _build_request(self, deps: ApiDeps, head: RequestHead, body: bytes, request_id: str) -> InferenceRequest:
+        """Return the request for an engine. Raises `TurnNeeded` if a run has to answer it."""
+        return build_request_now(deps, head, body, request_id) or await build_request_later(
+            deps, head, body, request_id
+        )
+
+    async def _answer_by_run(self, request: Request, send: Send, turn: _Turn) -> None:
+        try:
+            await run_until_disconnect(request.receive, lambda: _relay_turn(turn, send))
+        except CorralError as error:
+            await send_error(send, request.scope["path"], error, turn.request_id)
+
+
+class McpChatRoute(InferenceRoute):
+    """Answers LocalAI's chat routes that use MCP servers: all servers of the model, unless the request chooses."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "chat")
+
+    async def _build_request(self, deps: ApiDeps, head: RequestHead, body: bytes, request_id: str) -> InferenceRequest:
+        del request_id
+        assert head.principal is not None, "the caller was authenticated before the body was read"
+        sent = await bodies.parse_body_in_slices(body, deps.slice_runner)
+        model = await deps.gateway.router.resolve(sent.model, make_model_filter(head.principal))
+        check_serves(model, head)
+        raise TurnNeeded(model=model, uses_all=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turn:
+    """Holds a request that a run answers."""
+
+    deps: ApiDeps
+    head: RequestHead
+    body: bytes
+    needed: TurnNeeded
+    request_id: str
+
+
+async def _relay_turn(turn: _Turn, send: Send) -> None:
+    """Relay the response of a run. Raises `CorralError` if there is none, before anything was sent."""
+    has_begun = False
+    deps, request_id = turn.deps, turn.request_id
+    async with deps.turns.open_chat(deps, turn.head, turn.body, turn.needed, request_id) as response:
+        async for piece in response.iter_pieces():
+            if not has_begun:
+                has_begun, size = True, response.size_bytes
+                length = [] if size is None else [(b"content-length", b"%d" % size)]
+                await send({"type": "http.response.start", "status": 200, "headers": [*response.headers, *length]})
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _receive_body(scope: Scope, receive: Receive, deps: ApiDeps, head: RequestHead) -> bytes:
@@ -106,7 +169,7 @@ def _list_headers(answer: ExchangeResponse) -> list[tuple[bytes, bytes]]:
 
 
 class _OpenAiMemoryRoute(ABC):
-    """Answers one path of `/v1` from memory: authorised, and every error in OpenAI's shape."""
+    """Answers one path of `/v1` without an engine: authorised, and every error in OpenAI's shape."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -118,28 +181,34 @@ class _OpenAiMemoryRoute(ABC):
         assert isinstance(deps, ApiDeps)
         try:
             principal = await authenticate_caller(request, deps)
-            await _send_json(send, self.render_answer(request, deps, principal))
+            await _send_json(send, await self.render_answer(request, deps, principal))
         except CorralError as error:
             await send_error(send, scope["path"], error, scope["state"].get("request_id"))
 
     @abstractmethod
-    def render_answer(self, request: Request, deps: ApiDeps, principal: Principal) -> dict[str, object]: ...
+    async def render_answer(self, request: Request, deps: ApiDeps, principal: Principal) -> dict[str, object]: ...
 
 
 class ListModelsRoute(_OpenAiMemoryRoute):
-    """Answers `GET /v1/models`."""
+    """Answers `GET /v1/models` from memory: the models, and behind them the caller's LLM agents."""
 
-    def render_answer(self, request: Request, deps: ApiDeps, principal: Principal) -> dict[str, object]:
+    async def render_answer(self, request: Request, deps: ApiDeps, principal: Principal) -> dict[str, object]:
         del request
         models = deps.gateway.router.snapshot.list_models()
-        return {"object": "list", "data": [render_model(model) for model in models if _is_visible(model, principal)]}
+        shown = [render_model(model) for model in models if _is_visible(model, principal)]
+        shown += [_render_agent(*agent) for agent in await deps.turn_calls.list_agents(principal)]
+        return {"object": "list", "data": shown}
 
 
 class ShowModelRoute(_OpenAiMemoryRoute):
-    """Answers `GET /v1/models/{model}`."""
+    """Answers `GET /v1/models/{model}` from memory, with one model or LLM agent."""
 
-    def render_answer(self, request: Request, deps: ApiDeps, principal: Principal) -> dict[str, object]:
+    async def render_answer(self, request: Request, deps: ApiDeps, principal: Principal) -> dict[str, object]:
         name, router = request.path_params["model"], deps.gateway.router
+        if name.startswith(AGENT_PREFIX):
+            for agent in await deps.turn_calls.list_agents(principal):
+                if agent[0] == name:
+                    return _render_agent(*agent)
         model = router.snapshot.find(name)
         if model is None or not _is_visible(model, principal):
             raise router.make_not_found_error(name, make_model_filter(principal))
@@ -148,6 +217,10 @@ class ShowModelRoute(_OpenAiMemoryRoute):
 
 def render_model(model: ServedModel) -> dict[str, object]:
     return {"id": model.name, "object": "model", "created": int(model.created_at.timestamp()), "owned_by": OWNER}
+
+
+def _render_agent(name: str, created_s: float) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": int(created_s), "owned_by": AGENT_OWNER}
 
 
 def _is_visible(model: ServedModel, principal: Principal) -> bool:
@@ -163,6 +236,7 @@ async def _send_json(send: Send, value: object) -> None:
 
 OPENAI_ROUTES = [
     *(Route(path, InferenceRoute(path, call), methods=["POST"]) for path, call in CALLS.items()),
+    *(Route(path, McpChatRoute(path), methods=["POST"]) for path in MCP_CHAT_PATHS),
     Route("/v1/models", ListModelsRoute("/v1/models"), methods=["GET"]),
     Route("/v1/models/{model:path}", ShowModelRoute("/v1/models/{model}"), methods=["GET"]),
     # A name with a line break, which `:path` does not match and no model has.

@@ -75,7 +75,7 @@ NEVER_BUILT = PageUnavailableReason(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSnapshot:
-    """Holds what one look at the folder of the built page found: its files, or why there are none."""
+    """The files that a frontend found in the folder of the built web page, or why there are none."""
 
     marks: tuple[_Mark, ...] = ()
     files: Mapping[str, PageAsset] = field(default_factory=dict)

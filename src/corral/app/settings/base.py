@@ -18,7 +18,7 @@ from corral.app.settings.values import Directory, FrontendUrl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenSettingsRule:
-    """Describes settings that are valid one by one and wrong together."""
+    """Describes settings of a process that are valid one by one and contradict each other."""
 
     fields: tuple[str, ...]
     sentence: str
@@ -26,7 +26,7 @@ class BrokenSettingsRule:
 
 
 class BrokenSettingsRules(ValueError):
-    """Raised by validation when settings contradict each other; lists every broken rule."""
+    """Raised when settings of a process contradict each other; lists every broken rule."""
 
     def __init__(self, rules: list[BrokenSettingsRule]) -> None:
         self.rules = rules
@@ -40,8 +40,10 @@ def make_shown_default(text: str) -> dict[str, Any]:
 
 
 class ProcessSettings(BaseModel):
-    """Base of the settings of all processes. `process` is the name of the table in the file and of the process in
-    `corral config`."""
+    """Base class of the settings of all processes of Corral: frontend, worker, `corral up` and command line.
+
+    `process` is the name of the table in the file and of the process in `corral config`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
     process: ClassVar[str]
@@ -67,7 +69,7 @@ class ProcessSettings(BaseModel):
 
 
 class ClientSettings(ProcessSettings):
-    """Settings of the commands that talk to a cluster: its address and key."""
+    """Settings of the CLI commands that talk to a cluster: its address and API key."""
 
     process: ClassVar[str] = "client"
 

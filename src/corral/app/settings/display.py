@@ -19,14 +19,15 @@ _SECTIONS = {
     "addresses": ("host", "port", "public_url", "http_", "url", "address", "processes", "instance_id", "name"),
     "database": ("database", "postgres", "outbox_", "leader_"),
     "bus": ("nats_", "bus_"),
-    "people": ("oidc_", "admin_key", "key"),
+    "people": ("oidc_", "admin_key", "secrets_key", "key"),
     "nodes": (
         *("node_", "heartbeat_", "liveness_", "auto_approve", "local_join", "join_", "labels", "vram_budget"),
-        *("capability", "max_replicas", "frontend"),
+        *("capability", "max_replicas", "max_runs", "agent_", "frontend"),
     ),
     "requests": (
         *("request_", "upload_", "connections_", "trusted_", "first_byte", "between_bytes", "response_", "replica_"),
-        *("queue_", "stop_grace", "cors_"),
+        *("queue_", "stop_grace", "cors_", "mcp_", "run_", "thread_", "artifact_", "webhook_"),
+        "embedding_",
     ),
     "models": (
         "load_",
@@ -48,7 +49,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayedSetting:
-    """Holds one setting as it is displayed: its value with secrets masked, and where it came from."""
+    """One setting as `corral config` displays it: its value with secrets masked, and where it came from."""
 
     key: str
     environment: str

@@ -37,7 +37,7 @@ SECRET_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingOrigin:
-    """Says where the value of a setting came from: the kind of source, its name there, and the file that held it."""
+    """Says where the value of a setting came from: kind of source (file, variable, flag), name, and file."""
 
     kind: str
     name: str = ""
@@ -50,7 +50,7 @@ class SettingOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingProblem:
-    """Describes one thing that is wrong with a setting, with a hint."""
+    """Describes one thing that is wrong with a setting of a process, with a hint for the person who wrote it."""
 
     setting: str
     sentence: str
@@ -158,14 +158,11 @@ def load_settings(
     return LoadedSettings(settings=settings, origins=origins, warnings=() if is_strict else warnings)
 
 
-def is_configured(
-    model: type[ProcessSettings], *, environ: Mapping[str, str] | None = None, config: Path | None = None
-) -> bool:
+def is_configured(model: type[ProcessSettings], *, config: Path | None = None) -> bool:
     """Return whether this process is set up here: one of its required settings is given, or it has none."""
     reading = _SettingsCollector(docs=describe_settings(model))
-    variables = os.environ if environ is None else environ
-    _take_file(reading, model, config, variables)
-    _take_environment(reading, variables)
+    _take_file(reading, model, config, os.environ)
+    _take_environment(reading, os.environ)
     required = {doc.field for doc in reading.docs if doc.required}
     return not required or bool(required & (reading.values.keys() | reading.unreadable))
 
@@ -193,7 +190,7 @@ def _take_flags(reading: _SettingsCollector, flags: Mapping[str, object]) -> Non
 def _take_file(
     reading: _SettingsCollector, model: type[ProcessSettings], config: Path | None, environ: Mapping[str, str]
 ) -> None:
-    said_by = "--config" if config is not None else "CORRAL_CONFIG"
+    named_by = "--config" if config is not None else "CORRAL_CONFIG"
     path = config or (Path(environ["CORRAL_CONFIG"]) if environ.get("CORRAL_CONFIG") else None)
     if path is None:
         return
@@ -201,12 +198,12 @@ def _take_file(
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        sentence = f"{said_by} names a file that cannot be read: {path} ({error.strerror})"
-        reading.problems.append(SettingProblem(setting=said_by, sentence=sentence, hint="Correct the path."))
+        sentence = f"{named_by} names a file that cannot be read: {path} ({error.strerror})"
+        reading.problems.append(SettingProblem(setting=named_by, sentence=sentence, hint="Correct the path."))
         return
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         sentence = f"{path} is not a TOML file: {error}"
-        reading.problems.append(SettingProblem(setting=said_by, sentence=sentence, hint="Correct the file."))
+        reading.problems.append(SettingProblem(setting=named_by, sentence=sentence, hint="Correct the file."))
         return
     reading.problems += _find_unknown_in_file(path, tables)
     table = tables.get(model.process, {})

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from corral.app.settings.base import BrokenSettingsRule, ClientSettings, ProcessSettings, make_shown_default
 from corral.app.settings.galleries import Galleries
+from corral.app.settings.run_settings import RunSettings
 from corral.app.settings.values import (
     AccountSeed,
     AdvertisedAddress,
@@ -35,6 +36,7 @@ from corral.app.settings.values import (
     Origins,
     ReadableFile,
     RegistryCredentials,
+    SecretsKeyFile,
     SizeBytes,
     StorageAddress,
     StorageKey,
@@ -46,6 +48,7 @@ from corral.app.settings.values import (
 from corral.domain.access import Scope
 from corral.domain.duration import format_duration
 from corral.domain.node import NodeType
+from corral.domain.run import SERVER_GRACE_S
 from corral.insight.access_log import AccessLogStyle
 
 _NONE: dict[str, Any] = {"shown_default": "none"}
@@ -76,7 +79,7 @@ def _check_issuer(text: str) -> str:
 
 
 class IdentitySettings(BaseModel):
-    """Part of `FrontendSettings`: the public address, and the OpenID Connect provider."""
+    """Part of `FrontendSettings`: the public address, and the OpenID Connect provider by which people sign in."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -122,14 +125,14 @@ HEARTBEATS_PER_LEASE = 3
 
 
 class LogFormat(StrEnum):
-    """Formats of log lines: text for people, JSON for collectors."""
+    """Formats of a process's log lines: text for people, JSON for collectors."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """The least severe log lines that are written."""
+    """Levels of the setting that says which log lines a process writes: the least severe level."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -171,7 +174,7 @@ class _BusTlsSettings(ProcessSettings):
         )
 
 
-class FrontendSettings(IdentitySettings, _BusTlsSettings, _LoggingSettings):
+class FrontendSettings(IdentitySettings, RunSettings, _BusTlsSettings, _LoggingSettings):
     """Settings of `corral serve`, one frontend process."""
 
     process: ClassVar[str] = "frontend"
@@ -201,6 +204,12 @@ class FrontendSettings(IdentitySettings, _BusTlsSettings, _LoggingSettings):
     metrics_key: SecretStr | None = Field(
         default=None,
         description="Key that GET /metrics requires as a bearer token. Without it, the metrics are public.",
+    )
+    secrets_key_file: SecretsKeyFile | None = Field(
+        default=None,
+        description="File with the keys that seal stored secrets, one a line: the first seals, all of them open. Give "
+        "every frontend the same file.",
+        json_schema_extra=make_shown_default("none: no secret can be stored"),
     )
     local_join_token: SecretStr | None = Field(
         default=None,
@@ -286,6 +295,9 @@ class FrontendSettings(IdentitySettings, _BusTlsSettings, _LoggingSettings):
         "https://chat.example.com. `*` allows all. They may only call models, with a key and without cookies.",
         json_schema_extra=make_shown_default("none"),
     )
+    mcp_read_only: bool = Field(
+        default=False, description="Whether the MCP tools at /mcp only read, whatever the key may do."
+    )
     replica_concurrency: int = Field(
         default=64,
         ge=1,
@@ -346,7 +358,8 @@ class FrontendSettings(IdentitySettings, _BusTlsSettings, _LoggingSettings):
     )
     allow_private_sources: bool = Field(
         default=False,
-        description="Let admins install from addresses in private networks. Galleries do not need this.",
+        description="Let admins install, and tasks fetch attachments, from addresses in private networks. Galleries do "
+        "not need this.",
     )
     hub_endpoint: WebAddress | None = Field(
         default=None,
@@ -470,6 +483,10 @@ def _make_default_name(data: dict[str, Any]) -> str:
     return f"agent-{host}" if data["node_type"] is NodeType.AGENT else host
 
 
+def _make_default_max_runs(data: dict[str, Any]) -> int:
+    return 4 if data["node_type"] is NodeType.AGENT else 0
+
+
 class WorkerSettings(_BusTlsSettings, _LoggingSettings):
     """Settings of `corral worker`, the worker process of one machine."""
 
@@ -482,7 +499,7 @@ class WorkerSettings(_BusTlsSettings, _LoggingSettings):
     )
     node_type: Annotated[NodeType, AnyCase] = Field(
         default=NodeType.BACKEND,
-        description="Type of the node: backend runs engines; agent runs none and gets an API key for inference.",
+        description="Type of the node: backend runs engines; agent executes runs of agents and tasks, and no engines.",
     )
     name: str = Field(
         default_factory=_make_default_name,
@@ -578,6 +595,36 @@ class WorkerSettings(_BusTlsSettings, _LoggingSettings):
     max_replicas_per_model: int = Field(
         default=1, ge=1, description="Maximum number of replicas of one model on this node."
     )
+    max_runs: int = Field(
+        default_factory=_make_default_max_runs,
+        ge=0,
+        le=1000,
+        description="How many runs (turns of agents, tasks) this node executes at the same time; 0: none.",
+        json_schema_extra=make_shown_default("4 on an agent node, 0 on a backend node"),
+    )
+    run_user: str | None = Field(
+        default=None,
+        min_length=1,
+        description="User that programs of MCP servers run as; a worker that is not root can only name its own.",
+        json_schema_extra=make_shown_default("corral-run or nobody if the worker is root, else its own"),
+    )
+    run_memory_bytes: SizeBytes = Field(
+        default=4 * 1024**3,
+        ge=64 * 1024**2,
+        description="Memory that each process of an MCP server's program may use: 4GiB, 500MB.",
+        json_schema_extra=make_shown_default("4GiB"),
+    )
+    run_file_bytes: SizeBytes = Field(
+        default=1024**3,
+        ge=1024**2,
+        description="Size of the largest file that an MCP server's program may write: 1GiB, 500MB.",
+        json_schema_extra=make_shown_default("1GiB"),
+    )
+    run_mcp_grace_s: Duration = Field(
+        default=SERVER_GRACE_S,
+        description="How long the first step of a run waits for its MCP servers. The tools of one that answers later "
+        "are added at a later step.",
+    )
     vram_budget: VramBudget | None = Field(
         default=None,
         description="Maximum GPU memory for models: 80%, 12GB, 12GiB.",
@@ -642,6 +689,9 @@ class UpSettings(ProcessSettings):
         json_schema_extra=make_shown_default("the one that was installed with Corral"),
     )
     processes: int = Field(default=1, ge=1, le=64, description="Number of frontend processes; they share one port.")
+    agent_worker: bool = Field(
+        default=True, description="Start a second worker that executes runs of agents and tasks (`max_runs` of them)."
+    )
 
 
 ALL_MODELS: tuple[type[ProcessSettings], ...] = (FrontendSettings, WorkerSettings, UpSettings, ClientSettings)

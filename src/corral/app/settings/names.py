@@ -33,7 +33,7 @@ OTHER_VARIABLES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDoc:
-    """Describes one setting: its names as key, flag and variable, its kind, default and sentence."""
+    """Describes one setting for the docs and the command line: key, flag, variable, kind, default and sentence."""
 
     process: str
     field: str

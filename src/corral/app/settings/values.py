@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr
 from corral.app.redaction import redact_text
 from corral.domain.duration import parse_duration_s
 from corral.domain.errors import InvalidRequest
+from corral.policy.sealing_keys import SealingKey, parse_sealing_keys
 
 _CREDENTIALS_EXAMPLE = '{"registry.example:5000": "user:password"}'
 _REGISTRY_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
@@ -28,6 +29,8 @@ _UNIT_BYTES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt",
 _UNIT_BYTES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
 SIZE_BYTES_MAX = 2**60
 NAME_LENGTH_MAX = 255
+# More than the most keys with a comment for each.
+KEY_FILE_BYTES_MAX = 16 * 1024
 
 
 def parse_limit_s(value: object) -> float:
@@ -246,6 +249,29 @@ def check_readable_file(value: Path) -> Path:
         raise ValueError(f"names a file that cannot be read: {path} ({error.strerror})") from error
 
 
+def read_sealing_keys(path: Path) -> tuple[SealingKey, ...]:
+    """Return the keys of a key file; raise `ValueError` with what is wrong, without repeating any of its content."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(KEY_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ValueError(f"names a file that cannot be read: {path} ({error.strerror})") from error
+    if len(content) > KEY_FILE_BYTES_MAX:
+        raise ValueError(f"names {path}, which is too large for a key file")
+    try:
+        return parse_sealing_keys(content.decode())
+    except UnicodeDecodeError:
+        raise ValueError(f"names {path}, which is not text") from None
+    except ValueError as error:
+        raise ValueError(f"names {path}, which {error}") from None
+
+
+def check_secrets_key_file(value: Path) -> Path:
+    path = check_readable_file(value)
+    read_sealing_keys(path)
+    return path
+
+
 def make_seed_check(prefix: str, what: str) -> AfterValidator:
     def check(value: SecretStr) -> SecretStr:
         if not value.get_secret_value().strip().startswith(prefix):
@@ -291,6 +317,7 @@ FrontendUrls = Annotated[str, AfterValidator(check_http_urls)]
 AdvertisedAddress = Annotated[str, AfterValidator(check_advertised_address)]
 VramBudget = Annotated[str, AfterValidator(check_vram_budget)]
 ReadableFile = Annotated[Path, AfterValidator(check_readable_file)]
+SecretsKeyFile = Annotated[Path, AfterValidator(check_secrets_key_file)]
 Directory = Annotated[Path, AfterValidator(Path.expanduser)]
 AccountSeed = Annotated[SecretStr, make_seed_check("SA", "a NATS account")]
 OperatorSeed = Annotated[SecretStr, make_seed_check("SO", "a NATS operator")]

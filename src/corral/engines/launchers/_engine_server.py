@@ -27,7 +27,7 @@ GRACE_S = 10.0
 
 
 class ApiError(Exception):
-    """A call that is answered with an error in OpenAI's format."""
+    """Raised in an engine server when a call is to be answered with an error in OpenAI's format."""
 
     def __init__(self, status: int, message: str, code: str = "invalid_value") -> None:
         super().__init__(message)
@@ -41,7 +41,10 @@ class ApiError(Exception):
 
 
 class EngineServer:
-    """Serves one engine over HTTP: checks the key, runs a few calls at a time, queues and counts the others."""
+    """HTTP server for engines that Corral implements in Python: checks the key, queues and counts the calls.
+
+    Runs a few calls at a time.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.name = options.name or Path(options.model).name

@@ -52,7 +52,7 @@ TOOL_CALL = re.compile(r"^call ([\w-]+) (\{.*\})$", re.MULTILINE)
 
 @dataclass(slots=True, kw_only=True)
 class FakeBehaviour:
-    """Holds how the fake engine behaves, changeable while it runs: speed, limits and failures. 0 means none."""
+    """How the fake engine for tests behaves, changeable while it runs: speed, limits and failures. 0 means none."""
 
     tokens_per_s: float = field(default=0.0, metadata={"help": "of each answer; 0: all at once"})
     prompt_s: float = field(default=0.0, metadata={"help": "seconds for 1,000 tokens of a prompt that is not cached"})
@@ -79,7 +79,7 @@ class FakeBehaviour:
 
 
 class SlotQueue:
-    """Lets as many calls run at a time as the behaviour says; the others wait in order."""
+    """Lets as many calls of the fake engine run at a time as its behaviour says; the others wait in order."""
 
     def __init__(self, behaviour: FakeBehaviour) -> None:
         self._behaviour = behaviour
@@ -116,7 +116,10 @@ class SlotQueue:
 
 
 class PromptPrefixCache:
-    """Remembers which beginnings of prompts were read, in blocks of tokens; drops the least recently used."""
+    """Imitates the prompt cache of an engine in the fake engine.
+
+    Remembers which beginnings of prompts were read, in blocks of tokens; drops the least recently used.
+    """
 
     def __init__(self, behaviour: FakeBehaviour) -> None:
         self._behaviour = behaviour
@@ -155,7 +158,7 @@ class PromptPrefixCache:
 
 @dataclass(slots=True, kw_only=True)
 class FakeCompletion:
-    """One completion that is being generated: its prompt, words, and how long it took."""
+    """One completion that the fake engine is generating: its prompt, words, and how long it took."""
 
     prompt: list[str]
     # Words with the blanks between them.

@@ -27,8 +27,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Says how many client connections a frontend keeps open, in all and for one address, and which
-    proxies are exempt."""
+    """Says how many client connections a frontend keeps open, in all and for one address.
+
+    It also says which proxies are exempt.
+    """
 
     total: int = 16_384
     per_address: int = 2_048
@@ -69,8 +71,7 @@ class ConnectionCounter:
 
 
 class BodyProgress:
-    """Measures whether one request body arrives fast enough: enough bytes in each window of time, and all of it in the
-    end."""
+    """Measures whether a client sends a request body fast enough: enough bytes in each window of time, and in all."""
 
     __slots__ = ("_began", "_received_bytes", "_since")
 

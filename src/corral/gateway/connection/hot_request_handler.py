@@ -21,10 +21,11 @@ from corral.gateway.connection import http_messages
 from corral.gateway.connection.connection_limits import INFERENCE_BODY_BYTES_MAX
 from corral.gateway.connection.http_messages import HttpHead
 from corral.gateway.connection.server_protocol import ServerProtocol
-from corral.gateway.errors import render_error_event
+from corral.gateway.errors import ResponseInterrupted, render_error_event
 from corral.gateway.exchange.exchange import Exchange
 from corral.gateway.exchange.gateway import STOPPING, InferenceRequest, to_corral_error
 from corral.gateway.request.request_builder import build_request_later, build_request_now
+from corral.gateway.request.turn_responder import TurnNeeded
 from corral.ports.requests import HeadLines
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.runtime.byte_budget import ByteLease
@@ -41,8 +42,11 @@ IDLE, HEAD, BODY, DRAINING, ANSWERING = range(5)
 
 
 class HotRequestHandler(ServerProtocol, ABC):
-    """Answers the hot-path requests of one connection, one at a time, from a parsed head and a whole body to the last
-    byte of the response. Implements `gateway.exchange.gateway.ResponseSink`."""
+    """Answers plain inference requests of one client connection on the gateway's fast path, one at a time.
+
+    It works from a parsed head and a whole body to the last byte of the response. Implements
+    `gateway.exchange.gateway.ResponseSink`.
+    """
 
     # Slots for the fields that every request reads: see `ServerProtocol`.
     __slots__ = (
@@ -57,6 +61,7 @@ class HotRequestHandler(ServerProtocol, ABC):
         "_request_id",
         "_state",
         "_unsent_head",
+        "_writable",
     )
 
     def __init__(
@@ -78,6 +83,8 @@ class HotRequestHandler(ServerProtocol, ABC):
         self._request_id = ""
         self._exchange: Exchange | None = None
         self._lookup_task: asyncio.Task[Any] | None = None
+        # Set when a client that was too slow for the response of a run can be sent more.
+        self._writable: asyncio.Event | None = None
         # The current response.
         self._unsent_head = b""
         self._is_chunked = False
@@ -146,10 +153,51 @@ class HotRequestHandler(ServerProtocol, ABC):
         assert head is not None
         outcome = await attempt(lambda: build_request_later(deps, head.request_head, body, self._request_id))
         self._lookup_task = None
-        if isinstance(outcome, AttemptFailure):
-            self._reject_request(to_corral_error(outcome.error))
-        else:
+        if not isinstance(outcome, AttemptFailure):
             self._start_exchange(outcome.value)
+        elif isinstance(outcome.error, TurnNeeded):
+            needed = outcome.error
+            self._lookup_task = deps.gateway.tasks.start(self._answer_by_run(body, needed), name="answer by a run")
+        else:
+            self._reject_request(to_corral_error(outcome.error))
+
+    async def _answer_by_run(self, body: bytes, needed: TurnNeeded) -> None:
+        """Relay the response of a run, which takes the place of an engine's. Cancelled with the connection."""
+        head, deps = self._head, self._deps
+        assert head is not None
+        has_begun = False
+
+        async def relay() -> None:
+            nonlocal has_begun
+            async with deps.turns.open_chat(deps, head.request_head, body, needed, self._request_id) as response:
+                async for piece in response.iter_pieces():
+                    if not has_begun:
+                        has_begun = True
+                        self.begin(200, response.headers, response.size_bytes)
+                    if self._is_write_paused:
+                        await self._wait_until_writable()
+                    self.send_piece(piece)
+
+        outcome = await attempt(relay)
+        self._lookup_task = None
+        if not isinstance(outcome, AttemptFailure):
+            self.end()
+        elif has_begun:
+            self.cut(to_corral_error(outcome.error))
+        else:
+            self.fail(to_corral_error(outcome.error))
+
+    async def _wait_until_writable(self) -> None:
+        """Wait until the client has read what was sent. A client that does not read for too long loses its
+        connection."""
+        self._writable = asyncio.Event()
+        try:
+            async with asyncio.timeout(self._deps.gateway.timeouts.client_stall_s or None):
+                await self._writable.wait()
+        except TimeoutError as error:
+            raise ResponseInterrupted("The client does not read its response.") from error
+        finally:
+            self._writable = None
 
     def _start_exchange(self, request: InferenceRequest) -> None:
         exchange = self._exchange = Exchange(self._deps.gateway, request, self)

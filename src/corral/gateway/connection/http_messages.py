@@ -46,8 +46,10 @@ _STATUS_LINES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpHead:
-    """Holds the parsed head of one plain HTTP request on the hot path: its path, the length of its body, and whether
-    its connection is kept open."""
+    """Parsed head of one plain HTTP request on the gateway's fast path.
+
+    Holds its path, the length of its body, and whether its connection is kept open.
+    """
 
     request_head: RequestHead
     size_bytes: int

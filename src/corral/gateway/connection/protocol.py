@@ -56,7 +56,7 @@ READ_AHEAD_BYTES_MAX = 64 * 1024
 
 
 class ConnectionDeps(RequestDeps, Protocol):
-    """Names what the connections of a frontend need from it. `api.deps.ApiDeps` has all of it."""
+    """Dependencies of the gateway's client connections. `api.deps.ApiDeps` has all of it."""
 
     @property
     def clock(self) -> Clock: ...
@@ -74,8 +74,10 @@ class ConnectionDeps(RequestDeps, Protocol):
 
 
 class ConnectionRegistry:
-    """Holds all client connections of one server and what they share: connection limits, head templates, common
-    headers, the sweep for late ones."""
+    """Tracks all client connections of one HTTP server and what they share.
+
+    Connection limits, head templates, common headers, and the sweep for late ones.
+    """
 
     def __init__(self, deps: ConnectionDeps, limits: ConnectionLimits | None = None) -> None:
         self.deps = deps
@@ -103,7 +105,10 @@ class ConnectionRegistry:
         own_registry = self
 
         class BoundGatewayProtocol(GatewayProtocol):
-            """A `GatewayProtocol` that is bound to one `ConnectionRegistry`: uvicorn makes the instances itself."""
+            """Subclass of `GatewayProtocol` with one `ConnectionRegistry` built in.
+
+            uvicorn makes the instances itself, one for each client connection.
+            """
 
             registry = own_registry
 
@@ -111,8 +116,10 @@ class ConnectionRegistry:
 
 
 class GatewayProtocol(HotRequestHandler):
-    """Reads the requests of one client connection: takes the plain form of the inference calls for the hot path and
-    hands everything else to uvicorn. Implements `runtime.read_batcher.DataReceiver`."""
+    """Reads HTTP requests of one client connection, and answers plain inference calls on the gateway's fast path.
+
+    Everything else is handed to uvicorn. Implements `runtime.read_batcher.DataReceiver`.
+    """
 
     # Slots for the fields that every request reads: see `ServerProtocol`.
     __slots__ = (
@@ -193,8 +200,12 @@ class GatewayProtocol(HotRequestHandler):
                 and len(body) <= UNKNOWN_KEY_BYTES
                 and not self._read_ahead
                 and not self._is_write_paused
+                and self._deps.get_not_ready_reason() is None
             ):
-                self._take_templated_request(template.parsed, data, body)
+                # A complete request whose head equals the previous one except for its length, as most persistent
+                # clients send.
+                self._head = template.parsed
+                self._start_request(body)
                 return
         if self._state == ANSWERING:
             self._buffer_read_ahead(data)
@@ -216,6 +227,8 @@ class GatewayProtocol(HotRequestHandler):
         super().resume_writing()
         if self._exchange is not None:
             self._exchange.resume()
+        elif self._writable is not None:
+            self._writable.set()
         elif self._read_ahead and self._state == IDLE:
             self._continue_reading(b"")
 
@@ -276,15 +289,6 @@ class GatewayProtocol(HotRequestHandler):
         super().on_message_begin()
 
     # Reading a hot-path request
-
-    def _take_templated_request(self, head: HttpHead, data: bytes, body: bytes) -> None:
-        """Take a complete request whose head equals the previous one except for its length, as most persistent clients
-        send."""
-        if self._deps.get_not_ready_reason() is None:
-            self._head = head
-            self._start_request(body)
-        else:
-            self._parse_requests(data)
 
     def _take_head(self, data: bytes, end: int) -> bytes:
         """Take a request head, and return the bytes of `data` that follow the request."""

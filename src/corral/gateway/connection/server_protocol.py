@@ -33,8 +33,10 @@ STREAMED_BODY_PATHS = ("/v1/audio/", "/api/files/")
 
 
 class ServerProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol for one connection, with limits on heads, bodies and connections, for ports that
-    strangers reach."""
+    """uvicorn's HTTP protocol for one client connection, with limits on heads, bodies and connections.
+
+    For ports that strangers reach.
+    """
 
     # Slots for the fields that every request reads, including some of uvicorn's: kept together, outside of the instance
     # dictionary, they stay in the processor's cache however many connections there are.

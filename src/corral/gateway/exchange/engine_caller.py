@@ -28,8 +28,11 @@ SAME_REPLICA_RETRY_S = 0.1
 
 
 class EngineCaller(ExchangeState, ABC):
-    """Calls the engine of one replica after another for one request, until a response can be relayed or the request
-    fails. Implements `on_lost` of `ports.requests.ResponseHandler`; `Exchange` implements the rest."""
+    """Calls the engine of one replica after another for one inference request, until a response can be relayed.
+
+    It stops earlier if the request fails. Implements `on_lost` of `ports.requests.ResponseHandler`; `Exchange`
+    implements the rest.
+    """
 
     __slots__ = ()
 
@@ -53,7 +56,7 @@ class EngineCaller(ExchangeState, ABC):
     def _try_next_replica(self, now: float) -> None:
         checkout = (
             self._ensure_selector().try_check_out()
-            if self._attempts
+            if self._attempts or self._request.principal.is_background
             else self._gateway.router.check_out(self._request.model)
         )
         if checkout is not None:
@@ -70,6 +73,7 @@ class EngineCaller(ExchangeState, ABC):
             self._selector = self._gateway.router.make_selector(
                 request.model, wait_s, request.principal.key_id, cost, self._attempts
             )
+            self._selector.is_background = request.principal.is_background
         return self._selector
 
     async def _wait_for_replica(self) -> None:

@@ -37,7 +37,6 @@ from corral.gateway.exchange.exchange_state import (
 from corral.gateway.exchange.gateway import (
     CLIENT_LEFT,
     ResponseReadOptions,
-    classify_engine_status,
     find_error_origin,
     to_corral_error,
 )
@@ -68,12 +67,16 @@ _OPENS, _CLOSES = b"{}"
 # No proxy between here and the client may buffer events.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 _NO_QUEUE = ((b"x-corral-queue-ms", b"0"),)
+# The origin and the code of a response that is no error.
+_NO_ERROR = (ErrorOrigin.NONE, "")
 _EVENT_ENDS = {EVENTS: b"\n\n", LINES: b"\n"}
 
 
 class Exchange(EngineCaller):
-    """Relays one inference request between a client connection and an engine. Implements
-    `ports.requests.ResponseHandler`."""
+    """Relays one inference request between a client connection and an engine.
+
+    Implements `ports.requests.ResponseHandler`.
+    """
 
     __slots__ = ()
 
@@ -217,10 +220,12 @@ class Exchange(EngineCaller):
             status = self._find_error_status(checkout)
             if not status:
                 return
-        if self._rewriter is not None and status == _OK and (large := self._find_large(self._rewriter)):
-            self._start_task(self._read_large(checkout, self._rewrite_large, large), "rewrite")
-            return
-        rest = self._take_rest(status)
+        rest = b"".join(self._buffered) if stream is None else stream.finish()
+        if self._rewriter is not None and status == _OK:
+            if self._is_too_large_to_rewrite(self._rewriter, rest):
+                self._start_task(self._read_large(checkout, self._rewrite_large, rest), "rewrite")
+                return
+            rest = self._rewrite_rest(self._rewriter, rest)
         # Most responses are JSON from the first byte to the last, which this test shows without a function call.
         is_plain = self._kind == KIND_JSON and rest and rest[0] == _OPENS and rest[-1] == _CLOSES
         if not is_plain and status < 400 and not is_passing and self._retry_if_unusable(checkout, rest):
@@ -230,6 +235,7 @@ class Exchange(EngineCaller):
             return
         total_s = self._gateway.clock.monotonic() - self._began
         if status < 400:
+            origin, code = _NO_ERROR
             queue_s = self._queue_s
             mark = RESULT_MARKS.get(request.call) if stream is None and not is_passing else None
             if rest.find(mark) >= 0 if mark is not None else stream is None or stream.events > 0:
@@ -237,14 +243,11 @@ class Exchange(EngineCaller):
             else:
                 # A response without a result says nothing about the speed of the replica.
                 checkout.record_success()
-        elif status < 500:
-            checkout.record_success()
-        elif status != _UNAVAILABLE:
-            checkout.record_failure()
+        else:
+            origin, code = _record_engine_error(checkout, status)
         self._has_begun = is_passing
         self._rest = rest
         self._sent_bytes += len(rest)
-        origin, code = classify_engine_status(status)
         self._release()
         self._gateway.finish_exchange(self, self._make_record(status, origin, code, total_s, rest))
 
@@ -392,3 +395,14 @@ class Exchange(EngineCaller):
         self._client.begin(self._status, self._head, self._size_bytes)
         if self._is_paused and self._engine_call is not None:
             self._engine_call.pause()
+
+
+def _record_engine_error(checkout: ReplicaCheckout, status: int) -> tuple[ErrorOrigin, str]:
+    """Record an engine's error for its replica, and return its origin and its code. A 4xx is the client's fault,
+    because it is about the request."""
+    if status < 500:
+        checkout.record_success()
+        return ErrorOrigin.CLIENT, ""
+    if status != _UNAVAILABLE:
+        checkout.record_failure()
+    return ErrorOrigin.ENGINE, "engine_error"

@@ -29,8 +29,10 @@ BUFFER_BYTES = 256 * 1024
 
 
 class ExchangeResponse:
-    """Await-style wrapper around `Exchange`, for callers that are coroutines: buffers the response until it is read.
-    Implements `gateway.exchange.gateway.ResponseSink`."""
+    """Response of one inference request for callers that are coroutines: an await-style wrapper around `Exchange`.
+
+    Buffers the response until it is read. Implements `gateway.exchange.gateway.ResponseSink`.
+    """
 
     def __init__(self, gateway: Gateway, request: InferenceRequest) -> None:
         self.status = 0

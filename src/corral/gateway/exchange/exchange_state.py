@@ -15,7 +15,7 @@ from corral.gateway.exchange.gateway import Gateway, InferenceRequest, ResponseS
 from corral.gateway.routing.in_flight_leases import ReplicaCheckout
 from corral.gateway.routing.router import ReplicaSelector
 from corral.policy.serving.response_check import EVENTS, WHOLE, find_last_end
-from corral.policy.serving.response_rewriter import ResponseRewriter, make_rewriter, rewrite_whole
+from corral.policy.serving.response_rewriter import N_MARK, ResponseRewriter, make_rewriter, rewrite_whole
 from corral.policy.serving.token_usage import UNKNOWN_USAGE, TokenUsage, may_contain_usage, parse_usage
 from corral.ports.requests import EngineCallHandle, EngineLost, HeadLines
 
@@ -41,12 +41,10 @@ KEPT_BODY_BYTES = 64 * 1024
 EVENT_BYTES_MAX = 1024 * 1024
 # The end mark of OpenAI's streams, which is not counted as an event.
 _END_OF_STREAM = b"data: [DONE]\n\n"
-_OK = 200
 
 
 class ExchangeState:
-    """Holds the data of one `Exchange`: its state, its request, the replica checkout and the response received so
-    far."""
+    """State of relaying one inference request: the request, the chosen replica and the response received so far."""
 
     __slots__ = (
         "_attempts",
@@ -108,8 +106,10 @@ class ExchangeState:
         self._buffered: list[bytes] = []
         self._buffered_bytes = 0
         self._splitter: EventSplitter | None = None
-        # Set for a request whose response may have to be changed.
-        self._rewriter = self._make_rewriter()
+        # Set for a request whose response may have to be changed. Most requests are chats for one choice, which this
+        # test shows without a function call.
+        is_plain = request.call == "chat" and request.body.find(N_MARK) < 0
+        self._rewriter = None if is_plain else self._make_rewriter()
         self._sent_bytes = 0
         # The size of the prompt in a body that was dropped.
         self._prompt_bytes = 0
@@ -151,29 +151,24 @@ class ExchangeState:
         options, rewriter = self._request.read_options, self._rewriter
         return (options is not None and options.read is not None) or (rewriter is not None and rewriter.needs_whole)
 
-    def _find_large(self, rewriter: ResponseRewriter) -> bytes:
-        """Return a whole response that has to be rewritten and is too large for the event loop; else nothing."""
-        if self._form != WHOLE or self._state == RELAYING:
-            return b""
-        whole = b"".join(self._buffered)
-        self._buffered = [whole]
-        return whole if len(whole) > READ_AT_ONCE_BYTES_MAX and rewriter.may_change(whole) else b""
+    def _is_too_large_to_rewrite(self, rewriter: ResponseRewriter, rest: bytes) -> bool:
+        """Return whether a whole response has to be rewritten and is too large for the event loop."""
+        if len(rest) <= READ_AT_ONCE_BYTES_MAX or self._form != WHOLE or self._state == RELAYING:
+            return False
+        return rewriter.may_change(rest)
 
     async def _rewrite_large(self, whole: bytes) -> None:
         """Rewrite a whole response in another process."""
         assert self._rewriter is not None
+        self._buffered = []
         refuse_many_values(whole)
         self._rewriter.prepare(self._request.body)
         work = partial(rewrite_whole, self._rewriter)
         self._rewriter, written = await self._gateway.compute.run(work, whole)
         self._buffered = [written]
 
-    def _take_rest(self, status: int) -> bytes:
-        """Return the rest of the response, or the whole of it, as the client is to get it."""
-        stream, rewriter = self._splitter, self._rewriter
-        rest = b"".join(self._buffered) if stream is None else stream.finish()
-        if rewriter is None or status != _OK:
-            return rest
+    def _rewrite_rest(self, rewriter: ResponseRewriter, rest: bytes) -> bytes:
+        """Return the rest of a response, or the whole of it, as the client is to get it."""
         if self._form == EVENTS:
             return rewriter.rewrite_events(rest)
         if self._form != WHOLE or self._state == RELAYING or not rewriter.may_change(rest):
@@ -189,12 +184,9 @@ class ExchangeState:
         elif whole and self._form == WHOLE and status < 300:
             usage = parse_usage(whole)
         is_estimated = events > 0 and usage.completion is None
-        if self._rewriter is not None and (choices := self._rewriter.choices) is not None:
-            usage = choices.make_total(usage)
-            is_estimated = is_estimated or choices.is_estimated
-            if code and events and usage.completion is not None:
-                # The response was cut off: some choices have reported their usage, and others had no time to.
-                usage, is_estimated = self._complete_usage(usage, counts_prompts=choices.counts_prompts), True
+        if self._rewriter is not None:
+            usage, is_rewritten_estimate = self._count_rewritten(self._rewriter, usage, code)
+            is_estimated = is_estimated or is_rewritten_estimate
         prompt = usage.prompt
         if prompt is None and (is_estimated or (code == CLIENT_LEFT_CODE and self._attempts)):
             # No usage was reported: the client left before the end, or the engine never reports it.
@@ -224,7 +216,18 @@ class ExchangeState:
         record.sent_bytes = self._sent_bytes
         record.attempts = self._attempts
         record.traceparent = request.traceparent
+        record.run_id = ""
         return record
+
+    def _count_rewritten(self, rewriter: ResponseRewriter, usage: TokenUsage, code: str) -> tuple[TokenUsage, bool]:
+        """Return the usage of a response that may have been changed, and whether it is an estimate."""
+        choices, is_estimated = rewriter.choices, False
+        if choices is not None:
+            usage, is_estimated = choices.make_total(usage), choices.is_estimated
+            if code and self.events and usage.completion is not None:
+                # The response was cut off: some choices have reported their usage, and others had no time to.
+                usage, is_estimated = self._complete_usage(usage, counts_prompts=choices.counts_prompts), True
+        return (usage._replace(completion=0) if rewriter.is_prompt_alone else usage), is_estimated
 
     def _complete_usage(self, usage: TokenUsage, *, counts_prompts: bool) -> TokenUsage:
         """Return at least what the client has received, and with several prompts at least what it has sent."""
@@ -258,11 +261,13 @@ def refuse_many_values(raw: bytes) -> None:
 
 
 class EventSplitter:
-    """Splits a response stream into whole events, counts them and remembers what its engine reports about tokens.
+    """Splits an engine's response stream into whole events, counts them and reads the token counts in them.
+
     `end_of_event` is an empty line, or the end of a line.
 
     Guarantee: `feed` returns whole events (or whole lines), in order and byte for byte, and keeps an incomplete rest
-    until it is complete. Limit: an event that is larger than `EVENT_BYTES_MAX` is returned in pieces."""
+    until it is complete. Limit: an event that is larger than `EVENT_BYTES_MAX` is returned in pieces.
+    """
 
     __slots__ = ("_buffered", "_buffered_bytes", "_end_of_event", "_first_usage_piece", "_last_usage_piece", "events")
 

@@ -50,7 +50,7 @@ _ANTHROPIC_CALLS = frozenset({"messages", "count_tokens"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseReadOptions:
-    """Says how a response is read or completed instead of being relayed as it comes."""
+    """Says how the gateway reads or completes an engine's response instead of relaying it as it comes."""
 
     # Called with a whole response before it is recorded. The client gets the error that it raises instead.
     read: Callable[[bytes], None] | None = None
@@ -68,9 +68,11 @@ class ResponseReadOptions:
 
 @dataclass(slots=True, kw_only=True)
 class InferenceRequest:
-    """Holds one inference request as its engine is to get it: the model, the call, the body and who sent it. Implements
-    `ports.requests.EngineRequest`. Treat it as immutable; it is not frozen because the hot path makes it with
-    `new_uninitialised`."""
+    """One inference request as its engine is to get it: the model, the call, the body and who sent it.
+
+    Implements `ports.requests.EngineRequest`. Treat it as immutable; it is not frozen because the hot path makes it
+    with `new_uninitialised`.
+    """
 
     model: ServedModel
     # The kind of call: chat, completions, embeddings, …
@@ -103,8 +105,10 @@ class InferenceRequest:
 
 
 class ResponseSink(Protocol):
-    """Receives one response for a client: `begin`, pieces and `end`; or `send_whole` or `fail` instead; or `cut` after
-    `begin`."""
+    """Interface that receives one inference response on its way to a client.
+
+    `begin`, pieces and `end`; or `send_whole` or `fail` instead; or `cut` after `begin`.
+    """
 
     def begin(self, status: int, head: HeadLines, size_bytes: int | None) -> None:
         """Begin the response with the engine's status and the headers that concern the client. `size_bytes` is None if
@@ -136,8 +140,10 @@ class ResponseSink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeTimeouts:
-    """Says how long an exchange waits for the first byte, between two bytes and for a client that does not read, in
-    seconds; 0: no limit."""
+    """Timeouts in seconds of relaying one inference request; 0: no limit.
+
+    They are for the first byte, between two bytes and for a client that does not read.
+    """
 
     # An engine may be silent for minutes with a long prompt, or with a response that is no stream.
     first_byte_s: float = 600.0
@@ -148,8 +154,11 @@ class ExchangeTimeouts:
 
 @dataclass(slots=True, kw_only=True)
 class Gateway:
-    """Holds what all exchanges of a frontend share (router, engines, limits, listeners, clock) and ends the late ones
-    once a second. `wait_s` is how long a request may wait for its model; 0: as long as the load takes."""
+    """Relays all inference requests of a frontend to engines, and ends the late ones once a second.
+
+    Holds what all exchanges share (router, engines, limits, listeners, clock). `wait_s` is how long a request may wait
+    for its model; 0: as long as the load takes.
+    """
 
     router: Router
     engines: EngineClient
@@ -171,6 +180,8 @@ class Gateway:
     is_closing: bool = False
     # More callbacks of a sweep; each gets the time and returns how many of its items were late.
     sweepers: list[Callable[[float], int]] = field(default_factory=list)
+    # More callbacks of a stop; each ends open responses of its own and returns how many there were.
+    stoppers: list[Callable[[], int]] = field(default_factory=list)
     read_batcher: ReadBatcher = field(default_factory=ReadBatcher)
     # Rewrites responses that are too large for the event loop.
     compute: ComputeProcess = field(default_factory=ComputeProcess)
@@ -196,11 +207,11 @@ class Gateway:
         )
 
     def stop(self) -> int:
-        """End all open exchanges with an error to each client, and return how many there were."""
+        """End all open responses with an error to each client, and return how many there were."""
         self.is_closing, left = True, tuple(self.open_exchanges)
         for exchange in left:
             exchange.stop()
-        return len(left)
+        return len(left) + sum(stop() for stop in self.stoppers)
 
     async def close(self) -> None:
         self.stop()
@@ -243,14 +254,14 @@ class Gateway:
             _flush_responses(ended)
 
     def record_rejection(
-        self, error: CorralError, *, call: str, request_id: str, principal: Principal | None = None, model: str = ""
+        self, error: CorralError, *, call: str, request_id: str, principal: Principal | None = None
     ) -> None:
         """Record a request that ended before it became an exchange: no key, no model, or an invalid body."""
         self.emit_records(
             RequestRecord(
                 request_id=request_id,
                 key_id=principal.key_id if principal else "",
-                model=model,
+                model="",
                 call=call,
                 status=error.status,
                 origin=find_error_origin(error),
@@ -301,17 +312,6 @@ def find_error_origin(error: CorralError) -> ErrorOrigin:
     if error.slug.startswith("engine_"):
         return ErrorOrigin.ENGINE
     return ErrorOrigin.CLIENT if error.status < 500 else ErrorOrigin.GATEWAY
-
-
-_NO_ERROR = (ErrorOrigin.NONE, "")
-
-
-def classify_engine_status(status: int) -> tuple[ErrorOrigin, str]:
-    """Return the origin and the code of an engine's status. A 4xx is the client's fault, because it is about the
-    request."""
-    if status < 400:
-        return _NO_ERROR
-    return (ErrorOrigin.CLIENT, "") if status < 500 else (ErrorOrigin.ENGINE, "engine_error")
 
 
 def to_corral_error(error: Exception) -> CorralError:

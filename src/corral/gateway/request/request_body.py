@@ -31,6 +31,7 @@ from corral.policy.serving.json_scan import (
     TooDeepError,
     TooManyMembersError,
     check_shape,
+    count_values,
     is_small_shape,
     run_scan,
     scan_object,
@@ -44,7 +45,8 @@ IN_PLACE_BYTES_MAX = 64 * 1024
 _GIVEN_TO_MODEL = frozenset({"messages", "input", "prompt", "images", "system"})
 # The limit for any other member of such a call.
 MEMBER_BYTES_MAX = 1024 * 1024
-# The most values in a scanned body that has to be decoded after all, because it is translated.
+# The most values in a scanned body that has to be decoded after all: it is translated, or the route is not an inference
+# route.
 VALUES_MAX = 50_000
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -68,6 +70,7 @@ _EMBEDDING_DEFAULTS = frozenset({"dimensions", "encoding_format"})
 _NAME = b'"model"'
 # The letters of a name can be spelt in another way only with these.
 _ESCAPED = b"\\u00"
+_BACKSLASH = b"\\"
 # What may be repeated is always followed by something that it cannot be itself, so that there is one way to match: a
 # body made to be slow costs no more than its length.
 _S = rb"[ \t\n\r]*"
@@ -95,8 +98,10 @@ _SCANNED_NAME_BYTES_MAX = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestBody:
-    """Holds the JSON body of one request, with the places of its members, and renders it for the engine with the fewest
-    changes."""
+    """JSON body of one inference request, which is rendered for the engine with the fewest changes.
+
+    Knows at which bytes each member stands.
+    """
 
     raw: bytes = field(repr=False)
     # The position of the first member.
@@ -128,11 +133,7 @@ class RequestBody:
         """Return the body as a translation decodes it: marks replace the long strings of the prompt. Raises
         `InvalidRequest` if members are too many or too large to be translated."""
         if self.count > VALUES_MAX:
-            raise InvalidRequest(
-                f"The body has more than {VALUES_MAX} values.",
-                hint="Calls that are translated for their engine allow fewer; leave out or join some of them.",
-                code="too_many_values",
-            )
+            raise _make_values_error("Calls that are translated for their engine allow fewer.")
         written: list[bytes] = []
         for name, span in self.members.items():
             size_bytes = span.end - span.start
@@ -166,6 +167,22 @@ class RequestBody:
             pieces += [raw[at:start], replacement.encode()]
             at = end
         return b"".join([*pieces, raw[at:]]) if changes else raw
+
+    def read_metadata(self) -> Any:
+        """Return the member `metadata`; None without one. Raises `InvalidRequest` if it is too large to be decoded."""
+        span = self.members.get("metadata")
+        if span is not None and span.end - span.start > IN_PLACE_BYTES_MAX:
+            raise InvalidRequest(
+                f"metadata is larger than {IN_PLACE_BYTES_MAX // 1024} KiB.",
+                hint="Put long content into the messages.",
+                code="too_large_member",
+            )
+        return self.get_value("metadata")
+
+    def replace_member(self, name: str, value: object) -> bytes:
+        """Return the body with another value of a member that it has."""
+        span = self.members[name]
+        return b"".join([self.raw[: span.start], json.dumps(value).encode(), self.raw[span.end :]])
 
     def _list_changes(self, name: str, defaults: Mapping[str, Any], call: str) -> Iterator[tuple[int, int, str]]:
         model = self.members["model"]
@@ -227,6 +244,20 @@ async def parse_body_in_slices(raw: bytes, slices: SliceRunner) -> RequestBody:
     return _make_scanned_body(raw, await slices.run(_scan(raw)))
 
 
+async def check_decodable_in_slices(raw: bytes, slices: SliceRunner) -> None:
+    """Raise `InvalidRequest` for JSON that would keep its decoder busy: it has too many members or levels, or it is
+    large and has too many values, or cannot be scanned."""
+    if len(raw) <= IN_PLACE_BYTES_MAX:
+        await check_body_in_slices(raw, slices)
+        return
+    try:
+        values = await slices.run(count_values(raw))
+    except ValueError as error:
+        raise _to_invalid_request(error, raw) from error
+    if values > VALUES_MAX:
+        raise _make_values_error("Send them in several requests.")
+
+
 async def check_body_in_slices(raw: bytes, slices: SliceRunner) -> None:
     """Raise `InvalidRequest` for any JSON with too many members, or nested too deeply. Does not check whether the text
     is JSON."""
@@ -236,6 +267,14 @@ async def check_body_in_slices(raw: bytes, slices: SliceRunner) -> None:
         await slices.run(check_shape(raw))
     except ValueError as error:
         raise _to_invalid_request(error, raw) from error
+
+
+def decode_elsewhere(raw: bytes) -> tuple[Any, bytes]:
+    """Decode any JSON in another process. Raises `InvalidRequest`."""
+    try:
+        return json.loads(raw), b""
+    except (ValueError, RecursionError) as error:
+        raise _make_malformed_error("") from error
 
 
 def decode_shortened(raw: bytes) -> dict[str, Any]:
@@ -287,6 +326,14 @@ def _to_invalid_request(error: ValueError, raw: bytes) -> InvalidRequest:
         )
     at = error.at if isinstance(error, JsonScanError) else len(raw)
     return _make_malformed_error(f" (at byte {at})")
+
+
+def _make_values_error(advice: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The body has more than {VALUES_MAX} values.",
+        hint=f"{advice} Leave out or join some of them.",
+        code="too_many_values",
+    )
 
 
 def _make_malformed_error(where: str) -> InvalidRequest:
@@ -355,7 +402,11 @@ def find_model_name(body: bytes) -> str | None:
     # `find` is used because `in` and `count` take twice as long on bytes.
     find = body.find
     at = find(_NAME)
-    if at < 0 or find(_NAME, at + 1) >= 0 or find(_ESCAPED) >= 0:
+    if at < 0 or find(_NAME, at + 1) >= 0:
+        return None
+    # A single byte is found many times faster than four, and short prompts have no backslash at all.
+    escape = find(_BACKSLASH)
+    if escape >= 0 and find(_ESCAPED, escape) >= 0:
         return None
     found = _FIRST.match(body, 0, at + _SCANNED_NAME_BYTES_MAX) if at <= _LOOKED_AT_BYTES else None
     if found is None and len(body) - at <= _LOOKED_AT_BYTES and body[at - 1 : at] != b"\\":

@@ -3,7 +3,8 @@
 `build_request_now` decides in memory and at once; a warm request needs nothing else. `build_request_later` reads from
 the registry what is not in memory. Both have the same result, and both are used by the hot path and by the ASGI routes.
 Tools that a model's chat template does not support are refused, because engines drop them silently. The prompts
-that `echo` asks for are read for engines that ignore the field (`ignores` of a manifest): Corral repeats them itself.
+that `echo` asks for are read for engines that ignore the field (`ignores` of a manifest), because Corral repeats them
+itself, and for `max_tokens: 0`, because the response has to end with them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from typing import Any, Protocol
 
 from corral.backends.catalog import BackendCatalog
 from corral.domain.access import Principal, can_use_model
+from corral.domain.agent import AGENT_PREFIX
 from corral.domain.errors import InvalidRequest
 from corral.domain.usage import new_uninitialised
+from corral.gateway.errors import ModelNotFound
 from corral.gateway.exchange.gateway import JSON, Gateway, InferenceRequest, ResponseReadOptions
 from corral.gateway.request import request_body as bodies
 from corral.gateway.request.request_body import find_model_name
+from corral.gateway.request.turn_responder import TurnNeeded, TurnResponder
 from corral.gateway.routing.routing_snapshot import ModelFilter
+from corral.policy.agents import make_not_for_agents_error
 from corral.policy.serving.json_scan import is_small_shape
+from corral.policy.serving.mcp_choice import drop_mcp_keys, has_mcp_keys, read_mcp_choice
 from corral.policy.serving.response_rewriter import PromptEcho
 from corral.runtime.slice_runner import SliceRunner
 from corral.store.replica_use import ServedModel
@@ -32,6 +38,10 @@ CALLS = {
     "/v1/completions": "completions",
     "/v1/embeddings": "embeddings",
 }
+_CHAT = "chat"
+# Where a request chooses MCP servers, and how the keys begin. A body in which either is spelt with escapes is decoded.
+_METADATA = b'"metadata"'
+_MCP_MARK = b'"mcp_'
 # A body up to this size is searched at once, which takes some microseconds.
 SCANNED_NOW_BYTES_MAX = 256 * 1024
 _ECHO = b'"echo"'
@@ -44,7 +54,7 @@ _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?", re.ASCII | re.IGN
 
 
 class KeyDirectory(Protocol):
-    """Finds the holders of API keys. `access.directory.CredentialDirectory` implements it."""
+    """Interface that finds who holds an API key. `access.directory.CredentialDirectory` implements it."""
 
     def find_known_principal(self, secret: str) -> Principal | None:
         """Return the holder of an API key from memory; None if it is unknown here."""
@@ -56,7 +66,7 @@ class KeyDirectory(Protocol):
 
 
 class RequestDeps(Protocol):
-    """Names what is needed to build a request. `api.deps.ApiDeps` has all of it."""
+    """Dependencies of building an inference request. `api.deps.ApiDeps` has all of it."""
 
     @property
     def gateway(self) -> Gateway: ...
@@ -70,11 +80,13 @@ class RequestDeps(Protocol):
     @property
     def slice_runner(self) -> SliceRunner: ...
 
+    @property
+    def turns(self) -> TurnResponder: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
-    """Holds the contents of the head of an inference request: the call, the secret or the known caller, and how long it
-    may wait."""
+    """What the head of an inference request says: the API call, the caller's key, and how long it may wait."""
 
     path: str
     call: str
@@ -114,19 +126,32 @@ def build_request_now(deps: RequestDeps, head: RequestHead, body: bytes, request
         return None
     if principal.models is not None and not can_use_model(principal, model.name, model.names):
         raise deps.gateway.router.make_not_found_error(sent[0], make_model_filter(principal))
+    # The search alone decides for nearly all requests.
+    if head.call == _CHAT and (body.find(_METADATA) >= 0 or sent[2] is not None) and may_use_mcp(sent):
+        return None
     if len(body) > bodies.IN_PLACE_BYTES_MAX and _needs_scan_first(model, sent):
         return None
     return _build_request(deps, head, principal, model, sent, request_id)
 
 
 async def build_request_later(deps: RequestDeps, head: RequestHead, body: bytes, request_id: str) -> InferenceRequest:
-    """Build the request as `build_request_now` does, and read from the registry what is not in memory."""
+    """Build the request as `build_request_now` does, and read from the registry what is not in memory. Raises
+    `TurnNeeded` for a chat with MCP servers, and for one with a name that means no model: it may mean an agent."""
     principal = head.principal or await deps.directory.authenticate_key(head.secret)
     try:
         sent = _read_now(body) or await _read_in_slices(deps, principal, body)
     except InvalidRequest as error:
         raise deps.gateway.charge_refused(error, principal) from error
-    model = await deps.gateway.router.resolve(sent[0], make_model_filter(principal))
+    try:
+        model = await deps.gateway.router.resolve(sent[0], make_model_filter(principal))
+    except ModelNotFound as error:
+        if head.call == _CHAT:
+            raise TurnNeeded(refusal=error) from error
+        if sent[0].startswith(AGENT_PREFIX):
+            raise make_not_for_agents_error(sent[0], head.call) from error
+        raise
+    if head.call == _CHAT and may_use_mcp(sent):
+        sent = await _settle_mcp(deps, head, model, sent)
     if _needs_scan_first(model, sent):
         sent = sent[0], body, await bodies.parse_body_in_slices(body, deps.slice_runner)
     return _build_request(deps, head, principal, model, sent, request_id)
@@ -170,14 +195,42 @@ def _needs_scan_first(model: ServedModel, sent: _SentBody) -> bool:
     return bool(model.defaults) or name != model.name or (model.takes_tools is False and may_have_tools(body))
 
 
-def _build_request(
-    deps: RequestDeps, head: RequestHead, principal: Principal, model: ServedModel, sent: _SentBody, request_id: str
-) -> InferenceRequest:
+def may_use_mcp(sent: _SentBody) -> bool:
+    """Return whether the metadata of a body can have keys about MCP servers."""
+    _, body, decoded = sent
+    if decoded is None:
+        return body.find(_MCP_MARK) >= 0
+    return decoded.decoded is None or has_mcp_keys(decoded.decoded.get("metadata"))
+
+
+async def _settle_mcp(deps: RequestDeps, head: RequestHead, model: ServedModel, sent: _SentBody) -> _SentBody:
+    """Return the body without keys about MCP servers. Raises `TurnNeeded` if it asks for any."""
+    name, body, decoded = sent
+    decoded = decoded or await bodies.parse_body_in_slices(body, deps.slice_runner)
+    metadata = decoded.read_metadata()
+    if not has_mcp_keys(metadata):
+        return name, body, decoded
+    check_serves(model, head)
+    if not read_mcp_choice(metadata).is_empty:
+        raise TurnNeeded(model=model)
+    rest = decoded.replace_member("metadata", drop_mcp_keys(metadata))
+    return name, rest, await bodies.parse_body_in_slices(rest, deps.slice_runner)
+
+
+def check_serves(model: ServedModel, head: RequestHead) -> None:
+    """Raise `InvalidRequest` if a model is not for this call."""
     if model.serves and head.call not in model.serves:
         raise InvalidRequest(
             f"Model {model.name} does not support {head.call}; it is for {', '.join(model.serves)}.",
             code="model_serves_other",
         )
+
+
+def _build_request(
+    deps: RequestDeps, head: RequestHead, principal: Principal, model: ServedModel, sent: _SentBody, request_id: str
+) -> InferenceRequest:
+    if model.serves:
+        check_serves(model, head)
     name, received, decoded = sent
     body, read_options = received, None
     if model.takes_tools is False and may_have_tools(received):
@@ -185,9 +238,8 @@ def _build_request(
         refuse_tools(model, decoded.peek(TOOL_NAMES))
     if head.call == "completions" and received.find(_ECHO) >= 0:
         decoded = decoded or bodies.parse_body(received)
-        manifest = deps.catalog.find_manifest(model.backend) if decoded.peek(("echo",)).get("echo") else None
-        if manifest is not None and "echo" in manifest.ignores:
-            read_options = ResponseReadOptions(echo=_read_echo(model, decoded))
+        echo = _find_echo(deps, model, decoded)
+        read_options = ResponseReadOptions(echo=echo) if echo is not None else None
     if model.defaults or name != model.name:
         body = (decoded or bodies.parse_body(received)).render_for_engine(model.name, model.defaults, head.call)
     request = new_uninitialised(InferenceRequest)
@@ -232,12 +284,47 @@ def _forbids_tools(members: Mapping[str, Any]) -> bool:
     return choice == "none" or (isinstance(choice, dict) and choice.get("type") == "none")
 
 
-def _read_echo(model: ServedModel, body: bodies.RequestBody) -> PromptEcho:
-    """Return the prompts that a request wants to be repeated. Raises `InvalidRequest` if that is not possible.
+def _find_echo(deps: RequestDeps, model: ServedModel, body: bodies.RequestBody) -> PromptEcho | None:
+    """Return the prompts that a request wants to be repeated; None if its engine does all of that. Raises
+    `InvalidRequest` if it is not possible."""
+    found = body.peek(("echo", "max_tokens", "n"))
+    if not found.get("echo"):
+        return None
+    manifest = deps.catalog.find_manifest(model.backend)
+    is_ignored = manifest is not None and "echo" in manifest.ignores
+    limit, repeats = found.get("max_tokens"), found.get("n")
+    # False is no number of tokens, although it is an int in Python.
+    is_alone = type(limit) is int and limit == 0
+    if not is_ignored and not is_alone:
+        return None
+    prompts = _read_prompts(body)
+    if is_ignored:
+        _check_echo(model, body, prompts)
+    return PromptEcho(
+        prompts=prompts,
+        repeats=repeats if isinstance(repeats, int) and repeats > 0 else 1,
+        is_ignored=is_ignored,
+        is_alone=is_alone,
+    )
+
+
+def _is_large_prompt(body: bodies.RequestBody) -> bool:
+    span = body.members.get("prompt")
+    return span is not None and span.end - span.start > bodies.MEMBER_BYTES_MAX
+
+
+def _read_prompts(body: bodies.RequestBody) -> tuple[str, ...]:
+    """Return the prompts of a completion; none if one of them is not a text, or if they are too large."""
+    prompt = None if _is_large_prompt(body) else body.get_value("prompt")
+    prompts: list[Any] = prompt if isinstance(prompt, list) else [prompt]
+    return tuple(prompts) if all(isinstance(one, str) for one in prompts) else ()
+
+
+def _check_echo(model: ServedModel, body: bodies.RequestBody, prompts: tuple[str, ...]) -> None:
+    """Raise `InvalidRequest` if Corral cannot repeat the prompts instead of the engine.
 
     Limit: the prompts are texts, and there are no logprobs: those of a prompt only an engine can tell."""
-    found = body.peek(("logprobs", "n"))
-    logprobs = found.get("logprobs")
+    logprobs = body.peek(("logprobs",)).get("logprobs")
     # 0 asks for the logprobs of the chosen tokens.
     if logprobs is not None and logprobs is not False:
         raise InvalidRequest(
@@ -245,20 +332,15 @@ def _read_echo(model: ServedModel, body: bodies.RequestBody) -> PromptEcho:
             hint="Leave one of them out, or use a model on an engine that has both, such as vLLM.",
             code="echo_not_supported",
         )
-    span = body.members.get("prompt")
-    if span is not None and span.end - span.start > bodies.MEMBER_BYTES_MAX:
+    if _is_large_prompt(body):
         raise InvalidRequest(
             f"echo: the prompt is larger than {bodies.MEMBER_BYTES_MAX // 1024} KiB.",
             hint="Leave echo out.",
             code="echo_not_supported",
         )
-    prompt = body.get_value("prompt")
-    prompts = prompt if isinstance(prompt, list) else [prompt]
-    if not prompts or not all(isinstance(one, str) for one in prompts):
+    if not prompts:
         raise InvalidRequest(
             f"echo: the engine {model.backend} of model {model.name} repeats texts, and not the token ids of a prompt.",
             hint="Send the prompt as a text or as a list of texts, or leave echo out.",
             code="echo_not_supported",
         )
-    repeats = found.get("n")
-    return PromptEcho(prompts=tuple(prompts), repeats=repeats if isinstance(repeats, int) and repeats > 0 else 1)

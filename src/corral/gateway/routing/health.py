@@ -19,15 +19,17 @@ BEHIND_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """Says since when PostgreSQL or NATS cannot be reached, and why."""
+    """Says since when this frontend cannot reach PostgreSQL or NATS, and why."""
 
     since: datetime
     cause: str = ""
 
 
 class Health:
-    """Collects what does not work in this frontend now, as sentences for people. Memory alone, so it answers while
-    everything else is down."""
+    """Collects what does not work in this frontend now, as sentences for people.
+
+    Memory alone, so it answers while everything else is down.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -26,8 +26,7 @@ PASSES_PER_CLEANUP = 1800
 
 
 class InFlightLeases:
-    """Reports how many requests this frontend has at each replica to the registry as leases, and applies what other
-    frontends report."""
+    """Shares the numbers of open requests at each replica between frontends, through PostgreSQL."""
 
     def __init__(self, database: Database, clock: Clock, frontend_id: str, pools: ReplicaPools) -> None:
         self._database = database

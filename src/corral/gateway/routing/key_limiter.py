@@ -30,6 +30,7 @@ FORGOTTEN_AFTER_S = 3600.0
 # When the end of a period moves by more than this, a new period has begun.
 _SAME_END_S = 60.0
 _DAY_S = 24 * 3600.0
+_DIVISIBLE_SHARE = 2
 # The shortest month, until the registry says how long the current one is.
 _MONTH_S = 28 * _DAY_S
 
@@ -94,8 +95,10 @@ class _LimitUsage:
 
 
 class KeyLimiter:
-    """Decides in memory whether a key may send another request, by its limits per minute, day and month. Implements
-    `Limiter` and `RequestListener`. `on_new` is called when a quota is needed that was never read."""
+    """Decides in memory whether an API key may send another request, by its limits per minute, day and month.
+
+    Implements `Limiter` and `RequestListener`. `on_new` is called when a quota is needed that was never read.
+    """
 
     def __init__(self, database: Database, clock: Clock, on_new: Callable[[], None] = lambda: None) -> None:
         self._database = database
@@ -228,11 +231,18 @@ class KeyLimiter:
             limit=per_minute, remaining=max(0, int(level)), reset_s=(max(share, 1.0) - level) * 60 / share
         )
 
+    def _compute_reserve(self, principal: Principal, per_minute: int) -> float:
+        """Return how much of a limit per minute is left to the key's other requests: half of it, if these requests are
+        in the background. A share of less than two requests cannot be divided."""
+        share = per_minute / self._frontends
+        return share / 2 if principal.is_background and share >= _DIVISIBLE_SHARE else 0.0
+
     def _check(self, principal: Principal, limit: KeyLimit, meter: _LimitUsage, now: float) -> None:
         tokens = limit.tokens_per_minute
         self._check_requests(principal, limit, meter, now)
-        if tokens is not None and (level := meter.tokens.fill(tokens / self._frontends, now)) <= 0:
-            wait_s = (1 - level) * 60 * self._frontends / tokens
+        reserve = 0.0 if tokens is None else self._compute_reserve(principal, tokens)
+        if tokens is not None and (level := meter.tokens.fill(tokens / self._frontends, now)) <= reserve:
+            wait_s = (1 + reserve - level) * 60 * self._frontends / tokens
             raise _make_limit_error(principal, limit, f"{tokens} tokens a minute", wait_s)
         quotas = ((limit.tokens_per_day, meter.day, "day"), (limit.tokens_per_month, meter.month, "month"))
         for quota, period, name in quotas:
@@ -242,8 +252,9 @@ class KeyLimiter:
 
     def _check_requests(self, principal: Principal, limit: KeyLimit, meter: _LimitUsage, now: float) -> None:
         requests = limit.requests_per_minute
-        if requests is not None and (level := meter.requests.fill(requests / self._frontends, now)) < 1:
-            wait_s = (1 - level) * 60 * self._frontends / requests
+        reserve = 0.0 if requests is None else self._compute_reserve(principal, requests)
+        if requests is not None and (level := meter.requests.fill(requests / self._frontends, now)) < 1 + reserve:
+            wait_s = (1 + reserve - level) * 60 * self._frontends / requests
             raise _make_limit_error(principal, limit, f"{requests} requests a minute", wait_s)
 
 

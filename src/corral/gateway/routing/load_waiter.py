@@ -94,7 +94,7 @@ class _PendingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWaiterDeps:
-    """Holds the collaborators of a `LoadWaiter`."""
+    """Dependencies of `LoadWaiter`, which lets inference requests wait while their model is loaded."""
 
     database: Database
     loads: LoadRequester
@@ -105,8 +105,7 @@ class LoadWaiterDeps:
 
 
 class LoadWaiter:
-    """Waits for loads of models on behalf of requests: requests one load for any number of waiters and wakes all of
-    them when it has ended."""
+    """Lets inference requests wait while their model is loaded: one load for any number of waiting requests."""
 
     def __init__(self, deps: LoadWaiterDeps) -> None:
         self._deps = deps

@@ -46,7 +46,7 @@ from corral.store.replica_use import PeerUse, ServedModel
 
 
 class ReleasableResource(Protocol):
-    """A resource that a queue hands out, released when its user is done or has left."""
+    """Interface of a resource, such as a replica, that a queue gives to a request and that is released afterwards."""
 
     def release(self) -> None: ...
 
@@ -56,44 +56,60 @@ T = TypeVar("T", bound=ReleasableResource)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """Describes one request that waits for a replica: its key, its cost in tokens and the replicas that it cannot
-    use."""
+    """One inference request that waits for a replica: its key, its cost in tokens and the replicas it cannot use."""
 
     key_id: str = ""
     cost: int = 1
     excluded: Collection[str] = ()
     # The request had a replica before and lost it.
     is_retry: bool = False
+    # No client waits for the answer: the request gives way to all others.
+    is_background: bool = False
 
 
 class ReplicaQueue(Generic[T]):
-    """Queues the requests of one model until a replica has room, fairly between keys; retries go first. `take` gives a
-    free replica that is not excluded, or None."""
+    """Queues the requests for one model until a replica has room, fairly between API keys.
 
-    def __init__(self, take: Callable[[Collection[str]], T | None]) -> None:
+    Retries go first, and requests in the background last. `take` gives a free replica that is not excluded, or None;
+    `take_behind_others` gives one for a request in the background.
+    """
+
+    def __init__(
+        self, take: Callable[[Collection[str]], T | None], take_behind_others: Callable[[], T | None] = lambda: None
+    ) -> None:
         self._take = take
+        self._take_behind_others = take_behind_others
         self._fair_queue: FairQueue[asyncio.Future[T | None]] = FairQueue()
+        self._background_queue: FairQueue[asyncio.Future[T | None]] = FairQueue()
         self._retries: dict[asyncio.Future[T | None], Collection[str]] = {}
-        # A plain number, because every request reads it.
+        # Plain numbers, because every request reads them: without and with those in the background.
         self.count = 0
+        self.total_count = 0
+
+    @property
+    def background_count(self) -> int:
+        return self.total_count - self.count
 
     async def wait_for_turn(self, entry: QueueEntry, timeout_s: float) -> T | None:
         """Wait for a replica and return it; None: look again, the replicas have changed. Raises `TimeoutError` after
         `timeout_s`."""
         future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
-        ticket = 0
+        ticket, is_behind = 0, entry.is_background and not entry.is_retry
         if entry.is_retry:
             self._retries[future] = entry.excluded
+        elif is_behind:
+            ticket = self._background_queue.add(entry.key_id, entry.cost, future)
         else:
             ticket = self._fair_queue.add(entry.key_id, entry.cost, future)
-        self.count += 1
+        self.count += not is_behind
+        self.total_count += 1
         # A replica may have become free meanwhile, and no other event would hand it out.
         self.hand_out_free()
         try:
             async with asyncio.timeout(timeout_s):
                 return await future
         except BaseException:
-            self._withdraw(future, ticket)
+            self._withdraw(future, ticket, is_behind=is_behind)
             raise
 
     def hand_out_free(self) -> None:
@@ -108,16 +124,25 @@ class ReplicaQueue(Generic[T]):
             if thing is None:
                 return
             self._hand_over(thing)
+        while self.background_count:
+            thing = self._take_behind_others()
+            if thing is None:
+                return
+            self._hand_over_behind_others(thing)
 
     def wake_all(self, *, only_retries: bool = False) -> None:
         """Wake the entries to look again, because the model has other replicas now."""
         woken = list(self._retries)
         self._retries.clear()
         self.count -= len(woken)
+        self.total_count -= len(woken)
         if not only_retries:
             others = self._fair_queue.clear()
             self.count -= len(others)
             woken += others
+            background = self._background_queue.clear()
+            self.total_count -= len(others) + len(background)
+            woken += background
         for future in woken:
             if not future.done():
                 future.set_result(None)
@@ -125,15 +150,27 @@ class ReplicaQueue(Generic[T]):
     def _hand_over(self, thing: T) -> None:
         while (future := self._fair_queue.pop()) is not None:
             self.count -= 1
+            self.total_count -= 1
             # The request was cancelled, and has not left the queue yet.
             if not future.done():
                 future.set_result(thing)
                 return
         thing.release()
 
-    def _withdraw(self, future: asyncio.Future[T | None], ticket: int) -> None:
-        if not self._remove_retry(future) and self._fair_queue.remove(ticket):
+    def _hand_over_behind_others(self, thing: T) -> None:
+        while (future := self._background_queue.pop()) is not None:
+            self.total_count -= 1
+            if not future.done():
+                future.set_result(thing)
+                return
+        thing.release()
+
+    def _withdraw(self, future: asyncio.Future[T | None], ticket: int, *, is_behind: bool) -> None:
+        if is_behind:
+            self.total_count -= self._background_queue.remove(ticket)
+        elif not self._remove_retry(future) and self._fair_queue.remove(ticket):
             self.count -= 1
+            self.total_count -= 1
         handed = future.result() if future.done() and not future.cancelled() else None
         if handed is not None:
             handed.release()
@@ -142,12 +179,13 @@ class ReplicaQueue(Generic[T]):
         if self._retries.pop(future, None) is None:
             return False
         self.count -= 1
+        self.total_count -= 1
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPoolOptions:
-    """Says how many requests a replica works on at a time, and how many may wait for a model and how long."""
+    """Tunables of request queues: how many requests a replica works on at a time, and how many wait how long."""
 
     # How many requests a replica works on at a time, unless its model sets this itself.
     concurrency: int = 64
@@ -157,8 +195,10 @@ class ReplicaPoolOptions:
 
 
 class RoutableReplica:
-    """Tracks one loaded replica as this frontend routes to it: requests in flight, learnt response times, circuit
-    breaker and expected wait. Implements `policy.serving.routing.Candidate`."""
+    """One loaded replica as this frontend routes requests to it: open requests, response times, circuit breaker.
+
+    Implements `policy.serving.routing.RouteCandidate`.
+    """
 
     __slots__ = (
         "_current_limit",
@@ -208,6 +248,11 @@ class RoutableReplica:
     def has_room(self) -> bool:
         return self.in_flight_here < self.max_in_flight
 
+    @property
+    def has_room_behind_others(self) -> bool:
+        """Return whether a request in the background may come: one more fits in afterwards, or nothing is in flight."""
+        return self.has_room and (not self.in_flight_here or self.in_flight_here + 1 < self.max_in_flight)
+
     def update(self, replica: Replica, node: RoutableNode) -> None:
         """Apply the registry's current row. A new address means a new process, so everything that was learnt is
         forgotten."""
@@ -243,7 +288,7 @@ class RoutableReplica:
         self.in_flight_here = own = self.in_flight_here - 1
         assert own >= 0, f"replica {self.replica.id} was released more often than checked out"
         self.expected_s = (own + self.in_flight_elsewhere + 1) * self._step_s if own < self._current_limit else NEVER
-        if self.pool.queue.count:
+        if self.pool.queue.total_count:
             self.pool.queue.hand_out_free()
 
     def record_times(self, response_s: float, first_byte_s: float) -> None:
@@ -274,8 +319,10 @@ class RoutableReplica:
 
 
 class ReplicaCheckout:
-    """Holds one replica for one request until it is released, and records how the request went. A context manager:
-    leaving it releases the replica."""
+    """Reserves one replica for one inference request until the request is done, and records how it went.
+
+    A context manager: leaving it releases the replica.
+    """
 
     __slots__ = ("_is_checked_out", "_is_judged", "_routable", "_trial", "node_name", "replica", "response_headers")
 
@@ -333,13 +380,13 @@ class ReplicaCheckout:
 
 
 class ReplicaPool:
-    """Holds the replicas of one model that are open for requests now, and the queue of requests that wait for one."""
+    """The replicas of one model that take requests now, and the queue of requests that wait for one."""
 
     def __init__(self, model: ServedModel, pools: ReplicaPools) -> None:
         self._pools = pools
         self.model = model
         self.replicas: tuple[RoutableReplica, ...] = ()
-        self.queue: ReplicaQueue[ReplicaCheckout] = ReplicaQueue(self.check_out)
+        self.queue: ReplicaQueue[ReplicaCheckout] = ReplicaQueue(self.check_out, self.check_out_behind_others)
         self.capacity = pools.options.concurrency
         self.typical_s = compute_typical_s(())
         self._policy: RoutePolicy = LEAST_WAIT
@@ -354,7 +401,7 @@ class ReplicaPool:
         self._policy = find_policy(model.route_policy)
         self.replicas = replicas
         self.recompute()
-        if self.queue.count:
+        if self.queue.total_count:
             self.queue.wake_all(only_retries=bool(is_same and replicas))
             self.queue.hand_out_free()
 
@@ -390,10 +437,27 @@ class ReplicaPool:
         routable.last_pick = self._picks
         return ReplicaCheckout(routable)
 
+    def check_out_behind_others(self) -> ReplicaCheckout | None:
+        """Return a replica for a request in the background, counted from now on; None while another request waits, or
+        if it would take the last room of a busy replica."""
+        if self.queue.count:
+            return None
+        left = [routable for routable in self.replicas if routable.has_room_behind_others]
+        if self._has_open_breaker:
+            routable = self._pick_with_breakers([one.replica.id for one in self.replicas if one not in left])
+        else:
+            routable = self._policy.pick(left) if left else None
+        if routable is None:
+            return None
+        self._picks += 1
+        routable.last_pick = self._picks
+        return ReplicaCheckout(routable)
+
     async def wait_for_turn(self, entry: QueueEntry, timeout_s: float) -> ReplicaCheckout | None:
         """Wait for a replica and return it when it is this request's turn; None: look again. Raises `QueueFull` or
         `QueueTimeout` (with the time to wait)."""
-        waiting, name = self.queue.count, self.model.name
+        waiting = self.queue.background_count if entry.is_background else self.queue.count
+        name = self.model.name
         if waiting >= self._pools.options.queue_max and not entry.is_retry:
             raise QueueFull(
                 f"The queue of {name} is full: {waiting} requests are waiting.",
@@ -456,7 +520,10 @@ class ReplicaPool:
 
 
 class ReplicaPools:
-    """Holds the pools of all models and finds routable replicas by id. `random` gives numbers from 0 to 1."""
+    """The replica pools of all models of a frontend, to find a replica for a request, or by id.
+
+    `random` gives numbers from 0 to 1, for the jitter of circuit breakers.
+    """
 
     def __init__(self, clock: Clock, random: Callable[[], float], options: ReplicaPoolOptions | None = None) -> None:
         self.clock = clock
@@ -513,7 +580,7 @@ class ReplicaPools:
         """Hand out replicas that became free without a release: a breaker is due for a probe, or another frontend has
         left room."""
         for pool in tuple(self._pools.values()):
-            if pool.queue.count:
+            if pool.queue.total_count:
                 pool.queue.hand_out_free()
 
     def forget_unknown(self, known_ids: Collection[str]) -> None:

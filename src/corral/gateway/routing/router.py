@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import structlog
 
+from corral.domain.agent import AGENT_PREFIX
 from corral.domain.cluster import OutboxEvent
 from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable
 from corral.domain.replica import Replica
@@ -47,8 +49,7 @@ ENGINE_BUSY = "engine_busy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingExplanation:
-    """Says what would happen to a request for a model now: the replica that it would get, and the state of all
-    others."""
+    """Explains which replica a request for a model would get now, and the state of all others."""
 
     # Every replica that is open for requests, the best one first.
     candidates: list[CandidateSnapshot]
@@ -60,8 +61,10 @@ class RoutingExplanation:
 
 
 class Router:
-    """Finds the model that a request names and a replica that answers it, from memory; removes replicas whose address
-    refuses connections."""
+    """Finds in memory the model that an inference request names, and a replica that answers the request.
+
+    Removes replicas whose address refuses connections.
+    """
 
     def __init__(
         self,
@@ -183,12 +186,14 @@ class Router:
 
 
 def _may_exist(name: str) -> bool:
-    return 0 < len(name) <= NAME_LENGTH_MAX and is_storable(name)
+    return 0 < len(name) <= NAME_LENGTH_MAX and is_storable(name) and not name.startswith(AGENT_PREFIX)
 
 
 class ReplicaSelector:
-    """Selects the replicas that one request is sent to, one after the other: waits for a turn or a load, and excludes
-    those that failed. `wait_s` 0 waits as long as the load takes."""
+    """Selects the replicas to which one inference request is sent, one after the other.
+
+    Waits for a turn or a load, and excludes those that failed. `wait_s` 0 waits as long as the load takes.
+    """
 
     __slots__ = (
         "_attempts",
@@ -203,6 +208,7 @@ class ReplicaSelector:
         "_router",
         "_tried_once",
         "_wait_s",
+        "is_background",
         "model",
     )
 
@@ -222,11 +228,16 @@ class ReplicaSelector:
         self._excluded: Collection[str] = ()
         self._tried_once: Collection[str] = ()
         self._failure: CorralError | None = None
+        # Gives way to all other requests, and leaves them room.
+        self.is_background = False
         self.model = model
 
     def try_check_out(self) -> ReplicaCheckout | None:
         """Return a replica if one is free at once, else None."""
-        if not self._attempts:
+        if self.is_background and not self._attempts:
+            pool = self._find_pool()
+            held = None if pool is None or pool.queue.background_count else pool.check_out_behind_others()
+        elif not self._attempts:
             held = self._router.check_out(self.model)
         else:
             # A retry has had its turn, and does not wait behind requests that have not.
@@ -298,8 +309,16 @@ class ReplicaSelector:
         if self._queue_deadline is None:
             longest_s = self._router.snapshot.pools.options.queue_wait_s
             self._queue_deadline = now + min(longest_s, self._wait_s or longest_s)
-        entry = QueueEntry(key_id=self._key_id, cost=self._cost, excluded=self._excluded, is_retry=self._attempts > 0)
-        with self._router.leases.count_waiting(self.model.name):
+        entry = QueueEntry(
+            key_id=self._key_id,
+            cost=self._cost,
+            excluded=self._excluded,
+            is_retry=self._attempts > 0,
+            is_background=self.is_background,
+        )
+        # Requests without a waiting client are no reason to load more replicas.
+        counting = nullcontext() if self.is_background else self._router.leases.count_waiting(self.model.name)
+        with counting:
             held = await pool.wait_for_turn(entry, max(0.0, self._queue_deadline - now))
         if held is not None:
             self._attempts += 1

@@ -16,6 +16,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
+from corral.domain.agent import AGENT_PREFIX
 from corral.domain.cluster import OutboxEvent
 from corral.domain.node import Liveness, Node, NodeId, NodeType
 from corral.domain.replica import Replica, ReplicaState
@@ -40,13 +41,15 @@ _REPLICA_FIELDS = ("id", "node_id", "model", "index", "address", "revision", "en
 _NODE_FIELDS = ("id", "name", "is_open", "free_bytes")
 _MODEL_FIELDS = (
     "name", "run_hash", "is_enabled", "backend", "parallel", "route_policy", "takes_tools", "has_projector",
-    "size_bytes",
+    "size_bytes", "has_mcp",
 )  # fmt: skip
 
 
 class RoutingSnapshot:
-    """Holds every model and every loaded replica in memory, so that a warm request costs no query;
-    follows the outbox."""
+    """Keeps every model and every loaded replica in a frontend's memory, so that routing a request needs no query.
+
+    Follows the outbox.
+    """
 
     def __init__(self, database: Database, pools: ReplicaPools) -> None:
         self._database = database
@@ -161,7 +164,7 @@ class RoutingSnapshot:
     def _add(self, served: Sequence[ServedModel], loaded: Sequence[Replica]) -> None:
         for model in served:
             self._models[model.name] = model
-            self._names.update(dict.fromkeys(model.names, model.name))
+            self._names.update({name: model.name for name in model.names if not name.startswith(AGENT_PREFIX)})
         by_model: dict[str, list[Replica]] = {}
         for replica in loaded:
             by_model.setdefault(replica.model, []).append(replica)

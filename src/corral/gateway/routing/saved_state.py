@@ -42,7 +42,7 @@ StatePart = Mapping[str, Any]
 
 
 class StateOwner(Protocol):
-    """Owns one part of a frontend's memory that is saved on disk as plain data and restored from it."""
+    """Interface of a part of a frontend's memory that is saved on disk as plain data and restored from it."""
 
     def to_saved_state(self) -> StatePart: ...
 
@@ -53,14 +53,14 @@ class StateOwner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """Holds the parts that were read from a `SavedStateFile`, and as of when they are."""
+    """The parts of a frontend's memory that were read from a `SavedStateFile`, and as of when they are."""
 
     as_of: datetime
     parts: Mapping[str, StatePart]
 
 
 class SavedStateUnusable(Exception):
-    """Raised when a saved state file must not be used; the message says why."""
+    """Raised when a frontend's saved state file must not be used; the message says why."""
 
 
 def compute_cluster_key(database_url: str) -> str:
@@ -71,8 +71,10 @@ def compute_cluster_key(database_url: str) -> str:
 
 
 class SavedStateFile:
-    """Reads and writes the file from which a frontend serves when it starts without PostgreSQL. Both methods wait for
-    the disk."""
+    """Reads and writes the file from which a frontend serves when it starts without PostgreSQL.
+
+    Both methods wait for the disk.
+    """
 
     def __init__(self, folder: Path, cluster: str) -> None:
         self._folder = folder
@@ -128,8 +130,7 @@ class SavedStateFile:
 
 
 class StateSaver:
-    """Saves the parts of a frontend's memory on disk as they change, and restores them at a start
-    without PostgreSQL."""
+    """Saves parts of a frontend's memory on disk as they change, to restore them at a start without PostgreSQL."""
 
     def __init__(self, file: SavedStateFile, parts: Mapping[str, StateOwner], clock: Clock, max_age_s: float) -> None:
         self._file = file

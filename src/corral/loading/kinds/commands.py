@@ -18,7 +18,7 @@ from corral.domain.node import Node, NodeId
 from corral.domain.operation import Target
 from corral.loading.kinds.view import read_target_plan
 from corral.policy.models.estimate import read_context_size
-from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE, BusCredentialIssuer, make_model_run_scope
+from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE, BusCredentialIssuer
 from corral.ports.library import ModelLibrary
 from corral.runtime.attempt import AttemptFailure, attempt
 
@@ -31,29 +31,37 @@ LOAD_TICKET_S = 365 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTicketIssuer:
-    """Issues load tickets and checks them. Without credentials it issues none, and none is valid."""
+    """Issues and checks tickets by which a frontend recognises that a load of a model was requested.
+
+    Without credentials it issues none, and none is valid.
+    """
 
     credentials: BusCredentialIssuer | None = None
 
     def issue(self, node_id: NodeId, model: str, index: int, run_hash: str) -> str:
         if self.credentials is None:
             return ""
-        scope = make_model_run_scope(model, index, run_hash)
+        scope = _make_run_scope(model, index, run_hash)
         return self.credentials.issue_ticket(node_id, scope, audience=FRONTENDS_AUDIENCE, ttl_s=LOAD_TICKET_S)
 
     def is_valid(self, node_id: NodeId, process: RunningProcess) -> bool:
         """Return whether this node was commanded to run this process."""
         if self.credentials is None or not process.ticket:
             return False
-        scope = make_model_run_scope(process.model, process.replica, process.revision)
+        scope = _make_run_scope(process.model, process.replica, process.revision)
         return self.credentials.is_valid_ticket(
             process.ticket, reader=node_id, scope=scope, audience=FRONTENDS_AUDIENCE
         )
 
 
+def _make_run_scope(model: str, index: int, run_hash: str) -> str:
+    """Return the right to run one replica of a model as it is with this run hash."""
+    return f"models:run:{index}:{run_hash}:{model}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobSourceResolver:
-    """Lists the addresses from which a node can fetch a model's files: nodes, shared storage and frontends."""
+    """Lists the addresses from which a node can fetch a model's files: other nodes, shared storage, frontends."""
 
     library: ModelLibrary
     credentials: BusCredentialIssuer | None = None

@@ -32,7 +32,9 @@ from corral.loading.kinds.view import (
     compute_progress,
     end_targets,
     give_up,
+    list_target_calls,
     make_completed_verdict,
+    make_drained_verdict,
     make_failed_verdict,
     make_not_begun_verdict,
     make_running_verdict,
@@ -40,19 +42,20 @@ from corral.loading.kinds.view import (
     reload_view,
     supersede,
 )
-from corral.loading.placer import PlacementAttempt, Placer
+from corral.loading.placer import PlacementAttempt, PlacementSnapshot, Placer
 from corral.operations.command_sender import CommandResult, CommandSender
-from corral.operations.driver import AdvanceResult, CommandCall
+from corral.operations.driver import AdvanceResult
 from corral.policy import faults
-from corral.policy.dispatch import accepts_work, is_reachable
 from corral.policy.loads import (
     EDITED,
+    RETURN_LOOK_S,
     STALLED,
     NodeFailure,
     RetryPlan,
     combine_causes,
-    compute_query_time,
     find_end,
+    is_left_by_drains,
+    list_awaited_nodes,
     plan_retry,
 )
 from corral.policy.progress import TargetEnd
@@ -73,7 +76,7 @@ FETCH_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadHandler:
-    """Handles model_load: gets the files, chooses nodes, makes room, sends commands, and retries on other nodes."""
+    """Drives operations that load a model: gets the files, chooses nodes, makes room, sends commands, and retries."""
 
     placer: Placer
     files: FileProvisioner
@@ -151,7 +154,8 @@ class LoadHandler:
             return _make_room_result(view, decided.fault.text if decided.fault else "")
         self.busy_budget.forget(key)
         if decided.fault is not None:
-            return await self._fail(tx, view, failures, decided.fault)
+            waiting = _make_drained_result(view, failures, registry) or _make_return_result(view, failures, registry)
+            return waiting or await self._fail(tx, view, failures, decided.fault)
         if decided.wait_message:
             return _make_room_result(view, decided.wait_message)
         # A node runs one replica of a load at a time; busy nodes get another one afterwards.
@@ -186,36 +190,29 @@ class LoadHandler:
             return AdvanceResult(
                 verdict=make_completed_verdict(view, f"Loaded on {_format_names(view.loaded_node_names)}"), moved=moved
             )
-        works: list[CommandCall] = []
-        moments: list[datetime] = []
         blocked: list[Target] = []
+        free: list[Target] = []
         for target in view.open_targets:
-            node = view.nodes.get(target.node)
-            if target.state is TargetState.QUEUED:
-                if _list_awaited_ids(target) & existing.keys():
-                    blocked.append(target)
-                    continue
-                if accepts_work(node):
-                    works.append(partial(self._send, view, target, model))
-                moments.append(view.now)
-            elif is_reachable(node):
-                at = compute_query_time(target, view.now)
-                if view.queries_all or at <= view.now:
-                    works.append(partial(self.sender.query_job, target))
-                moments.append(max(at, view.now))
-        if view.operation.deadline_at is not None:
-            moments.append(max(view.operation.deadline_at, view.now))
+            is_blocked = target.state is TargetState.QUEUED and _list_awaited_ids(target) & existing.keys()
+            (blocked if is_blocked else free).append(target)
+        found = list_target_calls(view, free, self.sender, partial(self._send, view, model))
         if blocked:
-            moments.append(view.compute_time_after(ROOM_S))
+            found.moments.append(view.compute_time_after(ROOM_S))
         verdict = make_running_verdict(
             view,
             _describe_progress(view, blocked),
             progress=_compute_progress(view, blocked),
-            next_at=min(moments, default=None),
+            next_at=min(found.moments, default=None),
         )
-        return AdvanceResult(verdict=verdict, calls=tuple(works), moved=moved, watches_replicas=bool(blocked))
+        return AdvanceResult(
+            verdict=verdict,
+            calls=tuple(found.calls),
+            jobs_to_send=tuple(found.jobs_to_send),
+            moved=moved,
+            watches_replicas=bool(blocked),
+        )
 
-    async def _send(self, view: ModelOperationView, target: Target, model: Model) -> CommandResult:
+    async def _send(self, view: ModelOperationView, model: Model, target: Target) -> CommandResult:
         sources = await self.blob_sources.resolve(
             target.node, read_target_plan(target).get("from") or (), view.nodes, model
         )
@@ -257,7 +254,7 @@ def _list_failures(view: ModelOperationView) -> list[NodeFailure]:
     for target in view.operation.targets:
         at = target.finished_at or view.now
         known = read_earlier_faults(target.previous)
-        if target.state is TargetState.ERROR:
+        if target.state in (TargetState.ERROR, TargetState.SKIPPED):
             known.append(target.fault or Fault(code=faults.INTERNAL, text="It failed."))
         found += [(at, NodeFailure(node=target.node, node_name=target.node_name, fault=fault)) for fault in known]
     return [failure for _, failure in sorted(found, key=lambda item: item[0])]
@@ -291,6 +288,28 @@ def _find_failed_eviction(target: Target, existing: Mapping[str, Replica]) -> Ta
             text = f"{replica.model} was evicted to make room there and does not end: {replica.stop_problem}"
             return TargetEnd(state=TargetState.ERROR, fault=Fault(code="eviction_failed", text=text))
     return None
+
+
+def _make_drained_result(
+    view: ModelOperationView, failures: Sequence[NodeFailure], registry: PlacementSnapshot
+) -> AdvanceResult | None:
+    """Cancel a load of which nothing has begun, if the nodes that it names were drained. None if it is otherwise."""
+    named = [registry.nodes[key] for key in map(NodeId, view.spec.nodes or ()) if key in registry.nodes]
+    if view.open_targets or view.loaded_node_names or not is_left_by_drains(named, failures):
+        return None
+    return AdvanceResult(verdict=make_drained_verdict(view, [node.name for node in named]))
+
+
+def _make_return_result(
+    view: ModelOperationView, failures: Sequence[NodeFailure], registry: PlacementSnapshot
+) -> AdvanceResult | None:
+    """Wait for nodes whose workers are being restarted, if no other node can run the model. None if there are none."""
+    awaited = list_awaited_nodes(failures, registry.nodes, view.now)
+    if not awaited:
+        return None
+    names = _format_names([node.name for node in awaited])
+    words = f"Waiting for the worker of {names}, which was stopped while it loaded {view.spec.model}"
+    return AdvanceResult(verdict=make_running_verdict(view, words, next_s=RETURN_LOOK_S))
 
 
 def _make_room_result(view: ModelOperationView, words: str) -> AdvanceResult:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 
 from corral.bus.subjects import MODEL_STAGE
@@ -25,7 +24,9 @@ from corral.loading.kinds.view import (
     ModelOperationView,
     end_targets,
     give_up,
+    list_target_calls,
     make_completed_verdict,
+    make_drained_verdict,
     make_failed_verdict,
     make_running_verdict,
     read_target_plan,
@@ -34,9 +35,9 @@ from corral.loading.kinds.view import (
 )
 from corral.loading.placer import PlacementSnapshot, Placer, list_file_holders
 from corral.operations.command_sender import CommandResult, CommandSender
-from corral.operations.driver import AdvanceResult, CommandCall
-from corral.policy.dispatch import OperationVerdict, accepts_work, is_reachable
-from corral.policy.loads import EDITED, compute_query_time, find_end, pick_sources
+from corral.operations.driver import AdvanceResult
+from corral.policy.dispatch import OperationVerdict, describe_drained
+from corral.policy.loads import EDITED, RETURN_LOOK_S, find_end, is_returning, pick_sources
 from corral.policy.status import describe_status
 from corral.ports.runtime import IdGenerator
 from corral.store import holdings as staged_store
@@ -50,7 +51,7 @@ FETCH_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageHandler:
-    """Handles model_install and model_stage: brings files into the library, and from there onto nodes."""
+    """Drives operations that install or stage a model: bring its files into the library, and onto nodes."""
 
     placer: Placer
     files: FileProvisioner
@@ -135,10 +136,12 @@ class StageHandler:
             text = f"Model {model.name} was edited while its files were copied to nodes."
             return await supersede(tx, view, Fault(code=EDITED, text=text))
         over = is_past_deadline(view.operation.deadline_at, view.now)
+        # A worker that is restarted does not know its job afterwards, and gets the command again.
+        awaited = [t for t in view.open_targets if not over and is_returning(view.nodes.get(t.node), view.now)]
         ends = [
             (t, end)
             for t in view.open_targets
-            if (end := find_end(t, view.nodes.get(t.node), is_over=over)) is not None
+            if t not in awaited and (end := find_end(t, view.nodes.get(t.node), is_over=over)) is not None
         ]
         loss = await self.files.find_loss(tx, view, model)
         ends = ends or list_cut_off_ends(loss)
@@ -149,34 +152,30 @@ class StageHandler:
         fetch = await self.files.restore(tx, view, model, loss)
         if fetch is not None and fetch.verdict.fault is not None:
             return replace(fetch, moved=fetch.moved | moved)
-        works: list[CommandCall] = []
-        moments: list[datetime] = []
-        for target in view.open_targets:
-            node = view.nodes.get(target.node)
-            if target.state is TargetState.QUEUED:
-                if accepts_work(node):
-                    works.append(partial(self._send, view, target, model))
-                moments.append(view.now)
-            elif is_reachable(node):
-                at = compute_query_time(target, view.now)
-                if view.queries_all or at <= view.now:
-                    works.append(partial(self.sender.query_job, target))
-                moments.append(max(at, view.now))
-        if view.operation.deadline_at is not None:
-            moments.append(max(view.operation.deadline_at, view.now))
+        present = [target for target in view.open_targets if target not in awaited]
+        found = list_target_calls(view, present, self.sender, partial(self._send, view, model))
+        if awaited:
+            found.moments.append(view.compute_time_after(RETURN_LOOK_S))
         words = f"Copying the files of {model.name} to {len(view.open_targets)} of {len(view.operation.targets)} nodes"
-        verdict = make_running_verdict(view, words, next_at=min(moments, default=None))
-        return add_file_check(AdvanceResult(verdict=verdict, calls=tuple(works), moved=moved), view, model, fetch)
+        verdict = make_running_verdict(view, words, next_at=min(found.moments, default=None))
+        result = AdvanceResult(
+            verdict=verdict, calls=tuple(found.calls), jobs_to_send=tuple(found.jobs_to_send), moved=moved
+        )
+        return add_file_check(result, view, model, fetch)
 
     def _make_end_verdict(self, view: ModelOperationView) -> OperationVerdict:
         failures = [target for target in view.operation.targets if target.state is TargetState.ERROR]
+        skipped = [target.node_name for target in view.operation.targets if target.state is TargetState.SKIPPED]
+        if not failures and skipped and not view.done_targets:
+            return make_drained_verdict(view, skipped)
         if not failures:
-            return make_completed_verdict(view, f"The files are on {len(view.done_targets)} nodes")
+            left_out = f"; skipped: {describe_drained(skipped)}" if skipped else ""
+            return make_completed_verdict(view, f"The files are on {len(view.done_targets)} nodes{left_out}")
         text = "; ".join(f"{t.node_name}: {t.fault.text if t.fault else 'failed'}" for t in failures)
         code = failures[0].fault.code if failures[0].fault else "internal"
         return make_failed_verdict(view, Fault(code=code, text=text))
 
-    async def _send(self, view: ModelOperationView, target: Target, model: Model) -> CommandResult:
+    async def _send(self, view: ModelOperationView, model: Model, target: Target) -> CommandResult:
         sources = await self.blob_sources.resolve(
             target.node, read_target_plan(target).get("from") or (), view.nodes, model
         )

@@ -24,9 +24,10 @@ from corral.loading.kinds.view import (
 )
 from corral.models import catalog as model_flow
 from corral.operations.driver import AdvanceResult
-from corral.policy.dispatch import OperationVerdict, is_reachable
+from corral.policy.dispatch import OperationVerdict
 from corral.policy.faults import NODE_REMOVED
 from corral.policy.progress import TargetEnd
+from corral.policy.status import is_reachable
 from corral.ports.library import ModelLibrary
 from corral.ports.runtime import IdGenerator
 from corral.store import holdings as staged_store
@@ -44,7 +45,7 @@ _DONE = TargetEnd(state=TargetState.SUCCESS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadHandler:
-    """Handles model_unload: ends a model's replicas, and removes copies of its files if that was requested."""
+    """Drives operations that unload a model: end its replicas, and remove copies of its files if requested."""
 
     ids: IdGenerator
     grace_s: float = replica_store.GRACE_S
@@ -104,7 +105,7 @@ class UnloadHandler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteHandler:
-    """Handles model_delete: deletes a model at once, then waits until nodes have removed their copies."""
+    """Drives operations that delete a model: delete it at once, and wait until nodes have removed its files."""
 
     ids: IdGenerator
     library: ModelLibrary
@@ -114,7 +115,7 @@ class DeleteHandler:
         if view.model is not None and not view.operation.targets:
             await self._begin(tx, view)
             view = await reload_view(tx, view)
-        removals = {removal.node_id: removal for removal in await staged_store.list_removals(tx, operation_id=key)}
+        removals = {removal.node_id: removal for removal in await staged_store.list_removals(tx, key)}
         ends = [(target, _DONE) for target in view.open_targets if target.node not in removals]
         moved = frozenset(target.node for target, _ in ends)
         view = await end_targets(tx, view, ends, notifies_workers=False)
@@ -135,7 +136,7 @@ class DeleteHandler:
         except NotFound:
             return
         await staged_store.assign_removals(tx, name, view.operation.id)
-        removals = await staged_store.list_removals(tx, operation_id=view.operation.id)
+        removals = await staged_store.list_removals(tx, view.operation.id)
         by_node: dict[NodeId, list[str]] = {removal.node_id: [] for removal in removals}
         await load_store.put_targets(tx, view.operation.id, await _make_targets(tx, self.ids, by_node))
 
@@ -167,7 +168,7 @@ async def _assign_removals(tx: Transaction, view: ModelOperationView) -> list[st
 async def _list_removals(tx: Transaction, view: ModelOperationView) -> list[staged_store.CopyRemoval]:
     if not view.spec.removes_files:
         return []
-    return await staged_store.list_removals(tx, operation_id=view.operation.id)
+    return await staged_store.list_removals(tx, view.operation.id)
 
 
 def _describe_nothing_to_do(view: ModelOperationView) -> str:

@@ -6,7 +6,7 @@ this frontend's fetches for an operation that has ended or was taken over are st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,6 +17,7 @@ from corral.domain.node import Node, NodeId
 from corral.domain.operation import (
     OPEN,
     Fault,
+    JobId,
     Operation,
     OperationId,
     OperationKind,
@@ -26,12 +27,13 @@ from corral.domain.operation import (
     TargetState,
 )
 from corral.loading.admission import ModelOperationSpec
-from corral.operations.command_sender import CommandSender
+from corral.operations.command_sender import CommandResult, CommandSender
 from corral.operations.driver import AdvanceResult, CommandCall, PoolHandler
 from corral.operations.job_reports import add_change_notes
-from corral.policy.dispatch import QUERY_RETRY_INTERVAL, OperationVerdict, is_reachable
-from corral.policy.loads import NODE_LOST
+from corral.policy.dispatch import QUERY_RETRY_INTERVAL, OperationVerdict, describe_drained
+from corral.policy.loads import NODE_LOST, compute_query_time
 from corral.policy.progress import TargetEnd, TargetSnapshot, aggregate_progress, apply_observation
+from corral.policy.status import is_reachable, is_schedulable
 from corral.store import dispatch as store
 from corral.store import loads as load_store
 from corral.store import models as model_store
@@ -43,7 +45,10 @@ from corral.store.loads import LoadReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOperationView:
-    """Holds one locked operation about a model with its spec, nodes and model, all read at one moment."""
+    """One operation about a model, such as a load, as a frontend reads it for a step: spec, nodes and model.
+
+    Locked, and all read at one moment.
+    """
 
     lease: OperationLease
     operation: Operation
@@ -82,7 +87,7 @@ class ModelOperationView:
 
 
 class ModelOperationHandler(Protocol):
-    """Advances one kind of operation about models."""
+    """Interface that advances one kind of operation about models, such as loads."""
 
     async def advance(self, tx: Transaction, view: ModelOperationView) -> AdvanceResult:
         """Look at the operation, write what follows, and return what comes next. Starts from the rows every time."""
@@ -90,7 +95,7 @@ class ModelOperationHandler(Protocol):
 
 
 class ModelPoolHandler(PoolHandler[ModelOperationView]):
-    """Handles the pool of model operations: passes each to the handler of its kind, and sends stop commands for all."""
+    """Passes each operation about a model to the handler of its kind, and sends stop commands for all."""
 
     looks_on_time = True
     records_answers = False
@@ -99,7 +104,7 @@ class ModelPoolHandler(PoolHandler[ModelOperationView]):
         self,
         sender: CommandSender,
         handlers: Mapping[OperationKind, ModelOperationHandler],
-        release_fetches: Callable[[OperationId], None],
+        release_fetches: Callable[[OperationId], object],
     ) -> None:
         self._sender = sender
         self._handlers = handlers
@@ -181,6 +186,43 @@ def compute_progress(view: ModelOperationView) -> Progress:
     return aggregate_progress(counted, view.operation.progress)
 
 
+@dataclass(slots=True)
+class TargetCalls:
+    """Bus commands that the open nodes of an operation about a model need now, and when to look at them again.
+
+    It also lists the jobs that these commands begin.
+    """
+
+    calls: list[CommandCall] = field(default_factory=list)
+    jobs_to_send: list[JobId] = field(default_factory=list)
+    moments: list[datetime] = field(default_factory=list)
+
+
+def list_target_calls(
+    view: ModelOperationView,
+    targets: Iterable[Target],
+    sender: CommandSender,
+    send: Callable[[Target], Awaitable[CommandResult]],
+) -> TargetCalls:
+    """Send the commands of queued targets by `send`, and query the jobs of silent ones."""
+    found = TargetCalls()
+    for target in targets:
+        node = view.nodes.get(target.node)
+        if target.state is TargetState.QUEUED:
+            if is_schedulable(node):
+                found.calls.append(partial(send, target))
+                found.jobs_to_send.append(target.job_id)
+            found.moments.append(view.now)
+        elif is_reachable(node):
+            at = compute_query_time(target, view.now)
+            if view.queries_all or at <= view.now:
+                found.calls.append(partial(sender.query_job, target))
+            found.moments.append(max(at, view.now))
+    if view.operation.deadline_at is not None:
+        found.moments.append(max(view.operation.deadline_at, view.now))
+    return found
+
+
 def make_running_verdict(
     view: ModelOperationView,
     message: str,
@@ -230,6 +272,12 @@ def make_not_begun_verdict(view: ModelOperationView, cause: Operation) -> Operat
     words = f"the {cause.kind.replace('_', ' ')} of {cause.subject}"
     ended = f"{words} failed: {cause.fault.text}" if cause.fault else f"{words} was {cause.state}."
     message = f"Not begun: {ended}"
+    return OperationVerdict(state=OperationState.CANCELLED, message=message, progress=view.operation.progress)
+
+
+def make_drained_verdict(view: ModelOperationView, node_names: Sequence[str]) -> OperationVerdict:
+    """Cancel an operation whose nodes were all drained before they began: an admin's intent is no failure."""
+    message = f"Not done: {describe_drained(node_names)}"
     return OperationVerdict(state=OperationState.CANCELLED, message=message, progress=view.operation.progress)
 
 
@@ -306,7 +354,7 @@ def list_relevant_nodes(operation: Operation) -> list[NodeId]:
 
 @dataclass(slots=True)
 class RetryBudget:
-    """Counts failed attempts for each operation, in memory only, and says when there were too many."""
+    """Counts failed attempts of each operation about a model, in memory, and says when there were too many."""
 
     max_attempts: int
     counts: dict[str, int] = field(default_factory=dict)

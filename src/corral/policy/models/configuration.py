@@ -5,6 +5,7 @@
     entry: model.gguf                                 uri: https://host/model.gguf      (or `parts`, joined in order)
     options: {context_size: 8192}                     sha256: …
     vram: 12GB                                    defaults: {temperature: 0.2, system: You are brief.}
+    mcp: {servers: [time]}                        agent: {max_iterations: 10}
 
 Guarantee: what `to_mapping` writes, `from_mapping` reads to the same configuration; a key that is not known is an error
 that names the one that was meant, never something that is silently left out. `to_mapping` leaves out what is as it
@@ -24,6 +25,9 @@ from typing import Any
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import FilePart, ModelConfig, ModelFile, StoredFile
 from corral.policy.models.mapping_reader import MappingReader, as_text, merge_patch
+from corral.policy.models.mcp_servers import read_mcp_config, to_mcp_mapping
+from corral.policy.models.tool_loop import KEYS as TOOL_LOOP_KEYS
+from corral.policy.models.tool_loop import read_tool_loop, to_tool_loop_mapping
 
 CODE = "bad_model"
 NAME_MAX = 255
@@ -36,6 +40,7 @@ SCHEMES = ("https", "http", "file", "hf", "oci", "ollama", "wheel", "upload")
 _KEYS = (
     "name", "description", "backend", "files", "entry", "options", "threads", "vram", "ram", "load_timeout", "groups",
     "aliases", "defaults", "serves", "enabled", "pinned", "idle", "gallery", "variant", "variant_pinned",
+    "mcp", "agent",
 )  # fmt: skip
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _HUB = re.compile(r"hf://[^/\s]+/[^/@\s]+(?:@[^/\s]+)?(?P<path>/.+)?")
@@ -78,12 +83,17 @@ def from_mapping(value: object, *, name: str = "") -> ModelConfig:
         gallery=reader.read_text("gallery", longest=NAME_MAX * 2),
         variant=reader.read_text("variant", longest=NAME_MAX),
         is_variant_pinned=reader.read_flag("variant_pinned", default=False),
+        mcp=read_mcp_config(reader),
+        tool_loop=read_tool_loop(reader),
     )
 
 
 def from_stored(value: Mapping[str, Any]) -> ModelConfig:
     """Parse what `to_mapping` wrote, also by a newer version: settings that this one does not know are left out."""
-    return from_mapping({key: item for key, item in value.items() if key in _KEYS})
+    known = {key: item for key, item in value.items() if key in _KEYS}
+    if isinstance(loop := known.get("agent"), Mapping):
+        known["agent"] = {key: item for key, item in loop.items() if key in TOOL_LOOP_KEYS}
+    return from_mapping(known)
 
 
 def to_mapping(config: ModelConfig) -> dict[str, Any]:
@@ -109,6 +119,8 @@ def to_mapping(config: ModelConfig) -> dict[str, Any]:
         "gallery": config.gallery,
         "variant": config.variant,
         "variant_pinned": config.is_variant_pinned or None,
+        "mcp": to_mcp_mapping(config.mcp),
+        "agent": to_tool_loop_mapping(config.tool_loop),
     }
     return {key: value for key, value in written.items() if value is not None and value not in ("", [], {})}
 
@@ -174,6 +186,12 @@ def list_changes(previous: Mapping[str, str], current: Mapping[str, str]) -> lis
         elif previous[key] != current[key]:
             lines.append(f"~ {key}: {previous[key]} -> {current[key]}")
     return lines
+
+
+def list_mapping_changes(previous: Mapping[str, Any] | None, current: Mapping[str, Any]) -> list[str]:
+    """Return the differences of two configurations as they are written, one line for each value. None: there was
+    none."""
+    return list_changes({} if previous is None else _flatten(previous), _flatten(current))
 
 
 def _flatten(value: Any, path: str = "") -> dict[str, str]:

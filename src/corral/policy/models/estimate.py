@@ -32,7 +32,7 @@ LOAD_MOST_S = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUse:
-    """Holds the VRAM and RAM that a replica was measured to take."""
+    """VRAM and RAM that one replica of a model was measured to take."""
 
     vram_bytes: int | None = None
     ram_bytes: int | None = None
@@ -40,7 +40,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMemory:
-    """Holds what replicas of one run hash were measured to take, on a GPU and in RAM."""
+    """VRAM and RAM that replicas of one model configuration were measured to take; corrects the estimate."""
 
     gpu: MemoryUse | None = None
     cpu: MemoryUse | None = None

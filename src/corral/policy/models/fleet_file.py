@@ -1,11 +1,16 @@
-"""Reads and writes a whole fleet as one file: models, rules, labels and limits of nodes, galleries; kept in git.
+"""Reads and writes a whole fleet as one file: models, rules, labels and limits of nodes, galleries, agents, tasks, MCP
+servers; kept in git.
 
     models:    [{name: chat, backend: llama-cpp, …}]
     rules:     [{model: chat, min_replicas: 1}]
     nodes:     {gpu-a: {labels: {zone: b}}}              the admin's labels of a node, exactly these
                {gpu-a: {max_replicas_per_model: 4, vram_budget: 80%}}    the admin's limits; without one it stays
     galleries: {models: [{name: ours, url: https://…}], backends: []}
+    mcp_servers: [{name: time, command: uvx, args: [mcp-server-time]}]
+    agents:    [{name: clock, model: chat, mcp_stdio_servers: [time]}]
+    tasks:     [{name: greet, model: chat, prompt: "Greet {{ name }}."}]
 
+Agents, tasks and MCP servers are kept as they are written, with a name each: their flows know what they mean.
 Guarantee: `to_mapping` of what is in the registry reads back to the same, so applying an export changes nothing.
 Limit: addresses of galleries with a password are refused, because an export would tell it; they belong in the settings.
 """
@@ -33,13 +38,15 @@ ITEMS_MAX = 10_000
 # The limits of a node, as the API calls them.
 SLOTS, BUDGET = "max_replicas_per_model", "vram_budget"
 LIMITS = (SLOTS, BUDGET)
+# Sections whose entries other flows read.
+NAMED_SECTIONS = ("mcp_servers", "agents", "tasks")
 SLOTS_MAX = 1024
 _GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFile:
-    """Holds the models, rules, labels and galleries that a fleet file describes."""
+    """Parsed fleet file, which describes a cluster's models, rules, labels and galleries in one document."""
 
     models: tuple[ModelConfig, ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -49,11 +56,15 @@ class FleetFile:
     limits: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
     # Galleries by kind.
     galleries: Mapping[str, tuple[Gallery, ...]] = field(default_factory=dict)
+    # Entries by name, in the form of the API. Secrets are references.
+    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def from_mapping(value: object) -> FleetFile:
     reader = MappingReader({} if value is None or value == [] else value, "The file", CODE)
-    reader.check_keys(("models", "rules", "nodes", "galleries"))
+    reader.check_keys(("models", "rules", "nodes", "galleries", *NAMED_SECTIONS))
     models = tuple(configuration.from_mapping(item) for item in _read_list(reader, "models", "name"))
     ruled = tuple(rules.from_mapping(item) for item in _read_list(reader, "rules", "model"))
     _check_names(reader, models)
@@ -64,6 +75,9 @@ def from_mapping(value: object) -> FleetFile:
         labels=_parse_labels(reader),
         limits=_parse_limits(reader),
         galleries=_parse_galleries(reader),
+        mcp_servers=_parse_named(reader, "mcp_servers"),
+        agents=_parse_named(reader, "agents"),
+        tasks=_parse_named(reader, "tasks"),
     )
 
 
@@ -78,6 +92,9 @@ def to_mapping(fleet: FleetFile) -> dict[str, Any]:
         "nodes": {name: _make_node_mapping(fleet, name) for name in sorted(fleet.labels.keys() | fleet.limits.keys())},
         "models": [configuration.to_mapping(model) for model in sorted(fleet.models, key=lambda one: one.name)],
         "rules": [rules.to_mapping(rule) for rule in sorted(fleet.rules, key=lambda one: one.model)],
+        "mcp_servers": _list_named(fleet.mcp_servers),
+        "agents": _list_named(fleet.agents),
+        "tasks": _list_named(fleet.tasks),
     }
     return {key: value for key, value in written.items() if value}
 
@@ -99,6 +116,21 @@ def _read_list(reader: MappingReader, key: str, name_key: str) -> Sequence[Any]:
     if len(items) > ITEMS_MAX:
         raise reader.make_error(f"{key} has more than {ITEMS_MAX} items")
     return items
+
+
+def _parse_named(reader: MappingReader, key: str) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for item in _read_list(reader, key, "name"):
+        entry = MappingReader(item, reader.describe_place(key), CODE)
+        name = entry.read_text("name", required=True).strip()
+        if name in found:
+            raise reader.make_error(f"{key} has the name {name!r} twice")
+        found[name] = {**entry.value, "name": name}
+    return found
+
+
+def _list_named(entries: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"name": name} | dict(entry) for name, entry in sorted(entries.items())]
 
 
 def _check_names(reader: MappingReader, models: Sequence[ModelConfig]) -> None:

@@ -160,6 +160,9 @@ def _read_config(reader: MappingReader) -> dict[str, Any]:
         if key in reader.value and key not in written:
             written[key] = reader.value[key]
     written.pop("name", None)
+    if written.get("mcp"):
+        # The author of a gallery would run programs on our nodes.
+        raise reader.make_error("it declares MCP servers, which only an admin of the cluster may do")
     if not written.get("backend") and reader.value.get("url"):
         raise reader.make_error("its base is at an address, which is not read; give it a config")
     return written

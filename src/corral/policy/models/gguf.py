@@ -78,7 +78,10 @@ GgufValue = int | float | bool | str | tuple["GgufValue", ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufHeader:
-    """Holds the header of one GGUF file. Long texts and lists are None; so are weight bytes of an unknown type."""
+    """Holds the header of one GGUF model file.
+
+    Long texts and lists are None; so are weight bytes of an unknown type.
+    """
 
     path: str
     version: int

@@ -32,7 +32,7 @@ def detect_tools(templates: Sequence[str | None]) -> bool | None:
 
 
 class BadHeader(Unprocessable):
-    """The header of the file is invalid."""
+    """The header of the model file is invalid."""
 
     code = "bad_model_file"
 
@@ -51,7 +51,10 @@ class ReadableFile:
 
 
 class HeaderCursor:
-    """Reads a file's header piece by piece, and checks every length against the file. Numbers are little-endian."""
+    """Reads a model file's header piece by piece, and checks every length against the file.
+
+    Numbers are little-endian.
+    """
 
     def __init__(self, file: ReadableFile) -> None:
         self._file = file

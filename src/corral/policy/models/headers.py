@@ -41,7 +41,7 @@ _WHOLE_NUMBERS = frozenset({"I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafetensorsHeader:
-    """Holds the header of one safetensors file: parameters, bytes of weights and types."""
+    """Holds what the header of one safetensors model file says: parameters, bytes of weights and types."""
 
     path: str
     parameters: int = 0

@@ -25,11 +25,11 @@ TEXT_MAX = 4096
 
 
 class MappingReader:
-    """Reads typed values out of a mapping that a person wrote; its errors name the place and carry `code`."""
+    """Reads typed values out of a configuration that a person wrote; its errors name the place and carry `code`."""
 
     def __init__(self, value: object, where: str, code: str) -> None:
         self.where = where
-        self._code = code
+        self.code = code
         if not isinstance(value, Mapping):
             raise self.make_error("is not a mapping of names to values")
         for key in value:
@@ -38,7 +38,7 @@ class MappingReader:
         self.value: Mapping[str, Any] = value
 
     def make_error(self, what: str, hint: str | None = None) -> InvalidRequest:
-        return InvalidRequest(f"{self.where}: {what}.", hint=hint, code=self._code)
+        return InvalidRequest(f"{self.where}: {what}.", hint=hint, code=self.code)
 
     def check_keys(self, keys: Collection[str]) -> None:
         """Raise for any other key, and suggest the one that was probably meant."""
@@ -51,7 +51,7 @@ class MappingReader:
     def read_inner(self, key: str) -> MappingReader:
         """Return a reader of an inner mapping; an absent one is empty."""
         found = self.value.get(key)
-        return MappingReader({} if found is None else found, self.describe_place(key), self._code)
+        return MappingReader({} if found is None else found, self.describe_place(key), self.code)
 
     def read_items(self, key: str) -> Sequence[Any]:
         found = self.value.get(key)

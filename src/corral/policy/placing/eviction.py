@@ -66,14 +66,14 @@ FreedMemory = tuple[int, int]
 
 
 class EvictionVictim(NamedTuple):
-    """Pairs a replica that would be evicted with the seconds that this costs."""
+    """A replica that would be unloaded to make room for another model, with the seconds that this costs."""
 
     replica: Replica
     cost_s: float
 
 
 class EvictionOffer(NamedTuple):
-    """Pairs a possible victim with the memory that its end frees."""
+    """A replica that may be unloaded to make room for another model, with the memory that this frees."""
 
     victim: EvictionVictim
     gain: FreedMemory
@@ -217,7 +217,10 @@ class _ExactSearch:
 
 
 class RetentionPolicy:
-    """Decides which replicas have to stay: pins, minimums and spread rules. Lives for one decision."""
+    """Decides which replicas must not be unloaded to make room: pins, minimums and spread rules.
+
+    Lives for one decision.
+    """
 
     def __init__(self, fleet: PlacementFleet, now: datetime) -> None:
         self._fleet = fleet
@@ -276,7 +279,7 @@ class RetentionPolicy:
 
 
 class EvictionOutcome(StrEnum):
-    """Names how an attempt to make room ended. The values are also codes of refusals."""
+    """Names how an attempt to make room for a model ended. The values are also codes of refusals."""
 
     MAKE_ROOM = "make_room"  # stop the victims, then look again
     WAIT = "wait"  # room is coming by itself
@@ -286,7 +289,10 @@ class EvictionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionDecision:
-    """Says which replicas make room for another model, or why none can. `choice`: what may be placed afterwards."""
+    """Says which replicas are unloaded to make room for another model, or why none can.
+
+    `choice`: what may be placed afterwards.
+    """
 
     outcome: EvictionOutcome
     sentence: str

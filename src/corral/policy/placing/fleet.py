@@ -30,7 +30,7 @@ DISK_UNKNOWN_BYTES = 2 * GIB
 
 
 class EngineAvailability(NamedTuple):
-    """Says whether a node has the engine's build installed, or how many bytes it would download."""
+    """Says whether a node has a model's engine installed, or how many bytes the node would download."""
 
     is_installed: bool
     fetch_bytes: int | None = None
@@ -38,7 +38,7 @@ class EngineAvailability(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementDemand:
-    """Describes the replicas of one model that are to be placed together, and which nodes may get them."""
+    """Describes the replicas of one model that are to be placed on nodes together, and which nodes may get them."""
 
     model: str
     # The model's current run hash; replicas with another take no slot. Empty: all of them count.
@@ -104,7 +104,7 @@ def compute_disk_need(payload_bytes: int | None, staged_bytes: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTraits:
-    """Holds what placing other models has to know about a model: run hash, groups and pin."""
+    """Traits of a model that matter when other models are placed on its nodes: run hash, groups and pin."""
 
     name: str
     # The current run hash; empty: every replica of the model counts as current.
@@ -114,7 +114,7 @@ class ModelTraits:
 
 
 class FileCopy(NamedTuple):
-    """Says how many bytes of a content lie on a node's disk."""
+    """Says how many bytes of a model file lie on a node's disk, to prefer nodes that have the file."""
 
     node_id: NodeId
     sha256: str
@@ -122,7 +122,10 @@ class FileCopy(NamedTuple):
 
 
 class NodeRoom(NamedTuple):
-    """Says what a node has left. None is unknown; below zero, more is promised than there is."""
+    """Memory, disk and threads that a node has left for replicas.
+
+    None is unknown; below zero, more is promised than there is.
+    """
 
     node: Node
     is_candidate: bool
@@ -142,7 +145,7 @@ class NodeRoom(NamedTuple):
 
 
 class SelectorMatch(NamedTuple):
-    """Holds the candidate nodes of one selector, and their slots."""
+    """The nodes that match one label selector of a model's rule, and how many replicas of a model they may hold."""
 
     rooms: tuple[NodeRoom, ...]
     ids: frozenset[NodeId]
@@ -152,7 +155,10 @@ class SelectorMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementFleet:
-    """Indexes nodes, replicas, rules and file copies for placement. Build it with `PlacementFleet.build`."""
+    """Indexes nodes, replicas, rules and file copies, to place models on nodes.
+
+    Build it with `PlacementFleet.build`.
+    """
 
     rooms: Mapping[NodeId, NodeRoom]
     by_node: Mapping[NodeId, Sequence[Replica]]

@@ -59,7 +59,7 @@ def format_size_pair(one: int, other: int) -> tuple[str, str]:
 
 
 class PlacementFilter(StrEnum):
-    """Names the filters that decide whether a node may take a replica, in their order."""
+    """Names the filters that decide whether a node may take a model's replica, in their order."""
 
     EXCLUDED = "excluded"
     NOT_SCHEDULABLE = "not_schedulable"
@@ -74,7 +74,7 @@ class PlacementFilter(StrEnum):
 
 
 class NodeRefusal(NamedTuple):
-    """Says which filter refused a node, in a sentence."""
+    """Says which filter of placement refused a node for a model's replica, with a sentence for people."""
 
     node_id: NodeId
     node: str
@@ -84,7 +84,7 @@ class NodeRefusal(NamedTuple):
 
 @dataclass(slots=True)
 class UsedIndexes:
-    """Holds the replica indexes of a model that are in use on one node, and how many of them take a slot.
+    """Holds the numbers of a model's replicas that are in use on one node, and how many of them take a slot.
 
     An engine that is being stopped keeps its index and takes no slot.
     """
@@ -100,7 +100,7 @@ class UsedIndexes:
 
 
 class PlacementContext:
-    """Looks up what filters and scores need about a demand on each node, gathered once for one decision."""
+    """Looks up what placing a model needs to know about each node, gathered once for one decision."""
 
     def __init__(self, fleet: PlacementFleet, demand: PlacementDemand) -> None:
         self.fleet = fleet
@@ -344,7 +344,7 @@ NO_THREADS_S = 5.0
 
 
 class CostTerms(NamedTuple):
-    """Holds the expected seconds that a placement costs, by cause. The first four pass before the model is ready."""
+    """Expected seconds that placing a replica on a node costs, by cause. The first four pass before it is ready."""
 
     fetch_s: float
     install_s: float
@@ -366,7 +366,7 @@ class CostTerms(NamedTuple):
 _NOTHING = CostTerms(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def compute_terms(context: PlacementContext, room: NodeRoom, evict_s: float = 0.0) -> CostTerms:
+def compute_terms(context: PlacementContext, room: NodeRoom) -> CostTerms:
     demand, node_id = context.demand, room.node.id
     if node_id in demand.returning and not context.has_replica(node_id):
         return _NOTHING
@@ -382,7 +382,7 @@ def compute_terms(context: PlacementContext, room: NodeRoom, evict_s: float = 0.
         fetch_s=(context.count_missing_bytes(room) or 0) / bandwidth,
         install_s=install_s,
         load_s=estimate_load_s(context.get_payload(room)) if demand.load_s is None else demand.load_s,
-        evict_s=evict_s,
+        evict_s=0.0,
         queue_s=room.loads * LOAD_BESIDE_S,
         busy_s=room.in_flight * IN_FLIGHT_S,
         crowd_s=room.loaded * NEIGHBOUR_S + own * SAME_MODEL_S + (NO_THREADS_S if shares_threads else 0.0),
@@ -395,7 +395,7 @@ def estimate_load_s(payload_bytes: int | None) -> float:
 
 
 class ScoredNode(NamedTuple):
-    """Holds a node that fits, and what a replica would cost there."""
+    """A node on which a model's replica fits, with the cost in seconds of placing the replica there."""
 
     node_id: NodeId
     node: str
@@ -406,7 +406,7 @@ class ScoredNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementChoice:
-    """Describes one replica on one node: index, threads, memory, missing bytes and cost."""
+    """One replica that placement puts on one node: index, threads, memory, missing bytes and cost."""
 
     node_id: NodeId
     node: str
@@ -420,7 +420,10 @@ class PlacementChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementResult:
-    """Holds the chosen, scored and refused nodes of one demand; `code` and `sentence` say what has no place."""
+    """Result of placing replicas of a model: chosen, scored and refused nodes.
+
+    `code` and `sentence` say why some replicas have no node.
+    """
 
     choices: tuple[PlacementChoice, ...]
     # All nodes that fit, best first, as they were before the first choice.
@@ -535,12 +538,12 @@ def pick_code(refusals: Iterable[NodeRefusal]) -> str:
     return _CODES.get(furthest, "no_eligible_nodes")
 
 
-def format_reasons(refusals: Iterable[NodeRefusal], shown: int = SENTENCES_SHOWN) -> str:
+def format_reasons(refusals: Iterable[NodeRefusal]) -> str:
     """Return the sentences of the nodes that came furthest, and how many more there are."""
     ordered = sorted(refusals, key=lambda refusal: (-_ORDER[refusal.filter], refusal.node, refusal.node_id))
-    texts = [refusal.sentence for refusal in ordered[:shown]]
-    if len(ordered) > shown:
-        texts.append(f"And {len(ordered) - shown} more.")
+    texts = [refusal.sentence for refusal in ordered[:SENTENCES_SHOWN]]
+    if len(ordered) > SENTENCES_SHOWN:
+        texts.append(f"And {len(ordered) - SENTENCES_SHOWN} more.")
     return " ".join(texts)
 
 

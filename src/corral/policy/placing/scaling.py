@@ -39,7 +39,7 @@ COOLDOWN = timedelta(minutes=5)
 
 
 class ScalingSignal(StrEnum):
-    """Names what made the scaler add a replica."""
+    """Names the reason for which the autoscaler added a replica to a model."""
 
     FLOOR = "floor"
     SPREAD = "spread"
@@ -49,7 +49,7 @@ class ScalingSignal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSnapshot:
-    """Holds one current replica as the scaler counts it."""
+    """One current replica of a model as the autoscaler counts it."""
 
     id: str
     node_id: NodeId
@@ -69,7 +69,7 @@ class ReplicaSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingInput:
-    """Holds everything that the scaling decision for one model depends on, at one moment."""
+    """Everything at one moment on which the autoscaler's decision for one model depends."""
 
     model: str
     # The rule as it counts now, windows included (`windows.compute_effective_rule`). None: there is none.
@@ -91,7 +91,7 @@ class ScalingInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingBackoff:
-    """Says how often in a row a rule could not be met, and until when it is left alone."""
+    """Says how often in a row the autoscaler could not meet a model's rule, and until when it pauses."""
 
     ticks: int = 0
     until: datetime | None = None
@@ -99,7 +99,7 @@ class ScalingBackoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingDecision:
-    """Says how many replicas to add or which to remove, why, and the backoff to write into the rule.
+    """Says how many replicas of a model to add or which to remove, why, and how long to pause after a failure.
 
     After a successful addition, write `ScalingBackoff()`; after one for the floor or for spreading that found no
     room, `backoff_on_failure`; after any other failure, nothing.
@@ -267,7 +267,7 @@ def _spread(scaling_input: ScalingInput, placed: Sequence[ReplicaSnapshot]) -> S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDemand:
-    """Holds what the scaler knows of a model beside the fleet: waiting requests, parallelism and idle time."""
+    """Demand for a model that the autoscaler reads: waiting requests, parallelism and idle time."""
 
     waiting: int = 0
     parallel: int = 1
@@ -277,7 +277,7 @@ class ModelDemand:
 
 @dataclass(frozen=True, slots=True)
 class ScalingInputBuilder:
-    """Builds the scaling input of one model at a time out of a placement fleet."""
+    """Builds the autoscaler's input for one model at a time out of a snapshot of nodes and replicas."""
 
     fleet: PlacementFleet
     now: datetime

@@ -37,7 +37,7 @@ FEATURES = ("dflash", "mtp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelVariant:
-    """Describes one variant of a gallery model: backend, memory and tags. `memory_bytes` None is unknown."""
+    """Describes one variant of a gallery model: its backend, memory and tags. `memory_bytes` None is unknown."""
 
     model: str
     backend: str
@@ -48,7 +48,7 @@ class ModelVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateMachine:
-    """Describes a node that may be given the model: memory, card, and the backends that it has builds for."""
+    """Describes a node that may get a gallery model, to choose the variant: memory, GPU, available backends."""
 
     node: str
     capability: str
@@ -89,7 +89,7 @@ class CandidateMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantVerdict:
-    """Says on which machines a variant fits, in a sentence."""
+    """Says on which nodes one variant of a gallery model fits, in a sentence."""
 
     variant: ModelVariant
     fits_on: tuple[str, ...]

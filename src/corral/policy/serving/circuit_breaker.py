@@ -25,7 +25,7 @@ _RECENT_BITS = (1 << RECENT) - 1
 
 
 class BreakerState(StrEnum):
-    """The states of a circuit breaker: closed (requests pass), open (none), half open (one is let through to try)."""
+    """Names the states of a replica's circuit breaker: closed (requests pass), open (none), half open (one tries)."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -33,7 +33,7 @@ class BreakerState(StrEnum):
 
 
 class EngineVerdict(StrEnum):
-    """Names what a response says about its engine, for the circuit breaker."""
+    """Names what a response says about the health of its engine, for the circuit breaker."""
 
     WELL = "well"  # also when it refuses the client's request
     BUSY = "busy"  # overloaded: another replica may answer
@@ -44,7 +44,7 @@ class EngineVerdict(StrEnum):
 
 _NOT_LOADED = (b"model_not_loaded", b"model not loaded", b"model is not loaded")
 # An engine's refusal is short; text further on may be quoted and says nothing about the engine.
-_SAID_BYTES_MAX = 4096
+_CAUSE_BYTES_MAX = 4096
 
 
 def judge_response(status: int, body: bytes = b"") -> EngineVerdict:
@@ -54,7 +54,7 @@ def judge_response(status: int, body: bytes = b"") -> EngineVerdict:
         return EngineVerdict.WELL
     if status == 401:
         return EngineVerdict.NOT_OURS
-    if status in (400, 503) and any(words in body[:_SAID_BYTES_MAX].lower() for words in _NOT_LOADED):
+    if status in (400, 503) and any(words in body[:_CAUSE_BYTES_MAX].lower() for words in _NOT_LOADED):
         return EngineVerdict.NOT_LOADED
     if status == 503:
         return EngineVerdict.BUSY
@@ -62,7 +62,10 @@ def judge_response(status: int, body: bytes = b"") -> EngineVerdict:
 
 
 class CircuitBreaker:
-    """Decides by its failures whether one replica is given requests. `now` is monotonic; `jitter` is from 0 to 1."""
+    """Decides from a replica's failures whether the gateway sends requests to it.
+
+    `now` is monotonic; `jitter` is a random number from 0 to 1 that spreads the retries.
+    """
 
     __slots__ = ("_failures_in_a_row", "_recent", "_trials", "_trips", "open_until")
 

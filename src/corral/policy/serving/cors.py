@@ -1,7 +1,8 @@
 """Decides which web pages of other origins may call models from a browser (CORS). Off unless origins are set.
 
-Only inference paths are open to other origins. Cookies are never allowed with such calls: a page brings a key. So a
-page of another origin can do what a holder of its key can, and nothing in the name of the person who views the page.
+Only calls of models are open to other origins; `api/middleware.py` has their paths. Cookies are never allowed with such
+calls: a page brings a key. So a page of another origin can call models as a holder of its key can, and nothing is done
+in the name of the person who views the page.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ CorsHeaders = list[tuple[bytes, bytes]]
 
 
 class CorsPolicy:
-    """Decides which web pages of other origins may call models from a browser (CORS), and renders
-    the headers for them."""
+    """Decides which web pages of other origins may call models from a browser (CORS), and renders the headers."""
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._origins = frozenset(origin.encode("ascii") for origin in origins)
@@ -30,6 +30,10 @@ class CorsPolicy:
 
     def is_allowed(self, origin: bytes) -> bool:
         return self._is_open or origin.lower() in self._origins
+
+    def has_named(self, origin: bytes) -> bool:
+        """Return whether the settings name this very origin; `*` names none."""
+        return origin.lower() in self._origins - {ANY.encode()}
 
     def render_response_headers(self, origin: bytes) -> CorsHeaders:
         """Return the headers that let a page of this origin read a response; for another origin, only `Vary`."""

@@ -36,7 +36,7 @@ class _KeyQueue(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Queues items of many keys and gives them out by deficit round robin, weighed by their cost in tokens."""
+    """Queues waiting requests of many API keys, and takes them by deficit round robin, weighed by tokens."""
 
     def __init__(self, quantum: int = QUANTUM_TOKENS) -> None:
         assert quantum > 0

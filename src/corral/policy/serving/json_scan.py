@@ -43,7 +43,7 @@ Steps = Generator[int, None, int]
 
 
 class JsonScanError(ValueError):
-    """Raised when the bytes are not a JSON object. `at` is the position where that was noticed."""
+    """Raised when the body of a request is not a JSON object. `at` is the position of the fault."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"no JSON at byte {at}")
@@ -51,16 +51,16 @@ class JsonScanError(ValueError):
 
 
 class TooManyMembersError(ValueError):
-    """Raised when the object has more than `MEMBERS_MAX` members."""
+    """Raised when the JSON object of a request body has more than `MEMBERS_MAX` members."""
 
 
 class TooDeepError(ValueError):
-    """Raised when the object is nested deeper than `DEPTH_MAX`."""
+    """Raised when the JSON of a request body is nested deeper than `DEPTH_MAX`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpan:
-    """Says where in a body the value of a member stands, in bytes."""
+    """Says at which bytes of a request's JSON body the value of one member stands."""
 
     start: int
     end: int
@@ -68,7 +68,7 @@ class MemberSpan:
 
 @dataclass(frozen=True, slots=True)
 class ScannedObject:
-    """Holds where the members of a scanned JSON object stand, undecoded."""
+    """Says where the members of a request's JSON object stand in its bytes, without decoding them."""
 
     # The position of the first member.
     members_start: int
@@ -91,14 +91,22 @@ def is_small_shape(raw: bytes) -> bool:
 
 def check_shape(raw: bytes) -> Generator[int, None, None]:
     """Raise `TooManyMembersError` or `TooDeepError` for any JSON text. Text that is not JSON is left to the decoder."""
-    at = yield from _skip_space(raw, 0)
     try:
-        if raw[at : at + 1] == _OPENS_OBJECT:
-            yield from scan_object(raw)
-        elif raw[at : at + 1] == _OPENS_ARRAY:
-            yield from _NestedScan(raw, at, depth=0).skip()
+        yield from count_values(raw)
     except JsonScanError:
         return
+
+
+def count_values(raw: bytes) -> Steps:
+    """Return about how many values an array or an object has, at any depth. Raises what `scan_object` raises."""
+    at = yield from _skip_space(raw, 0)
+    if raw[at : at + 1] == _OPENS_OBJECT:
+        return (yield from scan_object(raw)).values
+    if raw[at : at + 1] == _OPENS_ARRAY:
+        nested = _NestedScan(raw, at, depth=0)
+        yield from nested.skip()
+        return nested.values
+    raise JsonScanError(at)
 
 
 def run_scan(scan: Generator[int, None, ScannedObject]) -> ScannedObject:

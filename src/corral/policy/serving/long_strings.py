@@ -23,8 +23,10 @@ _STRING_COST = 40
 
 
 class LongStrings:
-    """Holds the strings that were taken out of one body. `nonce` is letters and digits that the author of a body cannot
-    know, so no string of a body is taken for a mark."""
+    """Long strings, such as images, taken out of a request body so that the rest is translated quickly.
+
+    `nonce` is letters and digits that the author of a body cannot know, so no string of a body is taken for a mark.
+    """
 
     def __init__(self, nonce: str) -> None:
         self._nonce = nonce.encode("ascii")

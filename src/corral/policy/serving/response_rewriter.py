@@ -7,10 +7,15 @@ Usage of several choices (`n`, or several prompts): llama.cpp reports the usage 
 and in a stream that of each choice at its end. OpenAI, vLLM and SGLang report the sum of all. The former is recognised
 by its `timings`, which are those of one choice: the same count stands in both. Limits, in a whole response only: a
 choice without a count is estimated by the length of its text, and a prompt after the first one by its length, unless it
-is a list of token ids. Cached tokens are those of one prompt.
+is a list of token ids. Cached tokens are added up over the prompts if the engine tells those of each, as in a stream;
+otherwise they are left out, as in a whole response.
 
 Logprobs of `/v1/completions`: llama.cpp sends them in the form of chats (`content`). OpenAI's form is tokens,
 token_logprobs, top_logprobs and text_offset, which counts characters of the response's own text.
+
+Echo: the prompt is put in front of a completion where the engine does not do that. With `max_tokens: 0` the prompt is
+all of it: engines generate one token then, or count one, and both are taken out. Limit: the text of a prompt of token
+ids is not known, so it is left to an engine with echo of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +27,8 @@ from typing import Any, NamedTuple
 
 from corral.policy.serving.token_usage import TIMINGS, TokenUsage
 
-_N = b'"n"'
+# In every request that may ask for more than one choice of each prompt.
+N_MARK = b'"n"'
 # The first number of this name is taken for the top-level one; nothing else of a completion is called so.
 _N_VALUE = re.compile(rb'"n"\s*:\s*([1-9][0-9]{0,3})\b')
 _PROMPT_LIST = re.compile(rb'"prompt"\s*:\s*(?=\[)')
@@ -37,8 +43,8 @@ def asks_several(call: str, body: bytes) -> bool:
     """Return whether a request may ask for more than one choice. Called for every chat, so it only searches the
     bytes."""
     if call == "chat":
-        return body.find(_N) >= 0
-    return call == "completions" and (body.find(_N) >= 0 or has_prompt_list(body))
+        return body.find(N_MARK) >= 0
+    return call == "completions" and (body.find(N_MARK) >= 0 or has_prompt_list(body))
 
 
 def has_prompt_list(body: bytes) -> bool:
@@ -53,7 +59,7 @@ def find_repeats(body: bytes) -> int:
 
 
 class PromptSizes(NamedTuple):
-    """Holds the sizes of the prompts of one request: of the first, and of the others together."""
+    """Token counts of the prompts of one request: of the first prompt, and of all others together."""
 
     # In characters or in bytes; 0 if the first prompt is a list of token ids.
     first: int = 0
@@ -100,9 +106,19 @@ def _measure_large(body: bytes) -> PromptSizes:
 
 
 class ChoiceCounter:
-    """Adds up the tokens of the choices of one response, and of its prompts if the request has a list of them."""
+    """Adds up the tokens of the choices of one engine response, and of its prompts if there are several."""
 
-    __slots__ = ("_by_timings", "_by_usage", "_prompt", "_prompt_sum", "_repeats", "_sizes", "is_estimated")
+    __slots__ = (
+        "_by_timings",
+        "_by_usage",
+        "_cached",
+        "_cached_sum",
+        "_prompt",
+        "_prompt_sum",
+        "_repeats",
+        "_sizes",
+        "is_estimated",
+    )
 
     def __init__(self, repeats: int = 0) -> None:
         # How many choices share a prompt; 0 if there is only one prompt, whose tokens need no adding up.
@@ -114,6 +130,9 @@ class ChoiceCounter:
         # The tokens of the prompts of all choices that have ended, and of all prompts, each counted once.
         self._prompt_sum = 0
         self._prompt: int | None = None
+        # The same for the cached ones of these tokens. None: the engine does not tell those of every prompt.
+        self._cached_sum: int | None = 0
+        self._cached: int | None = None
         self.is_estimated = False
 
     @property
@@ -130,9 +149,9 @@ class ChoiceCounter:
         counted = self._by_usage or self._by_timings
         if not counted:
             return usage
-        return usage._replace(
-            completion=counted, prompt=usage.prompt if self._prompt is None or usage.prompt is None else self._prompt
-        )
+        if self._prompt is None or usage.prompt is None:
+            return usage._replace(completion=counted)
+        return TokenUsage(prompt=self._prompt, cached=self._cached, completion=counted)
 
     def apply(self, answer: dict[str, Any]) -> bool:
         """Make the usage of a whole response count all choices; return whether that changed it."""
@@ -144,6 +163,8 @@ class ChoiceCounter:
         prompt = answer["usage"].get("prompt_tokens")
         if self._repeats and isinstance(prompt, int):
             self._prompt = self._sizes.estimate_total(prompt)
+            # With more choices there are other prompts, of whose cached tokens the engine tells nothing.
+            self._cached = _get_cached(answer["usage"]) if len(choices) <= self._repeats else None
             self.is_estimated = self.is_estimated or self._sizes.others > 0
         self._write(answer["usage"])
         return True
@@ -156,7 +177,7 @@ class ChoiceCounter:
             usage = event["usage"]
             self._by_usage += count
             is_first = self._by_usage == count
-            self._add_prompt(usage.get("prompt_tokens"))
+            self._add_prompt(usage.get("prompt_tokens"), _get_cached(usage))
             self._write(usage)
             return not is_first
         choices = event.get("choices")
@@ -164,19 +185,22 @@ class ChoiceCounter:
             if isinstance(choice, dict) and choice.get("finish_reason"):
                 self._by_timings += _get_timing(event, "predicted_n") or 0
                 read, cached = _get_timing(event, "prompt_n"), _get_timing(event, "cache_n")
-                self._add_prompt((read or 0) + (cached or 0))
+                self._add_prompt((read or 0) + (cached or 0), cached)
         return False
 
-    def _add_prompt(self, tokens: object) -> None:
+    def _add_prompt(self, tokens: object, cached: int | None) -> None:
         if self._repeats and isinstance(tokens, int):
             self._prompt_sum += tokens
             self._prompt = -(-self._prompt_sum // self._repeats)
+            self._cached_sum = None if cached is None or self._cached_sum is None else self._cached_sum + cached
+            self._cached = None if self._cached_sum is None else self._cached_sum // self._repeats
 
     def _write(self, usage: dict[str, Any]) -> None:
         usage["completion_tokens"] = self._by_usage
         if isinstance(usage.get("prompt_tokens"), int):
             if self._prompt is not None:
                 usage["prompt_tokens"] = self._prompt
+                _set_cached(usage, self._cached)
             usage["total_tokens"] = usage["prompt_tokens"] + self._by_usage
 
     def _estimate_tokens(self, choice: object, first: object, count: int) -> int:
@@ -195,15 +219,36 @@ class ChoiceCounter:
 
 
 def _get_timing(answer: dict[str, Any], name: str) -> int | None:
-    timings = answer.get("timings")
-    count = timings.get(name) if isinstance(timings, dict) else None
-    return count if type(count) is int and count > 0 else None
+    return _get_count(answer.get("timings"), name)
+
+
+def _get_cached(usage: dict[str, Any]) -> int | None:
+    return _get_count(usage.get("prompt_tokens_details"), "cached_tokens")
+
+
+def _get_count(counts: object, name: str) -> int | None:
+    count = counts.get(name) if isinstance(counts, dict) else None
+    # True and False are ints in Python, but no counts.
+    return count if type(count) is int and count >= 0 else None
+
+
+def _set_cached(usage: dict[str, Any], cached: int | None) -> None:
+    """Write the cached tokens where the engine reports some; leave them out if those of all prompts are not known."""
+    details = usage.get("prompt_tokens_details")
+    if not isinstance(details, dict) or "cached_tokens" not in details:
+        return
+    if cached is not None:
+        details["cached_tokens"] = cached
+    elif len(details) > 1:
+        del details["cached_tokens"]
+    else:
+        del usage["prompt_tokens_details"]
 
 
 def _count_of_one(answer: dict[str, Any]) -> int | None:
     """Return the tokens of one choice, if the usage is that of one choice."""
     usage, count = answer.get("usage"), _get_timing(answer, "predicted_n")
-    return count if isinstance(usage, dict) and count is not None and usage.get("completion_tokens") == count else None
+    return count if isinstance(usage, dict) and count and usage.get("completion_tokens") == count else None
 
 
 def _measure_length(choice: dict[str, Any]) -> int:
@@ -219,7 +264,7 @@ LOGPROBS = b'"logprobs"'
 
 
 class LogprobsRewriter:
-    """Rewrites the logprobs in the response to one request into OpenAI's form. Offsets go on from event to event."""
+    """Rewrites the logprobs of one engine response into OpenAI's form. Offsets go on from event to event."""
 
     __slots__ = ("_offsets",)
 
@@ -279,16 +324,106 @@ _EMPTY_EVENT = b"data: null\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptEcho:
-    """The prompts that a completion is to repeat in front of its texts (`echo`), and how many choices each has."""
+    """Prompts that a completion repeats in front of its texts (`echo`), and how many choices each has."""
 
+    # Empty if they are not texts.
     prompts: tuple[str, ...] = field(repr=False)
     repeats: int = 1
+    # The engine ignores `echo`, so the prompts are added here.
+    is_ignored: bool = True
+    # No tokens are to follow the prompts (`max_tokens: 0`).
+    is_alone: bool = False
+
+
+class EchoRewriter:
+    """Puts the prompts in front of the texts of one engine response, when the request asks for `echo`.
+
+    Takes out what follows them if nothing is to follow.
+    """
+
+    __slots__ = ("_echo", "_sent")
+
+    def __init__(self, echo: PromptEcho) -> None:
+        self._echo = echo
+        # The characters of the prompt that have been sent, by the index of the choice.
+        self._sent: dict[int, int] = {}
+
+    @property
+    def is_alone(self) -> bool:
+        return self._echo.is_alone
+
+    @property
+    def may_change(self) -> bool:
+        """Return whether the next event of a stream may have to be changed."""
+        return self._echo.is_alone or len(self._sent) < len(self._echo.prompts) * self._echo.repeats
+
+    def apply(self, answer: dict[str, Any]) -> bool:
+        """Rewrite a whole response or one event; return whether that changed it."""
+        choices = answer.get("choices")
+        changed = [self._rewrite_choice(one) for one in choices] if isinstance(choices, list) else []
+        return (self._echo.is_alone and _drop_completion(answer)) or any(changed)
+
+    def _rewrite_choice(self, choice: object) -> bool:
+        index = choice.get("index", 0) if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(index, int):
+            return False
+        place = index // self._echo.repeats
+        if not 0 <= place < len(self._echo.prompts):
+            return False
+        prompt, sent = self._echo.prompts[place], self._sent.get(index, 0)
+        given = text = str(choice.get("text") or "")
+        if self._echo.is_ignored and index not in self._sent:
+            text = prompt + text
+        if self._echo.is_alone:
+            text = _cut_behind(prompt, sent, text)
+            _cut_logprobs(choice, len(given) - len(text))
+        self._sent[index] = sent + len(text)
+        if text == given:
+            return False
+        choice["text"] = text
+        return True
+
+
+def _cut_behind(prompt: str, sent: int, text: str) -> str:
+    """Return what of a text belongs to the prompt, of which `sent` characters have been sent; all if it is another
+    text."""
+    kept = text[: max(0, len(prompt) - sent)]
+    return kept if prompt.startswith(kept, sent) else text
+
+
+def _cut_logprobs(choice: dict[str, Any], surplus: int) -> None:
+    """Remove the last tokens from the logprobs of a choice, as many as have `surplus` characters."""
+    logprobs = choice.get("logprobs")
+    tokens = logprobs.get("tokens") if isinstance(logprobs, dict) else None
+    if surplus <= 0 or not isinstance(logprobs, dict) or not isinstance(tokens, list):
+        return
+    count = len(tokens)
+    while count and surplus > 0:
+        count -= 1
+        surplus -= len(str(tokens[count]))
+    choice["logprobs"] = {
+        name: values[:count] if isinstance(values, list) else values for name, values in logprobs.items()
+    }
+
+
+def _drop_completion(answer: dict[str, Any]) -> bool:
+    """Make the usage of a whole response or of one event count no generated tokens; return whether that changed it."""
+    usage = answer.get("usage")
+    if not isinstance(usage, dict) or not usage.get("completion_tokens"):
+        return False
+    usage["completion_tokens"] = 0
+    if isinstance(usage.get("prompt_tokens"), int):
+        usage["total_tokens"] = usage["prompt_tokens"]
+    return True
 
 
 class ResponseRewriter:
-    """Rewrites the response to one request. One is made only for a request whose response may have to be changed."""
+    """Rewrites one engine response into OpenAI's exact form, where the engine differs.
 
-    __slots__ = ("_echo", "_echoed", "_is_done", "_logprobs", "choices")
+    One is made only for a request whose response may have to be changed.
+    """
+
+    __slots__ = ("_echo", "_is_done", "_logprobs", "choices")
 
     def __init__(
         self,
@@ -299,9 +434,7 @@ class ResponseRewriter:
     ) -> None:
         self.choices = choices
         self._logprobs = logprobs
-        self._echo = echo
-        # The indices of the choices whose prompt has been sent.
-        self._echoed: set[int] = set()
+        self._echo = EchoRewriter(echo) if echo is not None else None
         # A whole response has been rewritten.
         self._is_done = False
 
@@ -310,6 +443,11 @@ class ResponseRewriter:
         """Return whether a response that is no stream cannot be relayed in pieces: its contents change, not only its
         usage."""
         return self._logprobs is not None or self._echo is not None
+
+    @property
+    def is_prompt_alone(self) -> bool:
+        """Return whether the response repeats the prompts and has no tokens of its own."""
+        return self._echo is not None and self._echo.is_alone
 
     def may_change(self, body: bytes) -> bool:
         """Return whether a whole response has to be decoded, without decoding it."""
@@ -345,12 +483,8 @@ class ResponseRewriter:
         return (
             (self.choices is not None and data.find(TIMINGS) >= 0)
             or (self._logprobs is not None and data.find(LOGPROBS) >= 0)
-            or self._has_unsent_prompt()
+            or (self._echo is not None and self._echo.may_change)
         )
-
-    def _has_unsent_prompt(self) -> bool:
-        echo = self._echo
-        return echo is not None and len(self._echoed) < len(echo.prompts) * echo.repeats
 
     def _rewrite_line(self, line: bytes) -> bytes:
         if not line.startswith(_DATA) or not self._may_change_event(line):
@@ -363,22 +497,7 @@ class ResponseRewriter:
 
     def _apply_contents(self, answer: dict[str, Any]) -> bool:
         has_logprobs = self._logprobs is not None and self._logprobs.apply(answer)
-        choices = answer.get("choices") if self._echo is not None else None
-        echoed = [self._echo_choice(one) for one in choices] if isinstance(choices, list) else []
-        return has_logprobs or any(echoed)
-
-    def _echo_choice(self, choice: object) -> bool:
-        """Put its prompt in front of the first text of a choice."""
-        index = choice.get("index", 0) if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(index, int) or index in self._echoed:
-            return False
-        assert self._echo is not None
-        place = index // self._echo.repeats
-        if not 0 <= place < len(self._echo.prompts):
-            return False
-        self._echoed.add(index)
-        choice["text"] = self._echo.prompts[place] + str(choice.get("text") or "")
-        return True
+        return (self._echo is not None and self._echo.apply(answer)) or has_logprobs
 
 
 def make_rewriter(call: str, body: bytes, echo: PromptEcho | None) -> ResponseRewriter | None:

@@ -42,7 +42,7 @@ RETRY_AFTER_S = (1.0, 300.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutableNode:
-    """Holds what routing knows of one node: whether it takes requests, its labels and its free memory."""
+    """What request routing knows of one node: whether it takes requests, its labels and its free memory."""
 
     id: NodeId
     name: str
@@ -109,7 +109,10 @@ def compute_retry_after_s(waiting: int, max_in_flight: int, response_s: float) -
 
 
 class RouteCandidate(Protocol):
-    """A replica that a `RoutePolicy` may pick. Plain attributes: they are read for every replica at every request."""
+    """Interface of a replica that a `RoutePolicy` may pick for a request.
+
+    Plain attributes: they are read for every replica at every request.
+    """
 
     # NEVER if the replica takes no requests now.
     expected_s: float
@@ -127,7 +130,7 @@ _EXPECTED_S = attrgetter("expected_s")
 
 
 class RoutePolicy(Protocol):
-    """Picks the replica that answers a request."""
+    """Interface that picks the replica that answers an inference request."""
 
     def pick(self, candidates: Sequence[C]) -> C | None:
         """Return the replica to use; None if none takes requests now. Of equal candidates the first is taken, so pass
@@ -136,7 +139,7 @@ class RoutePolicy(Protocol):
 
 
 class LeastWaitPolicy:
-    """Picks the replica with the least expected wait; those that are about equal take turns."""
+    """Picks for each request the replica with the least expected wait; those that are about equal take turns."""
 
     def pick(self, candidates: Sequence[C]) -> C | None:
         lowest_s = min(map(_EXPECTED_S, candidates), default=NEVER)
@@ -151,7 +154,7 @@ class LeastWaitPolicy:
 
 
 class RoundRobinPolicy:
-    """Picks the replicas in turn, whatever their expected wait."""
+    """Picks the replicas of a model in turn for requests, whatever their expected wait."""
 
     def pick(self, candidates: Sequence[C]) -> C | None:
         free = [one for one in candidates if one.expected_s < NEVER]
@@ -177,7 +180,7 @@ def resolve_policy_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSnapshot:
-    """Holds what routing knows of one replica at a pick, to explain the pick."""
+    """What request routing knew of one replica when a replica was picked, to explain the pick to people."""
 
     replica_id: str
     node_name: str

@@ -26,7 +26,7 @@ _OBJECT_BYTES_MAX = 4096
 
 
 class TokenUsage(NamedTuple):
-    """Holds the tokens that one response took, as its engine counts them. None: the engine did not say."""
+    """Tokens that one response took, as its engine counts them. None: the engine did not say."""
 
     prompt: int | None = None
     cached: int | None = None

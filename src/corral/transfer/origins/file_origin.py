@@ -36,7 +36,7 @@ _NAMELESS = "file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginOptions:
-    """Tunables of origins: allowed folders, hub, registry credentials, environment and transfer limits."""
+    """Tunables of fetching model files from origins: allowed folders, hub, registry credentials and limits."""
 
     # Folders of this machine whose files may be read. None means no local files at all.
     paths: tuple[Path, ...] = ()
@@ -54,7 +54,7 @@ class OriginOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginDeps:
-    """Holds what origins need: options, HTTP clients for trusted and for public addresses, clock."""
+    """Dependencies of the origins from which model files are fetched: options, HTTP clients and clock."""
 
     options: OriginOptions
     # For what the operator has set up: the hub, the index, registries with a credential. These may be anywhere.
@@ -73,7 +73,7 @@ class OriginDeps:
 
 
 class FileOrigin(Protocol):
-    """Resolves and fetches model files from one kind of address. See `ports.files`."""
+    """Interface that resolves and fetches model files from one kind of address, such as the Hugging Face hub."""
 
     async def resolve(self, part: FilePart) -> tuple[OriginFile, ...]: ...
 

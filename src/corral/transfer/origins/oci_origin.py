@@ -49,7 +49,10 @@ _URI = re.compile(
 
 
 class RegistryBlobOrigin:
-    """Fetches blobs of container registries by digest; `blob:oci://host/repository@sha256:…` addresses one."""
+    """Fetches model files out of container registries by digest; `blob:oci://host/repository@sha256:…` is one.
+
+    `OciOrigin` and `OllamaOrigin` build on it.
+    """
 
     def __init__(self, deps: OriginDeps) -> None:
         self._deps = deps

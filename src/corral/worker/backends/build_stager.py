@@ -49,7 +49,7 @@ _SOURCES: Mapping[SourceKind, type[StagingSource]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedBuild:
-    """Holds a complete folder of a build that is ready to be installed, with the manifest that counts."""
+    """Result of staging a backend on a worker: a complete folder that is ready to be installed, with its manifest."""
 
     folder: Path
     # The manifest that counts: the gallery's, or the package's own.

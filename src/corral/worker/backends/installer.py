@@ -54,8 +54,10 @@ FOLDERS_MAX = 500
 
 
 class FolderCleaner:
-    """Knows which folders and downloads the jobs of one installer use, and removes the others. A folder is moved away
-    in one step before it is deleted, so a kill leaves nothing that looks whole."""
+    """Deletes folders and downloads of backends on a worker's disk that no job of the installer uses.
+
+    A folder is moved away in one step before it is deleted, so a kill leaves nothing that looks whole.
+    """
 
     def __init__(self, layout: BackendsLayout, records: BackendRecords, ids: IdGenerator) -> None:
         self._layout = layout
@@ -117,7 +119,7 @@ class FolderCleaner:
         await self._move_and_delete([path for path in self._layout.store.iterdir() if path.name not in keep])
 
     async def collect_garbage(self, oldest_s: float, *, dry_run: bool) -> GarbageReport:
-        """Remove files that nothing points to and that nobody has continued since `oldest_s`, or only list them."""
+        """Remove files that nothing points to and that no job has continued since `oldest_s`, or only list them."""
         keep = self._records.keys | frozenset(self._held)
         used, busy = frozenset(self._staging | self._deleting), frozenset(self._busy)
         found = await run_in_thread(lambda _stop: find_garbage(self._layout, keep, used, busy, oldest_s))
@@ -155,7 +157,7 @@ class FolderCleaner:
 
 
 class DiskInstaller:
-    """Installs, upgrades, rolls back and removes backends on this machine's disk. Implements `BackendInstaller`."""
+    """Installs, upgrades, rolls back and removes engine backends on a worker's disk. Implements `BackendInstaller`."""
 
     def __init__(self, root: Path, clock: Clock, ids: IdGenerator, rng: Random, options: InstallerOptions) -> None:
         self._layout = BackendsLayout(root)
@@ -495,7 +497,7 @@ def _measure_size(path: Path) -> int:
 
 
 class SystemBackends:
-    """Reads the backends that came with the machine, once for each start; they are never changed."""
+    """Reads which engine backends came with the worker's machine, once at each start; Corral never changes them."""
 
     def __init__(self, root: Path | None) -> None:
         self._root = root

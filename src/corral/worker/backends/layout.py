@@ -43,10 +43,10 @@ SYNC_FILES_MAX = 5_000
 
 
 class InstallFailed(TransferFailed):
-    """The backend cannot be installed.
+    """The backend cannot be installed on this node, and the same attempt would fail again.
 
-    The class of a fault decides what the control plane does next: a `SourceFailed` is retried later, a
-    `TransferFailed` ends the attempt for good, and an `InstallFailed` is one of these.
+    The class of a fault decides what the control plane does next: a `SourceFailed` is retried later, while a
+    `TransferFailed`, such as this one, ends the attempt for good.
     """
 
     code = "install_failed"
@@ -59,7 +59,7 @@ def is_disk_full_message(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BackendsLayout:
-    """Names the files and folders below the backends folder."""
+    """Computes the paths of the files and folders below a worker's engine backends folder."""
 
     root: Path
 
@@ -168,7 +168,7 @@ _DAMAGED = ".damaged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBuild:
-    """One build in the store of backends: its folder, digest, origin and interpreter."""
+    """One build of an engine backend in a worker's folder of builds: its digest, origin and interpreter."""
 
     # The folder's name below store/.
     key: str
@@ -209,7 +209,7 @@ class StoredBuild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendPointer:
-    """Says which stored build a backend's name points to, and which one a rollback returns to."""
+    """Says which stored build an engine backend's name means on this worker, and to which one a rollback returns."""
 
     name: str
     generation: int
@@ -270,7 +270,7 @@ class BackendPointer:
 
 
 class BackendRecords:
-    """Keeps the pointers of installed backends and the names of removed ones, in memory and on disk."""
+    """Stores on the worker's disk which build each installed backend's name points to, and which were removed."""
 
     def __init__(self, layout: BackendsLayout) -> None:
         self._layout = layout

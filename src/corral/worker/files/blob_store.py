@@ -52,7 +52,7 @@ _SHARED_LAYOUTS = ("blobs/sha256/{two}/{sha256}", "blobs/{two}/{sha256}", "sha25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableContent:
-    """Holds the file of a content that may be read, and which of its chunks are verified if it is partial."""
+    """A model file on a worker's disk that may be read, and which of its chunks are verified if it is partial."""
 
     path: Path
     size_bytes: int
@@ -61,8 +61,10 @@ class ReadableContent:
 
 
 class BlobFolder:
-    """Reads and writes the files of contents in one folder, and the notes beside them. Everything except the paths is
-    slow work for a thread; `BlobStore` knows which contents there are and who uses them."""
+    """Reads and writes the model files in one folder of a worker, named by sha256, and the notes beside them.
+
+    Everything except the paths is slow work for a thread; `BlobStore` knows which contents there are and who uses them.
+    """
 
     def __init__(self, folder: Path, shared_dir: Path | None) -> None:
         self._folder = folder
@@ -192,7 +194,7 @@ class BlobFolder:
 
 
 class BlobStore:
-    """Stores contents by sha256 on this node's disk, and the model folders made of them. Call `tidy` first."""
+    """Stores model files by sha256 on a node's disk, and knows which model folders link to each. Call `tidy` first."""
 
     def __init__(self, models_dir: Path, clock: Clock, *, shared_dir: Path | None = None) -> None:
         self._root = models_dir

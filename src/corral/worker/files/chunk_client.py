@@ -38,7 +38,7 @@ _LONGEST_REST_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRequest:
-    """Requests a range of bytes from an address, with the callbacks for each piece and for the bytes so far."""
+    """A request of a worker for a range of bytes of a model file, with callbacks for pieces and progress."""
 
     url: str
     start: int
@@ -52,14 +52,14 @@ class ChunkRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRefusal:
-    """Holds the status and headers of a response that did not deliver the bytes."""
+    """The status and headers of an HTTP response that refused to deliver a chunk of a model file."""
 
     status: int
     headers: Mapping[str, str]
 
 
 class ChunkClient:
-    """Fetches chunks over kept-alive connections in threads, past the event loop."""
+    """Fetches chunks of model files over kept-alive HTTP connections, in threads instead of the event loop."""
 
     def __init__(self, options: TransferOptions, environment: Mapping[str, str], *, parallel: int) -> None:
         self._options = options
@@ -276,7 +276,7 @@ class _ThreadCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryAccess:
-    """Holds how this worker reaches the library: the frontends' addresses, its credential and its node id."""
+    """How a worker reaches the frontends' library of model files: addresses, its credential and its node id."""
 
     urls: tuple[str, ...]
     credential: str = field(repr=False)
@@ -286,7 +286,7 @@ class LibraryAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobAddress:
-    """Holds where one content can be read, and its list of chunks if this source is trusted about it."""
+    """An address at which a worker can read one model file, and its list of chunk hashes if the source is trusted."""
 
     url: str
     chunks_url: str = ""
@@ -300,7 +300,7 @@ class BlobAddress:
 
 @dataclass(slots=True, kw_only=True)
 class ChunkSource:
-    """Tracks how one source of a content has done in this transfer: failures, pauses and exclusion."""
+    """One source (node, frontend or storage) of a model file during a transfer, with its failures and pauses."""
 
     address: BlobAddress
     is_excluded: bool = False
@@ -337,7 +337,7 @@ class ChunkSource:
 
 
 class ChunkSources:
-    """Holds the sources of one content in the order in which they are tried, and picks the next."""
+    """The sources of one model file in the order in which a worker tries them; picks the next one."""
 
     def __init__(self) -> None:
         self._sources: dict[str, ChunkSource] = {}

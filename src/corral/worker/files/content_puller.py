@@ -65,7 +65,7 @@ _BURST_S = 0.25
 
 
 class BandwidthThrottle:
-    """Limits the bytes per second of all transfers that share it; without a limit it never waits.
+    """Limits the bytes per second of all file transfers of a worker that share it; without a limit it never waits.
 
     A quarter of a second's worth may go at once.
     """
@@ -92,7 +92,7 @@ class BandwidthThrottle:
 
 
 class FetchWindow:
-    """Decides how many chunks of one content are fetched at a time: many on a fast connection, one on a slow one.
+    """Decides how many chunks of one model file a worker fetches at a time: many on a fast connection, one on a slow.
 
     On a slow connection, chunks that share it all come late, also for every node that waits for this one to pass
     them on; one after the other arrives just as soon as all together. On a fast connection, the time lost between
@@ -132,7 +132,7 @@ class FetchWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullOptions:
-    """Tunables of fetching contents: parallel chunks, time limits, headroom on the disk and bandwidth."""
+    """Tunables of a worker that fetches model files: parallel chunks, time limits, spare disk space and bandwidth."""
 
     # Chunks in flight at a time, over all jobs; fewer on a slow connection.
     parallel: int = 4
@@ -152,7 +152,7 @@ class PullOptions:
 
 
 class ChunkNotYetFetched(Exception):
-    """A node is still fetching the requested chunk. Never leaves this module."""
+    """Raised when another node is itself still fetching the requested chunk. Never leaves this module."""
 
     def __init__(self, have_chunks: int) -> None:
         self.have_chunks = have_chunks
@@ -160,7 +160,10 @@ class ChunkNotYetFetched(Exception):
 
 
 class ContentPuller:
-    """Fetches contents chunk by chunk from other nodes, the library or storage; jobs share transfers. A service."""
+    """Fetches model files chunk by chunk to a worker, from other nodes, frontends or storage. A service.
+
+    Jobs that need the same file share its transfer.
+    """
 
     name = "pulling"
 

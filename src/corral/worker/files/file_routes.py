@@ -61,7 +61,7 @@ _TURN_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSpan:
-    """A range of bytes of an open file, and the size of the whole."""
+    """A range of bytes of an open model file that a worker sends, and the size of the whole file."""
 
     descriptor: int
     start: int
@@ -70,7 +70,7 @@ class FileSpan:
 
 
 class FileSender:
-    """Sends a range of a file as an HTTP response, by the kernel where that is possible."""
+    """Sends a range of a model file as an HTTP response, by the kernel where that is possible."""
 
     def __init__(self, throttle: BandwidthThrottle, clock: Clock, *, parallel: int) -> None:
         self._throttle = throttle
@@ -168,7 +168,7 @@ def _send_span(target: int, span: FileSpan, stop: StopFlag) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketContext:
-    """Holds what tickets are checked against: the cluster's public key and this node's id."""
+    """What a worker checks the tickets of file requests against: the cluster's public key and its own node id."""
 
     get_ticket_key: Callable[[], str]
     get_node_id: Callable[[], str | None]
@@ -176,7 +176,7 @@ class TicketContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRoutesOptions:
-    """Tunables of serving files: responses at a time, bandwidth, and how long a reader waits for a chunk."""
+    """Tunables of a worker's file routes: responses at a time, bandwidth, and how long a reader waits for a chunk."""
 
     # Responses in flight at a time; further requests get an error and retry later or elsewhere.
     parallel: int = 16
@@ -185,7 +185,10 @@ class FileRoutesOptions:
 
 
 class FileRoutes:
-    """Serves contents to other nodes and receives files, for holders of a ticket. Implements `HttpRoutes`."""
+    """Serves a worker's model files to other nodes and receives uploads, for ticket holders.
+
+    Implements `HttpRoutes`.
+    """
 
     def __init__(
         self,

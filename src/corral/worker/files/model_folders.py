@@ -76,7 +76,7 @@ def check_files(files: tuple[ModelFileItem, ...]) -> None:
 
 
 class ModelFolders:
-    """Makes, replaces and deletes the folder of each model, whose files are links to contents."""
+    """Makes, replaces and deletes each model's folder on a worker, whose files are links to the files by sha256."""
 
     def __init__(self, root: Path, blob_path: Callable[[str], Path]) -> None:
         self._root = root

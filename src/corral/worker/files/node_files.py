@@ -23,7 +23,7 @@ from corral.worker.job_ports import GarbagePath, GarbageReport, HeldFiles, JobPr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFilesDeps:
-    """Holds what the model files of a node need: folders, access to the library, tickets, clock and options."""
+    """Dependencies of a worker's model files: folders, access to the frontends' library, tickets, clock and options."""
 
     models_dir: Path
     # Where files that are sent to this node arrive.
@@ -46,7 +46,7 @@ def compose_files(deps: NodeFilesDeps) -> tuple[NodeFiles, FileRoutes]:
 
 
 class NodeFiles:
-    """Fetches, lists, deletes and collects the model files of this node. Implements `ModelFiles`; a service."""
+    """Fetches, lists, deletes and garbage-collects the model files of a worker. Implements `ModelFiles`; a service."""
 
     name = "files"
 

@@ -42,7 +42,7 @@ def read_machine_boot() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStamp:
-    """Holds what the file system says of a file; equal stamps mean that it was not written to in between."""
+    """Size and times of a file on a worker's disk; two equal stamps mean that it was not written to in between."""
 
     device: int
     inode: int
@@ -63,7 +63,7 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialRecord:
-    """Holds the verified chunks of a partial content that no job fetches now, and its stamp when it was left."""
+    """The verified chunks of an unfinished model file that no job fetches now, and its stamp when it was left."""
 
     stamp: FileStamp
     chunks: bytes
@@ -71,7 +71,7 @@ class PartialRecord:
 
 
 class PartialContent:
-    """A content that is being fetched into a file: which chunks are here and verified. Made by `open`, in a thread."""
+    """A model file that a worker is fetching: which chunks are here and verified. Made by `open`, in a thread."""
 
     def __init__(self, path: Path, size_bytes: int, chunks: bytes) -> None:
         assert is_chunk_list_for(chunks, size_bytes), "the list of chunks does not fit to the size"
@@ -241,7 +241,10 @@ class PartialContent:
 
 
 class ChunkWriter:
-    """Hashes and writes one chunk piece by piece; the chunk counts only if it is marked after it was right."""
+    """Hashes and writes one chunk of a model file piece by piece to a worker's disk.
+
+    The chunk counts once its caller has found it valid and has marked it.
+    """
 
     def __init__(self, partial: PartialContent, start: int, expected: bytes) -> None:
         self._partial = partial

@@ -43,7 +43,10 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityFacts:
-    """Holds what a machine's capability depends on: system, architecture, GPU, memory and CUDA versions."""
+    """Facts from which a worker decides its machine's capability, such as `nvidia-cuda-12`, which selects builds.
+
+    These are system, architecture, GPU, memory and CUDA versions.
+    """
 
     system: str
     architecture: str
@@ -57,7 +60,7 @@ class CapabilityFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityOverride:
-    """Holds a capability that an admin has set, and where, for the warning if it is not usable."""
+    """A capability that an admin has set for a machine instead of the detected one, and where it was set."""
 
     text: str | None
     origin: str

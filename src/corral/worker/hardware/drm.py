@@ -23,7 +23,7 @@ _INTEGRATED_ADDRESS = "0000:00:02.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrmCard:
-    """One graphics card as the kernel lists it under /sys/class/drm."""
+    """One graphics card as the Linux kernel lists it under /sys/class/drm."""
 
     directory: str
     vendor_id: str

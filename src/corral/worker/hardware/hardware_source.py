@@ -19,7 +19,7 @@ from corral.domain.errors import CorralError
 
 
 class HardwareUnreadable(CorralError):
-    """A part of this machine's hardware could not be read."""
+    """The worker could not read a part of its machine's hardware."""
 
     code = "hardware_unreadable"
     retryable = True
@@ -30,7 +30,7 @@ class HardwareUnreadable(CorralError):
 
 
 class NvmlNotInstalled(HardwareUnreadable):
-    """NVIDIA's management library is not installed."""
+    """NVIDIA's management library (NVML) is not installed on the worker's machine."""
 
     code = "nvml_absent"
 
@@ -61,7 +61,7 @@ class MemoryFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlDevice:
-    """One NVIDIA GPU as NVML describes it."""
+    """One NVIDIA GPU as NVIDIA's management library (NVML) describes it."""
 
     index: int
     name: str
@@ -75,7 +75,7 @@ class NvmlDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlReading:
-    """Holds what NVML says in one reading: versions, devices and warnings."""
+    """One reading of NVIDIA's management library (NVML): versions, GPUs and warnings."""
 
     driver_version: str | None
     cuda_version: str | None
@@ -84,7 +84,7 @@ class NvmlReading:
 
 
 class HardwareSource(Protocol):
-    """Gives the detectors access to the machine: platform, processor, memory, NVML, files and vendor tools."""
+    """Interface through which a worker's hardware detectors reach the machine: files, NVML and vendor tools."""
 
     def read_platform(self) -> PlatformFacts: ...
 
@@ -118,7 +118,7 @@ def read_text(machine: HardwareSource, path: str) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class HardwareRecording:
-    """Holds a machine's recorded answers as plain data for JSON; binary files are kept in hexadecimal."""
+    """A machine's recorded hardware answers as plain data, to replay in tests; binary files are hexadecimal."""
 
     platform: dict[str, Any] = field(default_factory=dict)
     cpu: dict[str, Any] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class HardwareRecording:
 
 
 class RecordingHardware:
-    """Passes every question on to a `HardwareSource` and records the answer."""
+    """Passes each hardware question on to a `HardwareSource` and records the answer, to be replayed in tests."""
 
     def __init__(self, inner: HardwareSource) -> None:
         self._inner = inner
@@ -185,7 +185,7 @@ class RecordingHardware:
 
 
 class RecordedHardware:
-    """Answers out of a recording of another machine; tests change `recording` to let time pass."""
+    """Answers hardware questions out of a recording of another machine; tests change `recording` to let time pass."""
 
     def __init__(self, recording: HardwareRecording) -> None:
         self.recording = recording

@@ -57,7 +57,7 @@ class _TimedCall(Generic[T]):
 
 
 class CallTimeLimiter:
-    """Gives calls that may hang for ever a time limit of a few seconds.
+    """Gives a worker's hardware calls that may hang for ever a time limit of a few seconds.
 
     A wedged driver or a dead network mount can hold a system call for hours, and no timeout reaches into it. The call
     runs in a daemon thread that is left behind when its time is up. At most one abandoned thread is left for each name,
@@ -87,7 +87,7 @@ class CallTimeLimiter:
 
 
 class LocalHardware:
-    """Reads the hardware of this machine, with files below `root`. Implements `HardwareSource`."""
+    """Reads the hardware of the worker's machine, with files below `root`. Implements `HardwareSource`."""
 
     def __init__(
         self, *, root: Path = Path("/"), nvml_library: Any = pynvml, driver_limit_s: float = _DRIVER_LIMIT_S

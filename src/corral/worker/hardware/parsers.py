@@ -42,7 +42,7 @@ def parse_cpu_model(cpuinfo: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupPath:
-    """The control group of this process: its path and the version of cgroups."""
+    """The control group of the worker process, which limits its memory: path and version of cgroups."""
 
     version: int
     path: str
@@ -76,7 +76,7 @@ def list_cgroup_levels(path: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaSmiRow:
-    """One GPU in the output of nvidia-smi; what it calls [N/A] is None."""
+    """One GPU in the output of NVIDIA's tool nvidia-smi; a value that it prints as [N/A] is None."""
 
     index: int
     name: str
@@ -135,7 +135,7 @@ def parse_cuda_majors(names: tuple[str, ...]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VulkanDevice:
-    """One GPU in the output of vulkaninfo."""
+    """One GPU in the output of the tool vulkaninfo."""
 
     name: str
     device_type: str

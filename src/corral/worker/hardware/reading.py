@@ -15,7 +15,7 @@ VENDORS = ("nvidia", "amd", "intel", "vulkan", "apple")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
-    """Holds what was read of one GPU; `index` counts within its vendor, as the vendor's own tools count."""
+    """What a worker read of one GPU; `index` counts within its vendor, as the vendor's own tools count."""
 
     vendor: str
     name: str
@@ -32,7 +32,7 @@ class GpuReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareReading:
-    """Holds what was read of a whole machine: processor, memory, GPUs, capability and warnings."""
+    """What a worker read of its whole machine: processor, memory, GPUs, capability and warnings."""
 
     cpu_model: str | None
     cpu_cores: int
@@ -56,7 +56,7 @@ class HardwareReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReading:
-    """Holds the total and available RAM that this process may use, within its container's limit."""
+    """Total and available RAM that the worker process may use, within its container's limit."""
 
     total_bytes: int
     available_bytes: int
@@ -64,7 +64,7 @@ class MemoryReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskReading:
-    """Holds the total and available bytes of the filesystem behind the models directory."""
+    """Total and available bytes of the filesystem behind the worker's models directory."""
 
     total_bytes: int
     available_bytes: int
@@ -72,7 +72,7 @@ class DiskReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDetection:
-    """Holds the GPUs and warnings that one vendor's detector found."""
+    """The GPUs and warnings that the worker's detector of one vendor found."""
 
     gpus: tuple[GpuReading, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def normalise_vram(total: int | None, free: int | None) -> tuple[int | None, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsableGpus:
-    """Selects the GPUs that one engine can use together, and sums up their memory.
+    """Selects the GPUs of a machine that one engine can use together, and sums up their memory.
 
     These are the GPUs of the best vendor, and graphics inside a processor only where there is no card. A GPU whose
     memory is unknown does not make its neighbours unknown.

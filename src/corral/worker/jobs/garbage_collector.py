@@ -22,7 +22,7 @@ EVERY_S = 24 * 3600.0
 
 
 class DailyGarbageCollector:
-    """Removes unused files of backends and models once a day. A service."""
+    """Removes unused files of engine backends and models from a worker's disk once a day. A service."""
 
     name = "collection"
 

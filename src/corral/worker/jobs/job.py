@@ -25,7 +25,7 @@ from corral.policy.gallery import build_from_json
 from corral.ports.runtime import Clock
 from corral.runtime.tasks import TaskSet
 from corral.worker.jobs.journal import CommandFence, JobCommand, JobKind, JobRecord, JobStopReason
-from corral.worker.processes.process_key import ProcessKey
+from corral.worker.processes.journal import ProcessKey
 
 DEBOUNCE_S = 0.25
 # Every job sends a sign of life this often, moving or not; a receiver that gets nothing for longer asks.
@@ -75,7 +75,7 @@ def scale_to_window(window: PercentWindow, percent: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPercentWindows:
-    """Holds the part of the progress bar that each step of a load moves: installing, staging and starting."""
+    """Ranges of the progress bar for the steps of loading a model: installing a backend, fetching, starting."""
 
     installing: PercentWindow
     staging: PercentWindow
@@ -96,7 +96,7 @@ def compute_load_windows(engine_bytes: int, files_bytes: int) -> LoadPercentWind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEventSink:
-    """Bundles what jobs send their events with: a clock, background tasks and the outbox."""
+    """What a worker's jobs use to send progress events over NATS: clock, background tasks and outbox."""
 
     clock: Clock
     tasks: TaskSet
@@ -104,7 +104,10 @@ class JobEventSink:
 
 
 class WorkerJob:
-    """Holds the state of one job and sends its progress as numbered events. Implements `JobProgressListener`."""
+    """State of one job of a worker, such as loading a model; sends its progress as numbered events.
+
+    Implements `JobProgressListener`.
+    """
 
     def __init__(self, record: JobRecord, build: Build | None, event_sink: JobEventSink) -> None:
         self.id = record.job_id
@@ -283,7 +286,7 @@ class _KeyedLock:
 
 
 class KeyedLocks:
-    """Holds one lock for each key, such as a backend, and limits how many keys are worked on at once.
+    """Locks for a worker's jobs, one for each key such as an engine backend; limits how many run at once.
 
     One change of a concrete backend at a time, in the order of the requests; different backends in parallel, up to
     a limit. Engines are started beside a change that is still fetching, but not while files are being swapped or
@@ -338,7 +341,7 @@ class KeyedLocks:
 
 @dataclass(slots=True)
 class JobTable:
-    """Holds the jobs, newest generations and early cancellations that the job runner knows, all of them bounded."""
+    """Indexes a worker's jobs, newest generations and early cancellations in memory, all of them bounded."""
 
     node_id: str | None = None
     # In the order in which they were accepted.

@@ -24,7 +24,7 @@ from corral.runtime.tasks import TaskSet
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
 from corral.worker.jobs.job import ASSUMED_ENGINE_BYTES, MAX_UNFINISHED, KeyedLocks, WorkerJob, compute_load_windows
 from corral.worker.jobs.journal import JobKind
-from corral.worker.processes.process_key import ProcessKey
+from corral.worker.processes.journal import ProcessKey
 
 log = structlog.get_logger(__name__)
 # The last lines of an engine's output fit; a page of HTML does not.
@@ -37,7 +37,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDispatcherDeps:
-    """Holds what jobs work with: the backend installer, model files and the process supervisor."""
+    """Dependencies of a worker's job dispatcher: backend installer, model files and process supervisor."""
 
     installer: BackendInstaller
     files: ModelFiles
@@ -45,7 +45,7 @@ class JobDispatcherDeps:
 
 
 class JobDispatcher:
-    """Runs the work of each kind of job: changes of backends, starts of engines, and loads of models."""
+    """Runs each job of a worker by its kind: changes a backend, starts an engine, or loads a model."""
 
     def __init__(
         self, deps: JobDispatcherDeps, locks: KeyedLocks, tasks: TaskSet, save: Callable[[WorkerJob], Awaitable[None]]
@@ -215,7 +215,7 @@ def _make_result(installed: InstalledBackend) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLoader:
-    """Runs jobs about models: installs a missing backend, fetches the files and starts the replica's process.
+    """Runs a worker's jobs about models: installs a missing backend, fetches the files and starts the engine process.
 
         the backend, if missing ──> the files ──> the previous process of the key ends ──> the process, until ready
 

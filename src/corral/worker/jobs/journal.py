@@ -32,7 +32,7 @@ JobCommand = BackendCommand | StartBackend | LoadModel | StageModel
 
 
 class JobKind(StrEnum):
-    """Says what a job does: change or start a backend, load a replica of a model, or stage its files."""
+    """Kinds of a worker's jobs: change or start an engine backend, load a model's replica, or fetch a model's files."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"
@@ -53,7 +53,7 @@ class JobKind(StrEnum):
 
 
 class JobStopReason(StrEnum):
-    """Says why a job is to end before it is done: cancelled, paused, or replaced by a newer command."""
+    """Reasons why a worker ends a job before it is done: cancelled, paused, or replaced by a newer command."""
 
     CANCEL = "cancel"
     PAUSE = "pause"
@@ -62,7 +62,7 @@ class JobStopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """A job as it is stored in the journal: its command, its latest event, and what a restart needs to resume it."""
+    """A worker's job as stored in its journal on disk: command, latest event, and what a restart needs to resume it."""
 
     kind: JobKind
     # The kind of command follows from its fields alone; the journal relies on it.
@@ -86,7 +86,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFence:
-    """Holds what lets a node refuse late commands: the newest generation of each backend, and jobs cancelled early.
+    """What a worker refuses late bus commands by: newest generation of each engine backend, and jobs cancelled early.
 
     All of it belongs to one node. A machine that becomes another node, perhaps of another cluster, starts without it.
     """
@@ -103,21 +103,21 @@ _FENCE_ADAPTER: TypeAdapter[CommandFence] = TypeAdapter(CommandFence)
 
 
 class JournalNotWritten(Unavailable):
-    """The worker's journal of jobs cannot be written."""
+    """The worker's journal of jobs cannot be written to its disk."""
 
     code = "journal_not_written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalContents:
-    """Holds what a journal contained when it was loaded: jobs in the order of acceptance, and the command fence."""
+    """What a worker's journal of jobs contained when it was loaded: jobs in order of acceptance, and the fence."""
 
     jobs: tuple[JobRecord, ...] = ()
     fence: CommandFence = field(default_factory=CommandFence)
 
 
 class JobJournal(Protocol):
-    """Stores jobs and the command fence so that they survive the process. Calls come one after the other."""
+    """Interface that stores a worker's jobs so that they survive its process. Calls come one after the other."""
 
     async def load(self) -> JournalContents: ...
 
@@ -129,7 +129,7 @@ class JobJournal(Protocol):
 
 
 class DiskJobJournal:
-    """Stores jobs and the command fence as files in the worker's home. Implements `JobJournal`."""
+    """Stores a worker's jobs and its command fence as files in the worker's home. Implements `JobJournal`."""
 
     def __init__(self, home: Path) -> None:
         self._root = home / FOLDER

@@ -64,7 +64,9 @@ LOOK_S = 10.0
 
 
 class JobEventOutbox:
-    """Queues job events and publishes them in order; with the bus away, only the newest of each job is kept.
+    """Queues a worker's job events and publishes them over NATS in order.
+
+    While NATS is away, only the newest event of each job is kept.
 
     Putting an event never waits. The newest event of each job leaves after the reconnect; a receiver that missed
     one requests the state of the job (`jobs.get`).
@@ -116,7 +118,7 @@ class JobEventOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRunnerDeps:
-    """Holds what the job runner needs from outside: installer, files, processes, journal, clock."""
+    """Dependencies of a worker's job runner: installer, model files, engine processes, journal and clock."""
 
     installer: BackendInstaller
     files: ModelFiles
@@ -132,15 +134,17 @@ class JobRunnerDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendInventory:
-    """Lists the backends that a node has installed, and those removed with the generation of their removal."""
+    """The backends that a worker's node has installed, and those removed with the generation of their removal."""
 
     installed: tuple[InstalledBackend, ...] = ()
     removed: Mapping[str, int] = field(default_factory=dict)
 
 
 class JobJournalWriter:
-    """Writes jobs and the command fence to the journal, one at a time and each to its end: a write that has begun is
-    not cancelled with its caller."""
+    """Writes a worker's jobs and its command fence to the journal, one at a time.
+
+    Each write is carried to its end: one that has begun is not cancelled with its caller.
+    """
 
     def __init__(self, journal: JobJournal, table: JobTable) -> None:
         self._journal = journal
@@ -184,7 +188,7 @@ class JobJournalWriter:
 
 
 class JobFactory:
-    """Makes jobs of commands and of records in the journal, and refuses a command that is older than one seen here."""
+    """Makes a worker's jobs of bus commands or of journal records, and refuses a command older than one seen."""
 
     def __init__(self, table: JobTable, installer: BackendInstaller, event_sink: JobEventSink) -> None:
         self._table = table
@@ -251,7 +255,7 @@ class JobFactory:
 
 
 class JobRunner:
-    """Accepts jobs, journals and runs them, cancels them, and resumes them after a restart. A service."""
+    """Accepts a worker's jobs, journals and runs them, cancels them, and resumes them after a restart. A service."""
 
     name = "jobs"
 
@@ -263,7 +267,7 @@ class JobRunner:
         self._accept_lock = asyncio.Lock()
         self._loaded = asyncio.Event()
         self._tidy_done = asyncio.Event()
-        # Set when a frontend has told the worker its node id.
+        # Set when a frontend has sent the worker its node id.
         self._node_known = asyncio.Event()
         self._is_stopping = False
         self.events = JobEventOutbox(deps.clock, deps.rng)
@@ -281,6 +285,11 @@ class JobRunner:
             loop.on_crash = deps.on_crash
         self.on_change: Callable[[], None] = lambda: None
         self.job_ended: ValueSignal[JobEvent] = ValueSignal()
+
+    @property
+    def backend_locks(self) -> KeyedLocks:
+        """Return the locks of backends, for other parts of the worker that install some."""
+        return self._locks
 
     async def start(self) -> None:
         await self._load()

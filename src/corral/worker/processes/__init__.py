@@ -1,10 +1,9 @@
 """The engines that run on this machine: started, watched, restarted, adopted, stopped, and what they print.
 
-process_key       what a process is called: `model#replica`
 launch            turns a manifest and a start command into a process command, pure
 port_pool         which port belongs to which engine, and how many processor threads each may use, pure
 process_control   what the operating system has to do; `system_process_control` is the real one
-journal           records of running processes, for the next worker
+journal           what processes are called, `model#replica`, and their records for the next worker
 process_log       what engines print, numbered and bounded
 engine            the life of one engine
 engine_health     checks whether an engine is ready, and whether ready engines still answer

@@ -72,7 +72,7 @@ class _StartOutcome:
 
 
 class SupervisedEngine:
-    """Runs one engine: starts it, waits until it is ready, restarts it after crashes, and ends it."""
+    """Runs one engine process on a worker: starts it, waits until it is ready, restarts it after crashes, ends it."""
 
     def __init__(self, spec: EngineSpec, deps: EngineDeps, output: OutputCopier) -> None:
         self.spec = spec

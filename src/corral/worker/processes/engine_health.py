@@ -58,7 +58,7 @@ async def _probe_engine(engine: SupervisedEngine, deps: EngineDeps) -> None:
 
 
 class UsageMeter:
-    """Measures memory and processor use of engines on request.
+    """Measures memory and processor use of a worker's engine processes on request.
 
     The engine's first process and all that descends from it are counted, and no others. Processor use is that of a
     fraction of a second. Calls at the same moment are measured one after the other, so that a page which many people
@@ -115,7 +115,7 @@ class UsageMeter:
 
 
 class HttpReadinessProbe:
-    """Checks over HTTP whether an engine is ready, with one session for all probes.
+    """Checks over HTTP whether an engine process is ready, with one session for all probes.
 
     Ready is a GET of the engine's own path that answers 200 within two seconds, and nothing else.
     """

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import structlog
 
 from corral.bus.messages import StartBackend
 from corral.domain.errors import CorralError
 from corral.ports.runtime import Clock, IdGenerator
-from corral.runtime.processes import ProcessBirth, RestartCount, SpawnRequest, describe_exit
+from corral.runtime.processes import ProcessBirth, RestartBackoff, RestartCount, SpawnRequest, describe_exit
 from corral.runtime.tasks import TaskSet
 from corral.worker.backends.layout import read_folder_identity
 from corral.worker.job_ports import RunnableBackend
-from corral.worker.processes.journal import ProcessJournal, ProcessRecord
+from corral.worker.processes.journal import ProcessJournal, ProcessKey, ProcessRecord
 from corral.worker.processes.launch import LOOPBACK, MARKER, EngineAllocation, choose_listen_host, make_launch
-from corral.worker.processes.options import EngineSupervisorOptions
-from corral.worker.processes.port_pool import PortChoice, PortPool, ThreadBudget
+from corral.worker.processes.port_pool import BASE_DEFAULT, PortChoice, PortPool, ThreadBudget
 from corral.worker.processes.process_control import (
     EngineStartFailed,
     ProcessBeingStopped,
@@ -33,8 +33,7 @@ from corral.worker.processes.process_control import (
     ProcessUsage,
     ReadinessCheck,
 )
-from corral.worker.processes.process_key import ProcessKey
-from corral.worker.processes.process_log import OutputCopier, ProcessLogStore
+from corral.worker.processes.process_log import OutputCopier, OutputCopierLimits, ProcessLogLimits, ProcessLogStore
 
 log = structlog.get_logger(__name__)
 
@@ -52,8 +51,41 @@ _KILLED = (-9, 137)
 _ANY_HOST = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, not listened on
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSupervisorOptions:
+    """Tunables of a worker's engine supervisor: folders, hosts, ports, threads and time limits."""
+
+    # The folder of the process records and logs.
+    root: Path
+    # The worker's own environment, of which engines see a little.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # The host where engines that check a key listen, and the name under which others reach them.
+    host: str = LOOPBACK
+    advertised_host: str = LOOPBACK
+    port_base: int = BASE_DEFAULT
+    port_max: int | None = None
+    # How many threads the machine has.
+    threads: int = 1
+    # A stop takes no longer than both together, and fits into the time that a service has to stop.
+    grace_s: float = 8.0
+    kill_limit_s: float = 4.0
+    # How long an engine of an earlier worker may take to answer: it may be busy.
+    adoption_s: float = 10.0
+    # How often ready engines are probed, and how many silent probes in a row make them unhealthy.
+    watch_s: float = 10.0
+    watch_misses: int = 3
+    restart_backoff: RestartBackoff = field(default_factory=RestartBackoff)
+    logs: ProcessLogLimits = field(default_factory=ProcessLogLimits)
+    output: OutputCopierLimits = field(default_factory=OutputCopierLimits)
+
+    @property
+    def home(self) -> str:
+        """Return the mark of this worker's engines: the same for every way to write the path."""
+        return str(self.root.resolve())
+
+
 class EngineState(StrEnum):
-    """Says where an engine is in its life: starting, ready, unhealthy, or pausing before a restart."""
+    """States of an engine process on a worker: starting, ready, unhealthy, or pausing before a restart."""
 
     STARTING = "starting"
     READY = "ready"
@@ -63,7 +95,7 @@ class EngineState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineDeps:
-    """Holds what all engines of one worker share: options, process control, ports, threads, journal and logs."""
+    """Dependencies that all engines of one worker share: options, process control, ports, threads, journal and logs."""
 
     options: EngineSupervisorOptions
     process_control: ProcessControl
@@ -82,7 +114,7 @@ class EngineDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSpec:
-    """Specifies the process that an engine is to run; a running one is reused if its spec is the same."""
+    """Specifies the engine process that a worker is to run; a running one with an equal spec is reused."""
 
     key: ProcessKey
     runnable: RunnableBackend
@@ -101,7 +133,7 @@ class EngineSpec:
 
 
 class EngineResources:
-    """Holds what one engine has taken (port, threads, API key and marker), and records it in the journal."""
+    """What one engine process was given on its machine (port, threads, API key, marker); recorded in the journal."""
 
     def __init__(self, spec: EngineSpec, deps: EngineDeps) -> None:
         self.port: int | None = None
@@ -212,7 +244,7 @@ class EngineResources:
 
 
 class EngineProcess:
-    """Watches one process of an engine, from its spawn to the end of its last descendant."""
+    """Watches one engine process on a worker, from its spawn to the end of its last descendant."""
 
     def __init__(
         self, resources: EngineResources, deps: EngineDeps, running: ProcessHandle, oom_kills: int | None = None

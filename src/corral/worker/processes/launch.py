@@ -49,7 +49,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineAllocation:
-    """Holds what was allotted to an engine for its start: host, port, threads and API key."""
+    """What a worker allots to an engine process for its start: host, port, threads and API key."""
 
     host: str
     port: int
@@ -59,7 +59,10 @@ class EngineAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineLaunch:
-    """Holds the command, environment and folder to start an engine with. The environment is all that it sees."""
+    """Command, environment and folder with which a worker starts an engine process.
+
+    The environment is all that the process sees.
+    """
 
     command: tuple[str, ...] = field(repr=False)
     environment: Mapping[str, str] = field(repr=False)

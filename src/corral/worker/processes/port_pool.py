@@ -23,7 +23,7 @@ AFFINITY_S = 300.0
 
 
 class PortChoice(StrEnum):
-    """Says how a port was chosen: the owner's last one, a free one, a new one, or one taken from an absent owner."""
+    """How a worker chose an engine's port: the owner's last one, a free one, a new one, or an absent owner's."""
 
     OWN = "own"
     FREE = "free"
@@ -33,7 +33,7 @@ class PortChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortRange:
-    """The lowest and highest port that engines may be given."""
+    """The lowest and highest TCP port that a worker gives to engine processes."""
 
     base: int
     last: int
@@ -44,7 +44,7 @@ class PortRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortAllotment:
-    """Holds a port that was allotted, how it was chosen, and who owned it if it was taken away."""
+    """A TCP port that was given to an engine, how it was chosen, and who owned it if it was taken away."""
 
     port: int
     choice: PortChoice
@@ -83,7 +83,10 @@ def _with_default_base(base: int) -> tuple[PortRange, str]:
 
 @dataclass(slots=True, kw_only=True)
 class PortPool:
-    """Allots ports to engines, one owner at a time; a released port pauses and then prefers its last owner."""
+    """Allots a worker's TCP ports to engines, one owner at a time.
+
+    A released port pauses and then prefers its last owner.
+    """
 
     range: PortRange
     # Whether a port can be bound now; other programs hold ports too.
@@ -185,7 +188,7 @@ def _get_port(item: tuple[int, _ReleasedPort]) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class ThreadBudget:
-    """Divides the machine's processor threads among engines; every engine gets at least one.
+    """Divides the processor threads of a worker's machine among engines; every engine gets at least one.
 
     Nothing is pinned, engines only receive a number. The held counts add up to no more than the machine has, unless
     there are more processes than threads. A requested number is granted as far as threads are free. Without one a

@@ -17,7 +17,7 @@ from corral.runtime.processes import ProcessBirth, SpawnRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTarget:
-    """Identifies one ready process for a health probe: its address, birth and marker."""
+    """Identifies one engine process for a health probe: its address, birth and marker."""
 
     url: str
     birth: ProcessBirth
@@ -25,7 +25,7 @@ class ProbeTarget:
 
 
 class ProcessHandle(Protocol):
-    """Refers to one process that was spawned or adopted: its birth, whether it lives, and its end."""
+    """Interface to one operating-system process that a worker spawned or adopted: whether it lives, and its end."""
 
     @property
     def birth(self) -> ProcessBirth: ...
@@ -42,14 +42,14 @@ class ProcessHandle(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessUsage:
-    """Holds the memory that a process and its descendants use; None is unknown."""
+    """Memory that an engine process and its descendants use on a node; None is unknown."""
 
     ram_bytes: int | None = None
     vram_bytes: int | None = None
 
 
 class ProcessControl(Protocol):
-    """Spawns, finds, measures and signals processes: what the supervisor needs of the operating system."""
+    """Interface by which a worker's supervisor spawns, finds, measures and signals operating-system processes."""
 
     async def spawn(self, request: SpawnRequest) -> ProcessHandle:
         """Start a process. Raises OSError if there is no such program."""
@@ -95,36 +95,36 @@ ReadinessCheck = Callable[[str, str], Awaitable[bool]]
 
 
 class EngineStartFailed(Unprocessable):
-    """The engine did not become ready."""
+    """The engine process did not become ready on its worker."""
 
     code = "engine_failed"
 
 
 class ProcessBeingStopped(Conflict):
-    """The process is being stopped."""
+    """The engine process is being stopped by its worker."""
 
     code = "process_stopping"
 
 
 class AddressMismatch(Conflict):
-    """The process listens at another address than expected."""
+    """The engine process listens at another address than the command to its worker expected."""
 
     code = "address_mismatch"
 
 
 class ProcessStopFailed(CorralError):
-    """The process could not be ended."""
+    """The worker could not end the engine process."""
 
     code = "stop_failed"
 
 
 class BadManifest(Unprocessable):
-    """The backend's manifest cannot be run."""
+    """The backend's manifest cannot be run as an engine."""
 
     code = "bad_manifest"
 
 
 class NoFreePort(Conflict):
-    """Every port of the range is taken."""
+    """Every TCP port of the worker's range for engines is taken."""
 
     code = "no_free_port"

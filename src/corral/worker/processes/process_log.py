@@ -21,7 +21,7 @@ from pathlib import Path
 from corral.bus.messages import LogLine, ReadLog, ReadLogReply
 from corral.domain.errors import NotFound
 from corral.ports.runtime import Clock
-from corral.worker.processes.process_key import make_file_name
+from corral.worker.processes.journal import make_file_name
 
 MEBIBYTE = 1 << 20
 # The supervisor's own remarks between the engine's lines.
@@ -36,7 +36,7 @@ _KEY_FILE = "key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLogLimits:
-    """Bounds the logs of engine processes: size of files, lines of an answer, and how many keys are kept."""
+    """Limits for the log files of engine processes on a worker: file size, lines of an answer, number of logs."""
 
     segment_bytes: int = 10 * MEBIBYTE
     segments: int = 3
@@ -50,7 +50,7 @@ class ProcessLogLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One line to write to a process log, with the position in the engine's output after it; None for a remark."""
+    """One line of an engine's output to write to its log, with the output position behind it; None for a remark."""
 
     at: str
     stream: str
@@ -79,7 +79,7 @@ class _LogSegment:
 
 
 class ProcessLog:
-    """Stores the output of one process key as numbered lines in a few files of bounded size."""
+    """Stores the output of one engine process on a worker as numbered lines in a few files of bounded size."""
 
     def __init__(self, folder: Path, limits: ProcessLogLimits) -> None:
         self._folder = folder
@@ -216,7 +216,7 @@ def _decode(number: int, record: bytes) -> LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputCopierLimits:
-    """Bounds how much output of an engine waits to be copied, and when its files are truncated."""
+    """Limits how much output of an engine waits to be copied into its log, and when output files are truncated."""
 
     cut_bytes: int = MEBIBYTE
     backlog_bytes: int = 32 * MEBIBYTE
@@ -224,7 +224,7 @@ class OutputCopierLimits:
 
 
 class OutputCopier:
-    """Copies what one engine prints from its two output files into its process log, line by line.
+    """Copies what one engine process prints from its two output files into its log, line by line.
 
     An engine never waits for the worker and outlives it without noticing: it writes to files, not to pipes. A
     worker that comes later goes on at the byte where the last one stopped. Bytes that are no UTF-8 are replaced; a
@@ -333,7 +333,7 @@ class OutputCopier:
 
 
 class ProcessLogStore:
-    """Opens and reads the logs of all engine processes, also of ended ones, and deletes the oldest unused."""
+    """Opens and reads a worker's logs of engine processes, also of ended ones, and deletes the oldest unused."""
 
     def __init__(self, folder: Path, limits: ProcessLogLimits) -> None:
         self._folder = folder

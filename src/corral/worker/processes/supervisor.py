@@ -28,10 +28,16 @@ from corral.worker.backends.layout import read_folder_identity
 from corral.worker.job_ports import JobProgressListener, RunnableBackend
 from corral.worker.processes.engine import SupervisedEngine
 from corral.worker.processes.engine_health import HttpReadinessProbe, UsageMeter, is_bindable, is_busy, watch_engines
-from corral.worker.processes.engine_process import READY_POLL_S, EngineDeps, EngineSpec, EngineState, make_probe_url
-from corral.worker.processes.journal import ProcessJournal, ProcessRecord
+from corral.worker.processes.engine_process import (
+    READY_POLL_S,
+    EngineDeps,
+    EngineSpec,
+    EngineState,
+    EngineSupervisorOptions,
+    make_probe_url,
+)
+from corral.worker.processes.journal import ProcessJournal, ProcessKey, ProcessRecord, parse_key
 from corral.worker.processes.launch import LOOPBACK, hash_command
-from corral.worker.processes.options import EngineSupervisorOptions
 from corral.worker.processes.port_pool import PortPool, ThreadBudget, parse_range
 from corral.worker.processes.process_control import (
     AddressMismatch,
@@ -41,7 +47,6 @@ from corral.worker.processes.process_control import (
     ProcessStopFailed,
     ReadinessCheck,
 )
-from corral.worker.processes.process_key import ProcessKey, parse_key
 from corral.worker.processes.process_log import OutputCopier, ProcessLogStore
 from corral.worker.processes.system_process_control import SystemProcessControl
 
@@ -52,7 +57,7 @@ _END_POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSupervisorDeps:
-    """Holds what the engine supervisor needs from outside: installed backends, clock, ids, and stand-ins for tests."""
+    """Dependencies of a worker's engine supervisor: installed backends, clock, ids, and stand-ins for tests."""
 
     find_runnable: Callable[[str], RunnableBackend | None]
     clock: Clock
@@ -65,7 +70,7 @@ class EngineSupervisorDeps:
 
 
 class EngineSupervisor:
-    """Supervises all engines of this worker, one process for each key. Implements `ProcessSupervisor`; a service."""
+    """Supervises all engine processes of a worker, one for each key. Implements `ProcessSupervisor`; a service."""
 
     name = "engines"
 
@@ -260,7 +265,7 @@ def _is_free(host: str, port: int) -> bool:
 
 
 class AdoptionVerdict(StrEnum):
-    """Says what becomes of an engine that an earlier worker left: it goes on, restarts after its pause, or is ended."""
+    """What becomes of an engine left by an earlier worker process: it goes on, restarts later, or is ended."""
 
     GOES_ON = "goes on"
     RESTARTS = "is started again after its pause"
@@ -278,7 +283,7 @@ async def adopt_all(
     An engine goes on if it is the same process (pid and birth), of the same installation, and answers on its port
     or is busy; its clients notice nothing. One that was still loading goes on loading. One that was about to be
     restarted after a crash is. Every other process of this home is ended, also one that no record names; no process
-    of anybody else is touched. Dead ones are forgotten.
+    of another owner is touched. Dead ones are forgotten.
     """
     records = deps.journal.load()
     markers = await deps.process_control.list_markers(deps.options.home)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -42,11 +43,14 @@ _OOM_COUNTERS = (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events"))
 
 
 class SystemProcessControl:
-    """Controls the real processes of this machine. Implements `ProcessControl`."""
+    """Controls real operating-system processes of a worker's machine. Implements `ProcessControl`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._limiter = CallTimeLimiter(NVML_LIMIT_S)
+        # What was killed, by marker and pid. On its way out a process has no environment any more and lives on for a
+        # moment, so the marker alone would not find it. Entries are dropped when nothing of a marker is left.
+        self._killed: dict[str, dict[int, ProcessBirth]] = {}
 
     async def spawn(self, request: SpawnRequest) -> ProcessHandle:
         return await spawn_process(request)
@@ -58,10 +62,15 @@ class SystemProcessControl:
         await asyncio.to_thread(_signal_all, birth, marker, signal.SIGTERM)
 
     async def kill(self, birth: ProcessBirth | None, marker: str) -> None:
-        await asyncio.to_thread(_signal_all, birth, marker, signal.SIGKILL)
+        killed = await asyncio.to_thread(_signal_all, birth, marker, signal.SIGKILL)
+        self._killed.setdefault(marker, {}).update({each.pid: each for each in killed})
 
     async def is_any_left(self, birth: ProcessBirth | None, marker: str) -> bool:
-        return bool(await asyncio.to_thread(_list_members, birth, marker))
+        killed = list(self._killed.get(marker, {}).values())
+        if await asyncio.to_thread(_is_any_left, birth, marker, killed):
+            return True
+        self._killed.pop(marker, None)
+        return False
 
     async def list_markers(self, home: str) -> frozenset[str]:
         return await asyncio.to_thread(_list_markers, home)
@@ -105,8 +114,16 @@ class _AdoptedProcess:
         return None
 
 
-def _signal_all(birth: ProcessBirth | None, marker: str, number: signal.Signals) -> None:
-    signal_processes(_list_members(birth, marker), number)
+def _signal_all(birth: ProcessBirth | None, marker: str, number: signal.Signals) -> list[ProcessBirth]:
+    """Signal the engine's live processes; return their births."""
+    members = _list_members(birth, marker)
+    births = [known for process in members if (known := identify_process(process.pid)) is not None]
+    signal_processes(members, number)
+    return births
+
+
+def _is_any_left(birth: ProcessBirth | None, marker: str, killed: Sequence[ProcessBirth]) -> bool:
+    return any(is_alive(each) for each in killed) or bool(_list_members(birth, marker))
 
 
 def _list_members(birth: ProcessBirth | None, marker: str) -> list[psutil.Process]:

@@ -47,13 +47,13 @@ class Handler(BaseHTTPRequestHandler):
             sys.stdout.flush()
             self.answer(200, {})
         else:
-            said = {
+            content = {
                 "pid": os.getpid(),
                 "environment": dict(os.environ),
                 "arguments": sys.argv[1:],
                 "children": children,
             }
-            self.answer(200, said)
+            self.answer(200, content)
 
     def answer(self, status: int, body: dict[str, object]) -> None:
         data = json.dumps(body).encode()
@@ -66,8 +66,8 @@ class Handler(BaseHTTPRequestHandler):
         return
 
 
-for said in range(options.say):
-    print(f"trouble {said}", file=sys.stderr, flush=True)
+for number in range(options.say):
+    print(f"trouble {number}", file=sys.stderr, flush=True)
 if options.last_words:
     print(options.last_words, file=sys.stderr, flush=True)
 if options.fail is not None:

@@ -15,7 +15,7 @@ export function SecretDialog({ made, onClose }: { made: CreatedKeyOut; onClose: 
   return (
     <OneTimeSecretDialog
       title={`Secret of ${made.name}`}
-      advice={`Copy it now. Anybody with this secret can act as ${made.name}.`}
+      advice={`Copy it now. Anyone with this secret can act as ${made.name}.`}
       onClose={onClose}
     >
       <CopyButton text={made.key} label={`the secret of ${made.name}`} />

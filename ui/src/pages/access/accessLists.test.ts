@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
-import type { KeyOut, ModelCapabilitiesOut } from "@/api/schema";
-import { exampleModel, filterKeys, limitWords, makeCurlCommand, matchesPattern } from "./accessLists";
+import type { KeyOut, ModelCapabilitiesOut, SecretOut } from "@/api/schema";
+import {
+  exampleModel,
+  filterKeys,
+  filterSecrets,
+  limitWords,
+  makeCurlCommand,
+  matchesPattern,
+} from "./accessLists";
 
 const key = (name: string, state = "active", more: Partial<KeyOut> = {}): KeyOut => ({
   id: name,
@@ -72,4 +79,12 @@ test("the example uses no model that is disabled or cannot chat", () => {
 
 test("the example can be pasted, whatever the model is called", () => {
   expect(makeCurlCommand("http://host", "ck_1", "it's")).toContain(`"model":"it'\\''s"`);
+});
+
+test("secrets are sorted by name, and found by name and by who set them", () => {
+  const secret = (name: string, changed_by: string) => ({ name, changed_by }) as SecretOut;
+  const all = [secret("hub-token", "ada"), secret("deploy-key", "bob")];
+  expect(filterSecrets(all, "").map((one) => one.name)).toEqual(["deploy-key", "hub-token"]);
+  expect(filterSecrets(all, " ADA").map((one) => one.name)).toEqual(["hub-token"]);
+  expect(filterSecrets(all, "unknown")).toEqual([]);
 });

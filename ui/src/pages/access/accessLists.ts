@@ -1,5 +1,5 @@
-// Filters, sorts and describes keys and users.
-import type { KeyOut, LimitOut, ModelCapabilitiesOut, UserOut } from "@/api/schema";
+// Filters, sorts and describes keys, users and stored secrets.
+import type { KeyOut, LimitOut, ModelCapabilitiesOut, SecretOut, UserOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
 import { formatCount } from "@/text/format";
 
@@ -24,6 +24,13 @@ export function filterUsers(all: UserOut[], term: string): UserOut[] {
   const word = term.trim().toLowerCase();
   return all
     .filter((user) => has(word, user.name, user.scope, user.issuer))
+    .sort((one, other) => one.name.localeCompare(other.name));
+}
+
+export function filterSecrets(all: SecretOut[], term: string): SecretOut[] {
+  const word = term.trim().toLowerCase();
+  return all
+    .filter((secret) => has(word, secret.name, secret.changed_by))
     .sort((one, other) => one.name.localeCompare(other.name));
 }
 

@@ -1,7 +1,8 @@
-// Queries and API calls about keys and users.
+// Queries and API calls about keys, users and stored secrets.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 import type { KeyIn, KeyPatch, UserIn, UserPatch } from "@/api/schema";
+import { pollWhenLost } from "@/live/connection";
 
 export const keys = queryOptions({
   queryKey: ["keys"] as const,
@@ -29,3 +30,22 @@ export const makeUser = (body: UserIn) => unwrapResponse(api.POST("/api/users", 
 export const changeUser = (id: string, body: UserPatch) =>
   unwrapResponse(api.PATCH("/api/users/{user_id}", { ...user(id), body }));
 export const removeUser = (id: string) => unwrapResponse(api.DELETE("/api/users/{user_id}", user(id)));
+
+export type SecretScope = "own" | "cluster";
+
+/** Callers without the scope `operate` have no stream that announces changes. */
+const NO_STREAM_POLL_MS = 15_000;
+
+export const secrets = (scope: SecretScope, hasStream: boolean) =>
+  queryOptions({
+    queryKey: ["secrets", scope] as const,
+    queryFn: () => unwrapResponse(api.GET("/api/secrets", { params: { query: { scope } } })),
+    refetchInterval: hasStream ? pollWhenLost : NO_STREAM_POLL_MS,
+  });
+
+export const setSecret = (scope: SecretScope, name: string, value: string) =>
+  unwrapResponse(
+    api.PUT("/api/secrets/{name}", { params: { path: { name }, query: { scope } }, body: { value } }),
+  );
+export const deleteSecret = (scope: SecretScope, name: string) =>
+  unwrapResponse(api.DELETE("/api/secrets/{name}", { params: { path: { name }, query: { scope } } }));

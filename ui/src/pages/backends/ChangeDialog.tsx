@@ -1,12 +1,13 @@
 // The dialog for every change of a backend: choose the nodes, see the plan, start, and follow the operation.
 import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { Problem } from "@/api/client";
 import type { StrategyIn } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
 import { ErrorNotice } from "@/kit/ErrorNotice";
 import { Checkbox, SegmentedControl, Select } from "@/kit/fields";
+import { useSettled } from "@/kit/useSettled";
 import { ALL_AT_ONCE, type BackendChange, planChange, requestChange } from "@/pages/backends/calls";
 import { findEntry } from "@/pages/backends/listing";
 import { NodePicker } from "@/pages/backends/NodePicker";
@@ -37,7 +38,6 @@ const WORDS: Record<BackendVerb, string> = {
   rollback: "Roll back",
   delete: "Remove",
 };
-const SETTLE_MS = 200;
 
 interface ChangeDialogProps {
   change: ChangeDraft;
@@ -85,7 +85,7 @@ function ChangeForm({
     strategy: isPlain || typeof strategy === "string" ? ALL_AT_ONCE : (strategy as StrategyIn),
     source: null,
   };
-  const settled = useSettledChange(request);
+  const settled = useSettled(request);
   const isComplete = (isWhole || chosen.size > 0) && typeof strategy !== "string";
   const planned = useQuery({
     ...planChange(settled),
@@ -193,15 +193,4 @@ function buildVersions(known: FleetQueries, family: string): string[] {
   return known.fleet.entries
     .filter((entry) => entry.metaBackendFor === family || entry.name === family)
     .flatMap((entry) => entry.versions ?? []);
-}
-
-/** Debounces a value: returns it once it has not changed for a moment. */
-function useSettledChange(request: BackendChange): BackendChange {
-  const text = JSON.stringify(request);
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = window.setTimeout(() => setSettled(text), SETTLE_MS);
-    return () => window.clearTimeout(timer);
-  }, [text]);
-  return useMemo(() => JSON.parse(settled) as BackendChange, [settled]);
 }

@@ -48,6 +48,7 @@ function Facts({ model }: { model: ModelOut }) {
     ["Aliases", (model.aliases ?? []).join(", ")],
     ["Serves", serves.join(", ")],
     ["Source", model.gallery + (model.variant ? `, variant ${model.variant}` : "")],
+    ["Made from", describeProvenance(model)],
     ["Size", model.payload_bytes ? bytes(model.payload_bytes) : "no files"],
     ["File metadata", header.join(", ")],
     ["Revision", String(model.revision)],
@@ -67,6 +68,13 @@ function Facts({ model }: { model: ModelOut }) {
       </dl>
     </Panel>
   );
+}
+
+/** What a quantisation has made the model from. */
+function describeProvenance({ provenance: made }: ModelOut): string {
+  if (!made) return "";
+  const again = made.is_requantized ? "; its weights had been quantised before" : "";
+  return `${made.model} (${(made.source_types ?? []).join(", ")}) by ${made.tool}${again}`;
 }
 
 function LabelledRow({ name, value }: { name: string; value: string }) {

@@ -1,4 +1,4 @@
-// The page of one model: replicas, configuration, revisions and files.
+// The page of one model: replicas, configuration, MCP servers, revisions and files.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { operations, rules } from "@/api/queries";
@@ -13,6 +13,7 @@ import { Files } from "@/pages/models/Files";
 import { ModelConfiguration } from "@/pages/models/ModelConfiguration";
 import { ModelOperation } from "@/pages/models/ModelOperation";
 import { ModelOverview } from "@/pages/models/ModelOverview";
+import { ModelServers } from "@/pages/models/ModelServers";
 import { Revisions } from "@/pages/models/Revisions";
 import type { MODEL_TABS } from "@/pages/models/search";
 import { describeModelState, isRuleUnmet, listActiveOperations, listFailures } from "@/pages/models/state";
@@ -21,6 +22,7 @@ import "@/pages/models/models.css";
 const LABELS: Record<(typeof MODEL_TABS)[number], string> = {
   overview: "Overview",
   configuration: "Configuration",
+  servers: "MCP servers",
   revisions: "Revisions",
   files: "Files",
 };
@@ -68,6 +70,7 @@ function Page({ model }: { model: ModelOut }) {
         <Tabs label={`About ${model.name}`} tabs={LABELS} shown={tab}>
           {tab === "overview" && <ModelOverview model={model} rule={rule} isUnmet={cannot} />}
           {tab === "configuration" && <ModelConfiguration model={model} />}
+          {tab === "servers" && <ModelServers model={model} />}
           {tab === "revisions" && <Revisions model={model} />}
           {tab === "files" && <Files model={model} />}
         </Tabs>

@@ -9,6 +9,7 @@ import { Catalog } from "@/pages/models/Catalog";
 import { ImportDialog } from "@/pages/models/ImportDialog";
 import { InstallDialog } from "@/pages/models/InstallDialog";
 import { InstalledModels } from "@/pages/models/InstalledModels";
+import { Quantizations } from "@/pages/quantization/Quantizations";
 import { usePageSearch } from "@/shell/usePageSearch";
 import "@/pages/models/models.css";
 
@@ -32,21 +33,26 @@ export default function Models() {
             options={[
               { value: "installed", label: "Installed", count: installed.data?.length },
               { value: "catalog", label: "Catalog" },
+              { value: "quantizations", label: "Quantisations" },
             ]}
             onChange={(to) => setSearch({ view: to, q: undefined, tag: undefined })}
           />
-          <SearchField
-            label={view === "installed" ? "Search installed models" : "Search the catalog"}
-            value={search.q ?? ""}
-            onChange={(q) => setSearch({ q: q || undefined }, true)}
-          />
+          {view !== "quantizations" && (
+            <SearchField
+              label={view === "installed" ? "Search installed models" : "Search the catalog"}
+              value={search.q ?? ""}
+              onChange={(q) => setSearch({ q: q || undefined }, true)}
+            />
+          )}
         </div>
-        {view === "installed" ? (
+        {view === "quantizations" && <Quantizations />}
+        {view === "installed" && (
           <InstalledModels
             words={search.q ?? ""}
             onCatalog={() => setSearch({ view: "catalog", q: undefined })}
           />
-        ) : (
+        )}
+        {view === "catalog" && (
           <Catalog
             words={search.q ?? ""}
             tag={search.tag ?? ""}

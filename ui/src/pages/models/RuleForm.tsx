@@ -6,10 +6,16 @@ import type { RuleOut } from "@/api/schema";
 import { Button, IconButton } from "@/kit/Button";
 import { Dialog } from "@/kit/Dialog";
 import { ErrorNotice } from "@/kit/ErrorNotice";
-import { SegmentedControl, TextField } from "@/kit/fields";
+import { SegmentedControl, Select, TextField } from "@/kit/fields";
 import { useToast } from "@/kit/toasts";
 import { putRule } from "@/pages/models/calls";
-import { makeDraft, makeRuleBody, type RuleDraft, type WindowDraft } from "@/pages/models/rule";
+import {
+  makeDraft,
+  makeRuleBody,
+  type RuleDraft,
+  routingOptions,
+  type WindowDraft,
+} from "@/pages/models/rule";
 
 interface RuleFormProps {
   model: string;
@@ -87,6 +93,18 @@ export function RuleForm({ model, rule, onClose }: RuleFormProps) {
         value={draft.selector}
         onChange={(event) => set({ selector: event.target.value })}
       />
+      <Select
+        label="Routing"
+        hint="How requests are given to the replicas."
+        value={draft.routing}
+        onChange={(event) => set({ routing: event.target.value })}
+      >
+        {routingOptions(rule?.route_policy ?? "").map((option) => (
+          <option key={option.value} value={option.value}>
+            {option.text}
+          </option>
+        ))}
+      </Select>
       <Windows draft={draft} set={set} />
       <ErrorNotice error={save.error} />
     </Dialog>

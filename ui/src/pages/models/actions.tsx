@@ -12,6 +12,7 @@ import { useToast } from "@/kit/toasts";
 import { loadModel, setEnabled, setPinned } from "@/pages/models/calls";
 import { DeleteDialog, RenameDialog, UnloadDialog } from "@/pages/models/dialogs";
 import { countInFlight, listActions, type ModelAction } from "@/pages/models/state";
+import { QuantizeDialog } from "@/pages/quantization/QuantizeDialog";
 
 const SHOWN: Record<ModelAction, { label: string; icon: IconName }> = {
   load: { label: "Load", icon: "play" },
@@ -23,6 +24,7 @@ const SHOWN: Record<ModelAction, { label: string; icon: IconName }> = {
   pin: { label: "Pin", icon: "up" },
   unpin: { label: "Unpin", icon: "down" },
   edit: { label: "Edit", icon: "settings" },
+  quantize: { label: "Quantise", icon: "down" },
   rename: { label: "Rename", icon: "again" },
   delete: { label: "Delete", icon: "trash" },
 };
@@ -47,7 +49,7 @@ function logsOf(model: ModelOut) {
   return { to: "/nodes/$node", params: { node }, search } as const;
 }
 
-type OpenDialog = "unload" | "rename" | "delete" | null;
+type OpenDialog = "unload" | "quantize" | "rename" | "delete" | null;
 
 function useModelActions(model: ModelOut) {
   const navigate = useNavigate();
@@ -77,6 +79,7 @@ function useModelActions(model: ModelOut) {
   let dialog: ReactNode = null;
   if (openDialog === "unload")
     dialog = <UnloadDialog model={model} node={null} busy={countInFlight(model, shown)} onClose={close} />;
+  if (openDialog === "quantize") dialog = <QuantizeDialog model={model.name} onClose={close} />;
   if (openDialog === "rename") dialog = <RenameDialog model={model} onClose={close} />;
   if (openDialog === "delete") dialog = <DeleteDialog model={model} onClose={close} />;
   return { run, dialog, error: change.error, isBusy: change.isPending };

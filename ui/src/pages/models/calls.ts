@@ -10,6 +10,7 @@ import type {
   ModelOperationOut,
   ModelOut,
   ModelPlanOut,
+  ModelServerOut,
   SavedModelOut,
 } from "@/api/schema";
 import { toFleetFile } from "@/pages/models/problems";
@@ -80,6 +81,23 @@ export const filesQuery = (model: string) =>
     queryKey: ["files", model] as const,
     queryFn: async (): Promise<FileOut[]> =>
       (await unwrapResponse(api.GET("/api/files", { params: { query: { model } } }))).files,
+  });
+
+/** One MCP server of a model, as an agent node sees it now. Apart from "models": events about replicas call no server. */
+export const serverQuery = (model: string, revision: number, server: string) =>
+  queryOptions({
+    queryKey: ["mcp servers", model, revision, server] as const,
+    queryFn: async (): Promise<ModelServerOut> => {
+      const path = { model };
+      const found = await unwrapResponse(
+        api.GET("/v1/mcp/servers/{model}", { params: { path, query: { server: [server] } } }),
+      );
+      const [one] = found.servers;
+      if (!one) throw new Error(`${model} has no MCP server ${server} any more.`);
+      return one;
+    },
+    staleTime: 60_000,
+    retry: false,
   });
 
 // --- installing ---

@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import type { RuleOut } from "@/api/schema";
-import { makeDraft, makeRuleBody, NEW_RULE, ruleSentence, windowSentence } from "@/pages/models/rule";
+import {
+  makeDraft,
+  makeRuleBody,
+  NEW_RULE,
+  routingOptions,
+  ruleSentence,
+  windowSentence,
+} from "@/pages/models/rule";
 
 const rule = (over: Partial<RuleOut> = {}): RuleOut =>
   ({
@@ -35,6 +42,7 @@ test("what the form shows of a rule is the rule again", () => {
     max_replicas: 3,
     windows: [{ cron: "0 8 * * *", duration: "1h", min_replicas: 2 }],
     time_zone: "UTC",
+    route_policy: "",
   });
 });
 
@@ -44,6 +52,15 @@ test("everywhere has no numbers, and what is no number is left for the server to
     replicas: "all",
     windows: [],
     time_zone: "UTC",
+    route_policy: "",
   });
   expect(makeRuleBody({ ...NEW_RULE, min: "some" }).min_replicas).toBe("some");
+});
+
+test("the form keeps the routing of a rule, and offers one without effect to a rule that has it alone", () => {
+  const kept = makeRuleBody(makeDraft(rule({ route_policy: "prefix_cache" })));
+  expect(kept.route_policy).toBe("prefix_cache");
+  expect(makeRuleBody(NEW_RULE).route_policy).toBe("");
+  expect(routingOptions("round_robin").map((option) => option.value)).toEqual(["", "round_robin"]);
+  expect(routingOptions("prefix_cache").at(-1)?.text).toBe("prefix_cache (no effect yet)");
 });

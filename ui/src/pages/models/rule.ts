@@ -18,6 +18,8 @@ export interface RuleDraft {
   selector: string;
   windows: WindowDraft[];
   timeZone: string;
+  /** Empty: least_wait, for which the API has no name in a rule. */
+  routing: string;
 }
 
 export const NEW_RULE: RuleDraft = {
@@ -27,7 +29,18 @@ export const NEW_RULE: RuleDraft = {
   selector: "",
   windows: [],
   timeZone: "UTC",
+  routing: "",
 };
+
+/** What can be chosen. prefix_cache has no effect yet, so only a rule that has it already shows it. */
+export function routingOptions(current: string): { value: string; text: string }[] {
+  const options = [
+    { value: "", text: "Least expected wait" },
+    { value: "round_robin", text: "In turn (round_robin)" },
+  ];
+  const isListed = options.some((option) => option.value === current);
+  return isListed ? options : [...options, { value: current, text: `${current} (no effect yet)` }];
+}
 
 interface Window {
   cron?: unknown;
@@ -57,6 +70,7 @@ export function makeDraft(rule: RuleOut | undefined): RuleDraft {
       max: window.max_replicas == null ? "" : String(window.max_replicas),
     })),
     timeZone: rule.time_zone,
+    routing: rule.route_policy ?? "",
   };
 }
 
@@ -83,6 +97,7 @@ export function makeRuleBody(draft: RuleDraft): Record<string, unknown> {
       ...(window.max.trim() ? { max_replicas: number(window.max) } : {}),
     })),
     ...(draft.timeZone.trim() ? { time_zone: draft.timeZone.trim() } : {}),
+    route_policy: draft.routing,
   };
 }
 

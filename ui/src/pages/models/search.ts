@@ -1,7 +1,7 @@
 import { dropUndefined, parseChoice, parseText } from "@/text/search";
 
-const VIEWS = ["installed", "catalog"] as const;
-export const MODEL_TABS = ["overview", "configuration", "revisions", "files"] as const;
+const VIEWS = ["installed", "catalog", "quantizations"] as const;
+export const MODEL_TABS = ["overview", "configuration", "servers", "revisions", "files"] as const;
 
 export function modelsSearch(search: Record<string, unknown>) {
   return dropUndefined({

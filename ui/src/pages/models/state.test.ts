@@ -103,6 +103,8 @@ test("only what makes sense is offered", () => {
   const running = listActions(model({ replicas: [replica("a")] }), []);
   expect(running).toEqual(expect.arrayContaining(["unload", "logs"]));
   expect(listActions(model(), [operation("model_delete")])).toEqual([]);
+  const files = [{ path: "m.GGUF", sha256: "0", size_bytes: 1 }];
+  expect(listActions(model({ files }), [])).toContain("quantize");
 });
 
 test("the busy ones come first", () => {

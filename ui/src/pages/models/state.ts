@@ -126,6 +126,7 @@ export type ModelAction =
   | "pin"
   | "unpin"
   | "edit"
+  | "quantize"
   | "rename"
   | "delete";
 
@@ -142,11 +143,16 @@ export function listActions(model: ModelOut, busy: readonly OperationOut[]): Mod
     model.enabled ? "disable" : "enable",
     model.pinned ? "unpin" : "pin",
     "edit",
+    hasGguf(model) && "quantize",
     "rename",
     "delete",
   ];
   return offered.filter((action) => action !== false);
 }
+
+/** Whether a file of the model is one that can be quantised. */
+const hasGguf = (model: ModelOut): boolean =>
+  (model.files ?? []).some((file) => file.path.toLowerCase().endsWith(".gguf"));
 
 /** Whether the model can chat; true if it does not say which calls it serves. */
 function canChat(model: ModelOut): boolean {

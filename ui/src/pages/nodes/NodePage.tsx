@@ -24,6 +24,7 @@ import { Metrics } from "@/pages/nodes/one/Metrics";
 import { NodeBackends } from "@/pages/nodes/one/NodeBackends";
 import { NodeOperationList } from "@/pages/nodes/one/NodeOperationList";
 import { NodeReplicas } from "@/pages/nodes/one/NodeReplicas";
+import { NodeRuns } from "@/pages/nodes/one/NodeRuns";
 import { Processes } from "@/pages/nodes/one/Processes";
 import type { NODE_TABS } from "@/pages/nodes/search";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
@@ -163,6 +164,7 @@ function Overview({ node }: { node: NodeOut }) {
       <div className="stack">
         <Metrics node={node} />
         <NodeReplicas node={node} />
+        {Boolean(node.max_runs) && <NodeRuns node={node} />}
         {isReachable && <Processes node={node} />}
         <Machine node={node} />
       </div>
@@ -178,11 +180,12 @@ function Overview({ node }: { node: NodeOut }) {
   );
 }
 
-/** An agent node runs no engines: it has no replicas, backends, VRAM budget or slots. */
+/** An agent node runs no engines: it has runs in place of replicas, and no backends, VRAM budget or slots. */
 function AgentOverview({ node }: { node: NodeOut }) {
   return (
     <div className="node-overview">
       <div className="stack">
+        <NodeRuns node={node} />
         <Metrics node={node} />
         <Machine node={node} />
       </div>

@@ -12,7 +12,7 @@ import { NodeOperation } from "@/pages/nodes/NodeOperation";
 import { isSameChips, type ReplicaChip, sumInFlight } from "@/pages/nodes/nodeList";
 import { useNodeActions } from "@/pages/nodes/useNodeActions";
 import { computeUsed, describeHardware, describeReason } from "@/pages/nodes/words";
-import { bytes, bytesOf } from "@/text/format";
+import { bytes, bytesOf, plural } from "@/text/format";
 import { findStateWord } from "@/text/stateWords";
 
 interface NodeRowProps {
@@ -47,7 +47,13 @@ export const NodeRow = memo(
         </div>
         <Meters node={node} />
         <div className="nodes-work">
-          {!isAgent(node) && <Chips chips={chips} />}
+          {isAgent(node) ? (
+            <span className="small faint">
+              {node.max_runs ? `up to ${plural(node.max_runs, "run")} at a time` : "takes no runs"}
+            </span>
+          ) : (
+            <Chips chips={chips} />
+          )}
           {inFlight > 0 && <span className="small number">{inFlight} in flight</span>}
           {operation && <NodeOperation operation={operation} node={node} />}
         </div>

@@ -8,6 +8,7 @@ import type { MenuItem } from "@/kit/Menu";
 import { useToast } from "@/kit/toasts";
 import { forgetNode, isQueryAllowed } from "@/live/removedNodes";
 import { approveNode, drainNode, probeNode, removeNode, resumeNode, stopWorker } from "@/pages/nodes/calls";
+import { isAgent } from "@/pages/nodes/fleetSummary";
 import { listNodeOffers, type NodeOffer, type OfferId } from "@/pages/nodes/offers";
 import { describeLoss } from "@/pages/nodes/words";
 
@@ -73,7 +74,7 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
           onConfirm={() => done(drainNode(node.id), `Draining ${node.name}.`)}
         >
           The node finishes its running work and gets no new work until it is resumed, even after its worker
-          restarts. Operations stop waiting for its pending changes.
+          restarts.{!isAgent(node) && " Operations stop waiting for its pending changes."}
         </ConfirmDialog>
       );
     }
@@ -85,8 +86,11 @@ export function useNodeActions(node: NodeOut, onRemoved?: () => void): NodeActio
           onClose={close}
           onConfirm={() => done(stopWorker(node.id), `The worker of ${node.name} is stopping.`)}
         >
-          The worker finishes its requests, stops its engines and exits. The node stays listed as offline
-          until the worker is started again on that machine; a system service may do that at once.
+          {isAgent(node)
+            ? "The worker ends its runs and exits; they begin again on another node, or are lost."
+            : "The worker finishes its requests, stops its engines and exits."}{" "}
+          The node stays listed as offline until the worker is started again on that machine; a system service
+          may do that at once.
         </ConfirmDialog>
       );
     }

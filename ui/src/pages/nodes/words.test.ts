@@ -9,6 +9,7 @@ import {
 } from "@/pages/nodes/words";
 
 const bare = {
+  node_type: "backend",
   model_count: 0,
   in_flight_count: 0,
   label_sources: { "node.name": "auto" },
@@ -38,6 +39,14 @@ test("a removal names what is lost, and only that", () => {
   };
   expect(describeLoss(full)).toBe(
     "This also deletes 2 replicas, 1 label, its VRAM budget, and its pending changes. 1 request is in flight.",
+  );
+});
+
+test("a removed agent node loses its runs, and has no pending changes", () => {
+  const agent = { ...bare, node_type: "agent" };
+  expect(describeLoss(agent)).toBe("Its runs begin again on another node, or are lost.");
+  expect(describeLoss({ ...agent, label_sources: { zone: "admin" } })).toBe(
+    "This also deletes 1 label. Its runs begin again on another node, or are lost.",
   );
 });
 

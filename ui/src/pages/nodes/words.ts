@@ -1,5 +1,6 @@
 // Describes a node in words: its hardware, its status, and what removing it would do.
 import type { NodeOut } from "@/api/schema";
+import { isAgent } from "@/pages/nodes/fleetSummary";
 import { bytes, joinWords, plural } from "@/text/format";
 
 /** `2 × RTX 4090, 16 cores, 64 GiB, x86_64`. Hardware that the machine did not report is left out. */
@@ -32,6 +33,7 @@ export function computeUsed(
 export function describeLoss(
   node: Pick<
     NodeOut,
+    | "node_type"
     | "model_count"
     | "in_flight_count"
     | "label_sources"
@@ -45,13 +47,15 @@ export function describeLoss(
     labels > 0 && plural(labels, "label"),
     node.vram_budget_manually_set && "its VRAM budget",
     node.max_replicas_per_model_manually_set && "its replica slots",
-    "its pending changes",
+    !isAgent(node) && "its pending changes",
   ].filter((word) => word !== false);
+  const deleted = lost.length > 0 ? [`This also deletes ${joinWords(lost)}.`] : [];
+  if (isAgent(node)) return [...deleted, "Its runs begin again on another node, or are lost."].join(" ");
   const busy =
     node.in_flight_count > 0
       ? ` ${plural(node.in_flight_count, "request is", "requests are")} in flight.`
       : "";
-  return `This also deletes ${joinWords(lost)}.${busy}`;
+  return `${deleted.join("")}${busy}`;
 }
 
 /** What a user can do about a node that is not healthy; empty if nothing has to be done. */

@@ -11,6 +11,7 @@ import { Filters } from "@/pages/operations/Filters";
 import { OperationCard } from "@/pages/operations/OperationCard";
 import { OperationDetail } from "@/pages/operations/OperationDetail";
 import { OperationHistory } from "@/pages/operations/OperationHistory";
+import { OperationTabs } from "@/pages/operations/OperationTabs";
 import { PendingChanges } from "@/pages/operations/PendingChanges";
 import { assignmentsQuery, historyQuery } from "@/pages/operations/queries";
 import type { OperationsSearch } from "@/pages/operations/search";
@@ -46,6 +47,7 @@ export default function Operations() {
   return (
     <>
       <PageHeader title="Operations" note={listed.data && describeOperations(listed.data, dead)} />
+      <OperationTabs />
       <div className={shown ? "operations-split" : undefined}>
         <div className="stack operations-lists">
           <Filters filter={filter} />

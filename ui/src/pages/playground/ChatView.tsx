@@ -1,8 +1,8 @@
 // The conversation: questions and answers with the model and speed of each, and the form for the next question.
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { AnswerText } from "@/kit/AnswerText";
 import { Button } from "@/kit/Button";
 import { ErrorNotice } from "@/kit/ErrorNotice";
-import { AnswerText } from "@/pages/playground/AnswerText";
 import type { AnswerFacts } from "@/pages/playground/chat";
 import { describeChoice, type ModelChoice } from "@/pages/playground/choices";
 import { LoadProgress } from "@/pages/playground/LoadProgress";

@@ -40,14 +40,14 @@ export default function Usage() {
   const about = { from: new Date(period.steps[0] ?? now).toISOString(), mine: isMine };
   const whole = useQuery(usage({ ...about, by }));
   const overTime = useQuery(usage({ ...about, by: `${by},${period.step}` }));
-  const readAnew = () => {
+  const readAgain = () => {
     setNow(Date.now());
     void queries.invalidateQueries({ queryKey: ["usage"] });
   };
   return (
     <>
       <PageHeader title="Usage" note={isMine ? "Your usage." : "Usage of all users, as billed."}>
-        <Button icon="again" busy={whole.isFetching} onClick={readAnew}>
+        <Button icon="again" busy={whole.isFetching} onClick={readAgain}>
           Refresh
         </Button>
         <a

@@ -20,7 +20,7 @@ _CHUNK = 1024 * 1024
 
 
 class DirectorySource:
-    """Stages a backend by copying a folder of the node; later changes to that folder do not touch the copy."""
+    """Copies a backend from a folder of the node, to be installed; later changes to that folder have no effect."""
 
     def __init__(self, job: StagingJob) -> None:
         self._job = job
@@ -84,7 +84,7 @@ def _copy_file(source: Path, target: Path, stop: StopFlag) -> str:
 
 
 class BundledSource:
-    """Stages a launcher of Corral that is an engine by itself; it runs with the worker's own interpreter."""
+    """Provides a backend that comes with Corral: an engine that the worker's own Python interpreter runs."""
 
     def __init__(self, job: StagingJob) -> None:
         self._build = job.build

@@ -35,7 +35,7 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 
 class OciSource:
-    """Stages a backend from an image or artifact of a container registry, pinned to a digest."""
+    """Fetches a backend from an image or artifact of a container registry, pinned to a digest, to be installed."""
 
     def __init__(self, job: StagingJob) -> None:
         self._job = job

@@ -54,7 +54,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as file:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedWheel:
-    """One wheel that the requirements of a backend resolve to, and the request that downloads it."""
+    """One Python wheel that the requirements of an engine backend resolve to, and the request that downloads it."""
 
     name: str
     version: str
@@ -82,7 +82,7 @@ def _split_lines(requirements: Sequence[str]) -> list[str]:
 
 
 class PypiSource:
-    """Stages a backend as a virtual environment with the wheels that its requirements resolve to."""
+    """Builds an engine backend as a Python virtual environment from the wheels that its requirements resolve to."""
 
     def __init__(self, job: StagingJob) -> None:
         self._job = job
@@ -269,7 +269,7 @@ def _rank_wheel(file_name: str, interpreter: PythonInterpreter) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonInterpreter:
-    """A Python interpreter of this machine: its path, version and the wheels that it takes."""
+    """A Python interpreter of the worker's machine: its path, version and the wheels that it can install."""
 
     path: Path
     version: str

@@ -24,7 +24,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallTimeouts(TransferOptions):
-    """Time limits of an installation: transfers, resolving, unpacking and a backend's own check."""
+    """Time limits of installing a backend: transfers, resolving packages, unpacking and the backend's own check."""
 
     # For asking the package index which files a set of requirements means.
     resolve_s: float = 600.0
@@ -36,7 +36,7 @@ class InstallTimeouts(TransferOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallerOptions:
-    """Tunables of the backend installer: timeouts, headroom, integrity, environment and limits of packages."""
+    """Tunables of a worker's backend installer: timeouts, spare disk space, integrity checks and package limits."""
 
     timeouts: InstallTimeouts = field(default_factory=InstallTimeouts)
     # Kept free on the disk, whatever is installed.
@@ -61,7 +61,10 @@ class InstallerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingJob:
-    """Holds one build that is to be staged, with what its source needs: options, HTTP client, folders, progress."""
+    """One build of an engine backend to fetch into a folder on a worker, with the tools that its source needs.
+
+    These are options, HTTP client, folders and progress.
+    """
 
     build: Build
     options: InstallerOptions
@@ -81,7 +84,7 @@ class StagingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSource:
-    """Holds what a source will fetch: its digest where known, its size, and how much of it is here already."""
+    """What a source of an engine backend will download: digest where known, size, and how much is here already."""
 
     digest: str | None
     total_bytes: int | None
@@ -93,7 +96,7 @@ class ResolvedSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDelivery:
-    """Says what a source has put into the folder: its digest, where it came from, and its interpreter."""
+    """Says what a source has downloaded into an engine backend's new folder: its digest, origin and interpreter."""
 
     digest: str
     uri: str
@@ -102,7 +105,7 @@ class SourceDelivery:
 
 
 class StagingSource(Protocol):
-    """Resolves and stages the files of a build from one kind of source."""
+    """Interface of the sources (package index, registry, folder) of an engine backend's files for a worker."""
 
     async def resolve(self) -> ResolvedSource: ...
 
@@ -112,7 +115,7 @@ class StagingSource(Protocol):
 
 
 class DownloadMeter:
-    """Sums up the bytes of several downloads for the progress of one job."""
+    """Sums up the bytes of several downloads, for the progress of one installation job."""
 
     def __init__(self, progress: JobProgressListener, sizes: dict[str, int | None]) -> None:
         self._progress = progress

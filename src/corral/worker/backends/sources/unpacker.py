@@ -50,7 +50,7 @@ _BAD_NAME_ERRNOS = frozenset(
 
 
 class ArchiveKind(Enum):
-    """Names a kind of archive, recognised by the first bytes of a file."""
+    """Kinds of archives that a worker unpacks, recognised by the first bytes of a file."""
 
     TAR = "tar"
     ZIP = "zip"
@@ -72,7 +72,10 @@ def detect_archive_kind(path: Path) -> ArchiveKind | None:
 
 
 class ArchiveUnpacker:
-    """Unpacks untrusted archives one after the other into one folder, within limits. Runs in a thread."""
+    """Unpacks untrusted archives of an engine backend into one folder, within limits.
+
+    One after the other. Runs in a thread.
+    """
 
     def __init__(self, folder: Path, options: InstallerOptions, stop: StopFlag) -> None:
         self._folder = folder.resolve()

@@ -1,5 +1,7 @@
 """Stages a wheel or an archive from its address: verified by sha256 where one is promised, from mirrors if that fails.
 
+`npm:@scope/name@version` is the archive of a package of the npm registry (`npm_registry.py`).
+
 The content of a file decides what kind it is. A wheel goes into an environment of its own, without its dependencies
 unless the source lists requirements too.
 """
@@ -19,6 +21,7 @@ from corral.transfer.faults import SourceFailed, TransferFailed
 from corral.transfer.files import StopFlag, run_in_thread
 from corral.transfer.http_client import redact_url
 from corral.worker.backends.layout import InstallFailed
+from corral.worker.backends.sources.npm_registry import find_registry, is_npm_package, make_archive_url
 from corral.worker.backends.sources.pypi import PYTHON, PypiSource, find_interpreter, link_wheels, make_environment
 from corral.worker.backends.sources.staging_source import DownloadMeter, ResolvedSource, SourceDelivery, StagingJob
 from corral.worker.backends.sources.unpacker import ArchiveKind, ArchiveUnpacker, detect_archive_kind
@@ -27,13 +30,16 @@ _NAMELESS = "package"
 
 
 class UrlSource:
-    """Stages a backend from a wheel or archive at an address or one of its mirrors."""
+    """Downloads a backend as a wheel or archive from an HTTP address or one of its mirrors, to be installed."""
 
     def __init__(self, job: StagingJob) -> None:
         self._job = job
         self._downloader = job.make_downloader()
         source = job.build.source
-        self._requests = tuple(self._make_request(url) for url in (source.uri, *source.mirrors))
+        addresses = (source.uri, *source.mirrors)
+        # None: packages of npm, whose addresses `_list_requests` finds.
+        made = tuple(None if is_npm_package(address) else self._make_request(address) for address in addresses)
+        self._requests: tuple[DownloadRequest | None, ...] = made
         self._requirements = PypiSource(job) if source.requirements else None
 
     def _make_request(self, url: str) -> DownloadRequest:
@@ -42,19 +48,30 @@ class UrlSource:
         name = PurePosixPath(unquote(urlsplit(url).path)).name or _NAMELESS
         return DownloadRequest(url=url, file_name=name, sha256=self._job.build.source.sha256)
 
+    async def _list_requests(self) -> list[DownloadRequest]:
+        """Return a request for each address of the source; only packages of npm need its registry."""
+        source, job, registry = self._job.build.source, self._job, ""
+        found = []
+        for address, request in zip((source.uri, *source.mirrors), self._requests, strict=True):
+            if request is None and not registry:
+                registry = await find_registry(job.options.environment, job.work)
+            found.append(request or self._make_request(make_archive_url(address, registry)))
+        self._requests = tuple(found)
+        return found
+
     async def resolve(self) -> ResolvedSource:
+        first = (await self._list_requests())[0]
         requirements = await self._requirements.resolve() if self._requirements else None
         size = self._job.build.source.size_bytes
         if size is None:
-            size = await self._downloader.fetch_size(self._requests[0])
+            size = await self._downloader.fetch_size(first)
         if size is not None and requirements is not None:
             size = None if requirements.total_bytes is None else size + requirements.total_bytes
         promised = self._job.build.source.sha256
         return ResolvedSource(
             digest=f"sha256:{promised}" if promised and requirements is None else None,
             total_bytes=size,
-            have_bytes=self._downloader.files.count_bytes(self._requests[0])
-            + (requirements.have_bytes if requirements else 0),
+            have_bytes=self._downloader.files.count_bytes(first) + (requirements.have_bytes if requirements else 0),
         )
 
     async def stage(self, folder: Path) -> SourceDelivery:
@@ -69,7 +86,7 @@ class UrlSource:
     async def _fetch(self) -> tuple[DownloadedFile, str]:
         """Download from the first address that delivers. If none does, raise the error of the first address."""
         first: CorralError | None = None
-        for request in self._requests:
+        for request in await self._list_requests():
             meter = DownloadMeter(self._job.progress, {request.file_name: self._job.build.source.size_bytes})
             try:
                 return await self._downloader.fetch(request, meter.track_file(request.file_name)), request.file_name

@@ -42,7 +42,7 @@ export function Machine({ node }: { node: NodeOut }) {
   const facts: [string, string][] = [
     ...(node.gpus ?? []).map((gpu, place): [string, string] => [
       `GPU ${place}`,
-      `${gpu.name || gpu.vendor}${gpu.total_vram ? `, ${bytes(gpu.total_vram)}` : ""}`,
+      `${gpu.name || gpu.vendor}${gpu.total_vram && !isAgent(node) ? `, ${bytes(gpu.total_vram)}` : ""}`,
     ]),
     [
       "Processor",

@@ -8,6 +8,7 @@ import { ErrorNotice } from "@/kit/ErrorNotice";
 import { TextField } from "@/kit/fields";
 import { Panel } from "@/kit/Panel";
 import { approveLabels, removeLabel, setLabel } from "@/pages/nodes/calls";
+import { isAgent } from "@/pages/nodes/fleetSummary";
 import { type LabelRow, labelRows, sourceWord } from "@/pages/nodes/one/words";
 
 export function Labels({ node }: { node: NodeOut }) {
@@ -35,7 +36,10 @@ export function Labels({ node }: { node: NodeOut }) {
     value.select();
   };
   return (
-    <Panel title="Labels" note="Rules select nodes by label.">
+    <Panel
+      title="Labels"
+      note={isAgent(node) ? "Agents and tasks select nodes by label." : "Rules select nodes by label."}
+    >
       <ul className="plain node-labels">
         {labelRows(node).map((row) => (
           <li key={row.key} className={row.isOurs ? "node-ours" : undefined}>

@@ -1,22 +1,18 @@
 // The log lines of one process. The view stays at the end while lines arrive, until the user scrolls up.
 import { useLayoutEffect, useRef, useState } from "react";
-import { asProblem } from "@/api/client";
 import type { NodeOut } from "@/api/schema";
 import { Button } from "@/kit/Button";
 import { SearchField, SegmentedControl } from "@/kit/fields";
-import { saveFile } from "@/kit/saveFile";
+import { Icon } from "@/kit/icons";
 import { Pill } from "@/kit/status";
-import { useToast } from "@/kit/toasts";
 import {
-  fileName,
+  downloadAddress,
   filterLines,
   findSeverity,
   isAtEnd,
   type LogLine,
   type StreamFilter,
-  toText,
 } from "@/pages/nodes/one/logLines";
-import { logLinesQuery } from "@/pages/nodes/one/queries";
 import { type LogState, useLog } from "@/pages/nodes/one/useLog";
 import { plural, timeOfDay } from "@/text/format";
 
@@ -32,22 +28,15 @@ export default function LogView({ node, process }: { node: NodeOut; process: str
   const [stream, setStream] = useState<StreamFilter>("all");
   const [term, setTerm] = useState("");
   const lines = filterLines(log.lines, stream, term);
-  const toast = useToast();
-  const download = async () => {
-    try {
-      saveFile(fileName(node.name, process), toText((await logLinesQuery(node.id, process)).lines));
-    } catch (error) {
-      toast(asProblem(error).message, "bad");
-    }
-  };
   return (
     <div className="stack tight">
       <div className="row">
         <SegmentedControl label="Stream" value={stream} options={STREAMS} onChange={setStream} />
         <SearchField label="Filter lines" value={term} onChange={setTerm} />
-        <Button small onClick={() => void download()}>
-          Download {process}
-        </Button>
+        <a className="button plain small-button" href={downloadAddress(node.name, process)} download>
+          <Icon name="download" />
+          <span>Download {process}</span>
+        </a>
       </div>
       <LogLines label={`Output of ${process}`} lines={lines} empty={emptyWord(log)} />
       <div className="row small soft">

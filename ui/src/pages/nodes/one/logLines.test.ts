@@ -1,13 +1,12 @@
 import { expect, test } from "vitest";
 import {
   appendLines,
-  fileName,
+  downloadAddress,
   filterLines,
   findSeverity,
   isAtEnd,
   LINES_KEPT_MAX,
   type LogLine,
-  toText,
 } from "@/pages/nodes/one/logLines";
 
 const line = (number: number, stream = "stdout", text = `line ${number}`): LogLine => ({
@@ -43,9 +42,10 @@ test("who has scrolled up stays there", () => {
   expect(isAtEnd({ scrollTop: 500, scrollHeight: 1000, clientHeight: 100 })).toBe(false);
 });
 
-test("a log is taken away as text, in a file with a plain name", () => {
-  expect(toText([line(1)])).toBe("t stdout line 1\n");
-  expect(fileName("gpu-a", "org/model#0")).toBe("gpu-a-org-model-0.log");
+test("a log is downloaded from the address of its process", () => {
+  expect(downloadAddress("gpu-a", "org/model#0")).toBe(
+    "/api/nodes/gpu-a/backend-logs/org%2Fmodel%230/download",
+  );
 });
 
 test("a line is as serious as what it says, whatever stream it came on", () => {

@@ -55,16 +55,11 @@ export function findSeverity(text: string): Severity {
   return WARNING.test(text) ? "warning" : "plain";
 }
 
-/** The text of the file that a download saves. */
-export function toText(lines: readonly LogLine[]): string {
-  return lines.map((line) => `${line.at} ${line.stream} ${line.text}\n`).join("");
-}
-
 /** Whether the view is near enough to the end to stay there when lines arrive. */
 export function isAtEnd(box: { scrollTop: number; scrollHeight: number; clientHeight: number }): boolean {
   return box.scrollHeight - box.scrollTop - box.clientHeight < 24;
 }
 
-export function fileName(node: string, key: string): string {
-  return `${node}-${key.replaceAll(/[^\w.-]+/g, "-")}.log`;
-}
+/** The address of the whole log as a file, which the browser saves. */
+export const downloadAddress = (node: string, key: string): string =>
+  `/api/nodes/${encodeURIComponent(node)}/backend-logs/${encodeURIComponent(key)}/download`;

@@ -3,7 +3,6 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, unwrapResponse } from "@/api/client";
 
 const at = (node: string) => ({ params: { path: { node } } });
-const LINES_MAX = 1000;
 
 export const replicasQuery = (node: string) =>
   queryOptions({
@@ -49,10 +48,3 @@ export const endedOperationsQuery = (node: string) =>
     queryFn: () =>
       unwrapResponse(api.GET("/api/operations/history", { params: { query: { limit: 100, node } } })),
   });
-
-export const logLinesQuery = (node: string, key: string) =>
-  unwrapResponse(
-    api.GET("/api/nodes/{node}/backend-logs/{key}", {
-      params: { path: { node, key }, query: { lines: LINES_MAX } },
-    }),
-  );

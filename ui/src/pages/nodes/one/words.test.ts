@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { OperationOut } from "@/api/schema";
 import {
   conditionWord,
+  describeRunPlaces,
   describeSlotExcess,
   describeThreads,
   filterByNode,
@@ -33,6 +34,7 @@ test("operations are found by the node's id, as their only node or one of many",
 
 test("labels that can be taken away come first", () => {
   const rows = labelRows({
+    node_type: "backend",
     labels: { "node.name": "gpu-a", zone: "b" },
     label_sources: { "node.name": "auto", zone: "admin" },
   });
@@ -45,4 +47,17 @@ test("labels that can be taken away come first", () => {
 test("used threads are shown with the total if the node has reported one", () => {
   expect(describeThreads({ held_threads: 3, cpu_threads: 8 })).toBe("3 of 8 in use");
   expect(describeThreads({ held_threads: 0, cpu_threads: null })).toBe("0 in use");
+});
+
+test("a node says how many runs it takes, and how many it has where the caller sees them all", () => {
+  expect(describeRunPlaces({ max_runs: 4 }, 2)).toBe("2 of 4 runs active.");
+  expect(describeRunPlaces({ max_runs: 1 }, null)).toBe("Takes up to 1 run at the same time.");
+  expect(describeRunPlaces({ max_runs: 0 }, 0)).toMatch(/^This node takes no runs/);
+});
+
+test("labels about engines are left out for agent nodes", () => {
+  const labels = { "node.name": "a", "node.replica-slots": "1", "gpu.vram": "24-32g" };
+  const node = { labels, label_sources: {} };
+  expect(labelRows({ ...node, node_type: "agent" }).map((row) => row.key)).toEqual(["node.name"]);
+  expect(labelRows({ ...node, node_type: "backend" })).toHaveLength(3);
 });

@@ -1,6 +1,8 @@
 // Facts about one node in words and colours, and what a change would do.
 import type { NodeOut, OperationOut, ReplicaOut } from "@/api/schema";
 import type { Tone } from "@/kit/status";
+import { isAgent } from "@/pages/nodes/fleetSummary";
+import { plural } from "@/text/format";
 
 type Condition = NodeOut["conditions"][number];
 
@@ -52,6 +54,15 @@ export function filterByNode<T extends Pick<OperationOut, "nodeID" | "nodes">>(
   );
 }
 
+/** `2 of 4 runs active.`; `active` is null where the caller does not see all of them. */
+export function describeRunPlaces({ max_runs }: Pick<NodeOut, "max_runs">, active: number | null): string {
+  if (!max_runs)
+    return "This node takes no runs: its worker was started with --max-runs 0, or lacks modules that its log names.";
+  return active === null
+    ? `Takes up to ${plural(max_runs, "run")} at the same time.`
+    : `${active} of ${plural(max_runs, "run")} active.`;
+}
+
 const SOURCES: Record<string, string> = {
   admin: "set here",
   worker: "from the worker's settings",
@@ -72,8 +83,12 @@ export interface LabelRow {
   isFixed: boolean;
 }
 
-export function labelRows(node: Pick<NodeOut, "labels" | "label_sources">): LabelRow[] {
+/** Automatic labels about engines, which an agent node does not run. */
+const ENGINE_LABELS = new Set(["node.replica-slots", "gpu.vram"]);
+
+export function labelRows(node: Pick<NodeOut, "node_type" | "labels" | "label_sources">): LabelRow[] {
   return Object.entries(node.labels)
+    .filter(([key]) => !(isAgent(node) && ENGINE_LABELS.has(key)))
     .map(([key, value]) => {
       const source = node.label_sources[key] ?? "";
       return { key, value, source, isOurs: source === "admin", isFixed: source === "auto" };

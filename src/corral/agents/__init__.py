@@ -1,0 +1,1 @@
+"""Agents: their configurations and threads, their turns as runs, their schedule and their streams."""

@@ -1,0 +1,336 @@
+"""`/api/agents/collections`: the caller's collections of documents (LocalAI-compatible).
+
+Uploads are stored as they arrive and read by a worker; the query of a search is embedded by the collection's model, in
+the name of the caller. A collection of another owner does not exist for the caller.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from corral.api.agents.query_embedder import embed_query
+from corral.api.deps import ApiDeps, DepsIn, OwnerIn
+from corral.api.dialects.uploads import UploadReceiver
+from corral.api.downloads import FILE_RESPONSES, make_download
+from corral.api.errors import get_request_id
+from corral.api.idempotency import create_once
+from corral.api.openai.file_form import FileFormReader, parse_boundary
+from corral.backends.sources import refuse_private
+from corral.domain.access import Principal
+from corral.domain.collection import SEARCH_RESULTS, Collection, CollectionEntry, FoundChunk, SearchQuery
+from corral.domain.duration import find_seconds
+from corral.domain.errors import InvalidRequest, NotAllowed
+from corral.gateway.request.request_builder import make_model_filter
+from corral.knowledge.service import CollectionSpec
+from corral.policy import documents as policy
+from corral.policy.tasks import check_address
+from corral.runs.artifacts import UploadDescription
+from corral.store.database import Transaction
+from corral.wire.collections import (
+    CollectionEntryOut,
+    CollectionIn,
+    CollectionListOut,
+    CollectionOut,
+    CollectionSearchIn,
+    CollectionSearchOut,
+    CollectionSourceIn,
+    CollectionSourceListOut,
+    CollectionSourceOut,
+    CollectionSourceRefIn,
+    CollectionUploadOut,
+    EntryContentOut,
+    EntryListOut,
+    EntryRefIn,
+    FoundChunkOut,
+)
+
+router = APIRouter(prefix="/api/agents/collections", tags=["collections"])
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary"}},
+                }
+            }
+        },
+    }
+}
+
+
+async def _require_person(caller: OwnerIn) -> Principal:
+    if caller.node_id is not None:
+        raise NotAllowed(
+            f"{caller.name} is a key of an agent node, and nodes own no collections.",
+            hint="Use the key of a person or a program.",
+        )
+    return caller
+
+
+# --- collections ---
+
+
+@router.get("")
+async def list_collections(deps: DepsIn, caller: OwnerIn) -> CollectionListOut:
+    """List your collections by name: as `items`, and as names for LocalAI's page."""
+    found = await deps.knowledge.collections.list_collections(caller.owner)
+    items = [_to_wire(one) for one in found]
+    return CollectionListOut(items=items, collections=[one.name for one in items], count=len(items))
+
+
+@router.post("", status_code=201, response_model=CollectionOut)
+async def create_collection(request: Request, deps: DepsIn, caller: OwnerIn, body: CollectionIn) -> Response:
+    """Create a collection. Without an embedding model it has the one of the setting `embedding_model`, else the only
+    model that serves embeddings."""
+    await _require_person(caller)
+    await deps.knowledge.collections.require_tables()
+    spec = CollectionSpec(
+        name=body.name,
+        embedding_model=body.embedding_model,
+        chunk_size=body.chunk_size,
+        chunk_overlap=body.chunk_overlap,
+    )
+    if spec.embedding_model:
+        await deps.gateway.router.resolve(spec.embedding_model, make_model_filter(caller))
+
+    async def work(tx: Transaction) -> CollectionOut:
+        return _to_wire(await deps.knowledge.collections.create(tx, caller.owner, spec))
+
+    return await create_once(request, deps.database, caller, work)
+
+
+@router.get("/{name}")
+async def show_collection(deps: DepsIn, caller: OwnerIn, name: str) -> CollectionOut:
+    """Show one of your collections."""
+    return _to_wire(await deps.knowledge.collections.get(caller.owner, name))
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_collection(deps: DepsIn, caller: OwnerIn, name: str) -> None:
+    """Delete a collection with its entries, their files and its sources."""
+    await deps.knowledge.collections.delete(caller.owner, name)
+
+
+@router.post("/{name}/reset")
+async def reset_collection(deps: DepsIn, caller: OwnerIn, name: str) -> CollectionOut:
+    """Delete all entries and sources of a collection. Its next document may have embeddings of another length."""
+    return _to_wire(await deps.knowledge.collections.reset(caller.owner, name))
+
+
+# --- entries ---
+
+
+@router.post("/{name}/upload", status_code=201, openapi_extra=_FORM)
+async def upload_entry(request: Request, deps: DepsIn, caller: OwnerIn, name: str) -> CollectionUploadOut:
+    """Upload a document as `file` of a form: text, Markdown, HTML, PDF, DOCX, PPTX or XLSX, at most 64 MiB. A worker
+    reads it; the entry says how far that is. A document of the same name is replaced once the new one is read."""
+    await _require_person(caller)
+    boundary = parse_boundary(request.headers.get("content-type", ""))
+    form = FileFormReader(boundary, UploadReceiver(request.receive).iter_pieces())
+    description = UploadDescription()
+    async with aclosing(form.iter_file()) as pieces:
+        receiver = _FormReceiver(form, description)
+        entry = await deps.knowledge.collections.receive(caller, name, receiver.iter_pieces(pieces), description)
+    return CollectionUploadOut(filename=entry.name, entry=_entry_to_wire(entry))
+
+
+class _FormReceiver:
+    """Copies the name and the type of an uploaded file into its description when the form has ended."""
+
+    def __init__(self, form: FileFormReader, description: UploadDescription) -> None:
+        self._form = form
+        self._description = description
+
+    async def iter_pieces(self, pieces: Any) -> Any:
+        async for piece in pieces:
+            yield piece
+        self._description.name = self._form.file_name
+        self._description.media_type = self._form.media_type
+
+
+@router.get("/{name}/entries")
+async def list_entries(
+    deps: DepsIn,
+    caller: OwnerIn,
+    name: str,
+    after: Annotated[str, Query(max_length=255, description="The name of the last entry of the page before.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> EntryListOut:
+    """List the entries of a collection by name, with what is known of their reading."""
+    found = await deps.knowledge.collections.list_entries(caller.owner, name, after=after, limit=limit + 1)
+    items = [_entry_to_wire(entry) for entry in found[:limit]]
+    return EntryListOut(
+        items=items, entries=[entry.name for entry in items], count=len(items), has_more=len(found) > limit
+    )
+
+
+@router.get("/{name}/entries/{entry:path}")
+async def read_entry(
+    deps: DepsIn,
+    caller: OwnerIn,
+    name: str,
+    entry: str,
+    start: Annotated[int, Query(ge=0, le=10**6, description="The number of the first chunk.")] = 0,
+) -> EntryContentOut:
+    """Show the text of an entry as its chunks, at most 1,000 from a number on."""
+    found = await deps.knowledge.collections.read_entry(caller.owner, name, entry, start)
+    return EntryContentOut(
+        entry=_entry_to_wire(found.entry),
+        chunks=list(found.chunks),
+        content="\n\n".join(found.chunks),
+        chunk_count=found.entry.chunks,
+    )
+
+
+@router.get("/{name}/entries-raw/{entry:path}", response_class=StreamingResponse, responses=FILE_RESPONSES)
+async def download_entry(deps: DepsIn, caller: OwnerIn, name: str, entry: str) -> StreamingResponse:
+    """Download the file that an entry was made of."""
+    artifact = await deps.knowledge.collections.get_raw_file(caller.owner, name, entry)
+    return make_download(deps.artifacts.iter_content(artifact), artifact)
+
+
+@router.delete("/{name}/entry/delete")
+async def delete_entry(deps: DepsIn, caller: OwnerIn, name: str, body: EntryRefIn) -> EntryListOut:
+    """Delete an entry with its file, and list the others."""
+    await deps.knowledge.collections.delete_entry(caller.owner, name, body.entry)
+    return await list_entries(deps, caller, name, limit=1000)
+
+
+# --- search ---
+
+
+@router.post("/{name}/search")
+async def search_collection(
+    request: Request, deps: DepsIn, caller: OwnerIn, name: str, body: CollectionSearchIn
+) -> CollectionSearchOut:
+    """Search a collection by meaning and by words. The query is embedded by the collection's model, which counts as
+    your request. 409 if that model's embeddings have another length by now."""
+    return await _search(deps, caller, name, body, get_request_id(request))
+
+
+@router.get("/{name}/search")
+async def query_collection(
+    request: Request,
+    deps: DepsIn,
+    caller: OwnerIn,
+    name: str,
+    query: Annotated[str, Query(max_length=2000, description="What to search for.")] = "",
+    max_results: Annotated[int, Query(ge=1, le=50, description="How many results at most.")] = SEARCH_RESULTS,
+) -> CollectionSearchOut:
+    """Search a collection as with POST, for callers that only read."""
+    if not query:
+        raise InvalidRequest("query: the text is empty.", hint="Send a text.", code="empty_query")
+    body = CollectionSearchIn(query=query, max_results=max_results)
+    return await _search(deps, caller, name, body, get_request_id(request))
+
+
+async def _search(
+    deps: ApiDeps, caller: Principal, name: str, body: CollectionSearchIn, request_id: str | None
+) -> CollectionSearchOut:
+    collection = await deps.knowledge.collections.get(caller.owner, name)
+    await deps.knowledge.collections.require_tables()
+    embedding = await embed_query(deps, caller, collection.embedding_model, body.query, request_id)
+    query = SearchQuery(text=body.query, embedding=embedding, results=body.max_results)
+    found = await deps.knowledge.collections.search(collection, query)
+    results = [_found_to_wire(collection, one) for one in found]
+    return CollectionSearchOut(results=results, count=len(results))
+
+
+# --- sources ---
+
+
+@router.get("/{name}/sources")
+async def list_sources(deps: DepsIn, caller: OwnerIn, name: str) -> CollectionSourceListOut:
+    """List the addresses that a collection is kept up to date with."""
+    found = await deps.knowledge.collections.list_sources(caller.owner, name)
+    sources = [
+        CollectionSourceOut(
+            url=source.url,
+            update_interval=source.interval_s / 60,
+            last_update=source.last_read_at,
+            next_update=source.next_read_at,
+            problem=source.problem,
+        )
+        for source in found
+    ]
+    return CollectionSourceListOut(sources=sources, count=len(sources))
+
+
+@router.post("/{name}/sources", status_code=201)
+async def add_source(deps: DepsIn, caller: OwnerIn, name: str, body: CollectionSourceIn) -> CollectionSourceListOut:
+    """Add an address that is read now, and again at its interval. Adding it again changes the interval."""
+    await _require_person(caller)
+    check_address(body.url)
+    await _refuse_private(deps, body.url)
+    await deps.knowledge.collections.add_source(caller, name, body.url, _parse_interval(body.update_interval))
+    return await list_sources(deps, caller, name)
+
+
+@router.delete("/{name}/sources")
+async def delete_source(
+    deps: DepsIn, caller: OwnerIn, name: str, body: CollectionSourceRefIn
+) -> CollectionSourceListOut:
+    """Delete a source with the entry that was made of it, and list the others."""
+    await deps.knowledge.collections.delete_source(caller.owner, name, body.url)
+    return await list_sources(deps, caller, name)
+
+
+async def _refuse_private(deps: ApiDeps, url: str) -> None:
+    if not deps.allows_private_sources:
+        await refuse_private(url, deps.fetcher)
+
+
+def _parse_interval(value: float | str) -> float:
+    """Return seconds: a number counts minutes, as LocalAI's do; a text is a duration."""
+    if isinstance(value, str):
+        seconds = find_seconds(value.strip())
+        if seconds is None:
+            raise InvalidRequest(
+                f"update_interval: {value[:40]!r} is not a duration.", hint="Write 30m or 1d.", code="bad_interval"
+            )
+        return seconds
+    return float(value) * 60
+
+
+def _to_wire(collection: Collection) -> CollectionOut:
+    return CollectionOut(
+        name=collection.name,
+        embedding_model=collection.embedding_model,
+        dimension=collection.dimension,
+        chunk_size=collection.chunk_size,
+        chunk_overlap=collection.chunk_overlap,
+        entries=collection.entries,
+        chunks=collection.chunks,
+        created_at=collection.created_at,
+    )
+
+
+def _entry_to_wire(entry: CollectionEntry) -> CollectionEntryOut:
+    return CollectionEntryOut(
+        name=entry.name,
+        state=entry.state,
+        message=entry.message,
+        size_bytes=entry.size_bytes,
+        chunks=entry.chunks,
+        run_id=entry.run_id,
+        is_source=entry.source_id is not None,
+        updated_at=entry.updated_at,
+    )
+
+
+def _found_to_wire(collection: Collection, found: FoundChunk) -> FoundChunkOut:
+    address = policy.make_raw_address(collection.name, found.entry_name)
+    return FoundChunkOut(
+        id=found.id,
+        content=found.text,
+        similarity=found.similarity,
+        score=found.score,
+        metadata={"file_name": found.entry_name, "source": found.source_url or address, "chunk": str(found.number)},
+    )

@@ -1,0 +1,1 @@
+"""Batches: files of requests that one run answers behind all other traffic."""

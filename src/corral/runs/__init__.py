@@ -1,0 +1,1 @@
+"""Runs: work on behalf of a person, as operations of the pool `run`."""

@@ -1,0 +1,1 @@
+"""Skills of agents: stored, imported, exported, and kept in step with git repositories."""

@@ -1,0 +1,259 @@
+"""Stores chunks of documents with their embeddings, and searches them, with the extension `vector` of PostgreSQL.
+
+The table is made where the extension is, and not by a migration: a server without it serves everything else. An
+embedding has any length; each length up to `INDEXED_DIMENSIONS_MAX` has an approximate index of its own. A search
+compares all chunks of a small collection, and uses the index for a large one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import text
+
+from corral.domain.collection import FoundChunk, SearchQuery
+from corral.store.database import Transaction
+
+# What an index of the extension takes; longer embeddings are compared one by one.
+INDEXED_DIMENSIONS_MAX = 2000
+# The most that the extension stores.
+DIMENSIONS_MAX = 16_000
+# Up to here a search compares all chunks, which takes tens of milliseconds and misses none.
+EXACT_CHUNKS_MAX = 20_000
+# The index of a length is searched until enough chunks of the collection are found, and looks at so many at least.
+_INDEX_BREADTH = 200
+# In the sum of reciprocal ranks: how little the first ranks differ. 60 is the value of the method's authors.
+_RANK_OFFSET = 60
+# Each search contributes so many for each result of the whole.
+_CANDIDATES_PER_RESULT = 4
+_CANDIDATES_MIN = 20
+# Of a query, in the search for words: longer texts are whole documents.
+_QUERY_CHARS_MAX = 2000
+_LOCK = 0x636F7272616D
+
+_CREATE_TABLE = (
+    """
+    CREATE TABLE IF NOT EXISTS collection_chunks (
+        entry_id uuid NOT NULL REFERENCES collection_entries (id) ON DELETE CASCADE,
+        version integer NOT NULL,
+        number integer NOT NULL,
+        collection_id uuid NOT NULL,
+        content text NOT NULL,
+        words tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED,
+        dimension integer NOT NULL,
+        embedding vector NOT NULL,
+        CONSTRAINT collection_chunks_pkey PRIMARY KEY (entry_id, version, number)
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS collection_chunks_collection_id_idx ON collection_chunks (collection_id)",
+    "CREATE INDEX IF NOT EXISTS collection_chunks_words_idx ON collection_chunks USING gin (words)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorSupport:
+    """Says whether this PostgreSQL server has the extension `vector`, and the table of chunks."""
+
+    has_table: bool
+    is_installed: bool
+    is_available: bool
+    # Whether this role may install the extension.
+    may_install: bool
+
+
+async def read_support(tx: Transaction) -> VectorSupport:
+    statement = text("""
+        SELECT to_regclass('collection_chunks') IS NOT NULL AS has_table,
+               EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS is_installed,
+               EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') AS is_available,
+               (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS may_install
+    """)
+    row = (await tx.execute(statement)).one()
+    return VectorSupport(
+        has_table=row.has_table,
+        is_installed=row.is_installed,
+        is_available=row.is_available,
+        may_install=bool(row.may_install),
+    )
+
+
+async def create_table(tx: Transaction, *, installs: bool) -> None:
+    """Make the table of chunks, and install the extension before that with `installs`. Frontends that do this at the
+    same time wait for each other."""
+    await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    if installs:
+        await tx.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+    for statement in _CREATE_TABLE:
+        await tx.execute(text(statement))
+
+
+async def create_index(tx: Transaction, dimension: int) -> None:
+    """Make the index for embeddings of this length. No-op if it exists, or if the length cannot be indexed."""
+    if not 0 < dimension <= INDEXED_DIMENSIONS_MAX:
+        return
+    name = f"collection_chunks_hnsw_{dimension:d}_idx"
+    if (await tx.execute(text("SELECT to_regclass(:name)"), {"name": name})).scalar() is not None:
+        return
+    await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    await tx.execute(
+        text(
+            f"CREATE INDEX IF NOT EXISTS {name} ON collection_chunks"
+            f" USING hnsw ((embedding::vector({dimension:d})) vector_cosine_ops) WHERE dimension = {dimension:d}"
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChunk:
+    """Values with which a chunk of a document is inserted into PostgreSQL."""
+
+    number: int
+    content: str
+    embedding: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkTarget:
+    """Names where chunks are stored: the collection, the entry, and the version of it that is being read."""
+
+    collection_id: str
+    entry_id: str
+    version: int
+
+
+_INSERT = text("""
+    INSERT INTO collection_chunks (entry_id, version, number, collection_id, content, dimension, embedding)
+    SELECT CAST(:entry AS uuid), :version, n, CAST(:collection AS uuid), c, :dimension, CAST(v AS vector)
+      FROM unnest(CAST(:numbers AS integer[]), CAST(:contents AS text[]), CAST(:vectors AS text[])) AS piece (n, c, v)
+    ON CONFLICT (entry_id, version, number) DO NOTHING
+""")
+
+
+async def insert_chunks(tx: Transaction, target: ChunkTarget, chunks: Sequence[NewChunk]) -> None:
+    """Store chunks. Those that are stored already stay as they are."""
+    if not chunks:
+        return
+    values = {
+        "entry": target.entry_id,
+        "version": target.version,
+        "collection": target.collection_id,
+        "dimension": len(chunks[0].embedding),
+        "numbers": [chunk.number for chunk in chunks],
+        "contents": [chunk.content for chunk in chunks],
+        "vectors": [_render_vector(chunk.embedding) for chunk in chunks],
+    }
+    await tx.execute(_INSERT, values)
+
+
+async def count_chunks(tx: Transaction, entry_id: str, version: int) -> int:
+    """Return how many chunks of a version are stored. They are stored in their order, so this is the next number."""
+    statement = text(
+        "SELECT count(*) FROM collection_chunks WHERE entry_id = CAST(:entry AS uuid) AND version = :version"
+    )
+    return int((await tx.execute(statement, {"entry": entry_id, "version": version})).scalar_one())
+
+
+async def delete_other_versions(tx: Transaction, entry_id: str, version: int) -> None:
+    statement = text("DELETE FROM collection_chunks WHERE entry_id = CAST(:entry AS uuid) AND version <> :version")
+    await tx.execute(statement, {"entry": entry_id, "version": version})
+
+
+async def list_contents(tx: Transaction, entry_id: str, version: int, start: int, limit: int) -> list[str]:
+    """Return the texts of an entry's chunks from a number on."""
+    statement = text("""
+        SELECT content FROM collection_chunks
+         WHERE entry_id = CAST(:entry AS uuid) AND version = :version AND number >= :start
+         ORDER BY number LIMIT :limit
+    """)
+    values = {"entry": entry_id, "version": version, "start": start, "limit": limit}
+    return [row.content for row in await tx.execute(statement, values)]
+
+
+# A chunk counts if it is of the version of its entry that is ready.
+_SEARCH = """
+    WITH near AS MATERIALIZED (
+        SELECT c.entry_id, c.number, {distance} AS distance
+          FROM collection_chunks c
+         WHERE {filter} c.collection_id = CAST(:collection AS uuid) AND EXISTS (
+               SELECT FROM collection_entries e WHERE e.id = c.entry_id AND e.ready_version = c.version)
+         ORDER BY {distance} LIMIT :candidates
+    ), question AS (
+        SELECT CAST(replace(CAST(plainto_tsquery('english', :words) AS text), '&', '|') AS tsquery) AS words
+    ), worded AS MATERIALIZED (
+        SELECT c.entry_id, c.number, c.version, ts_rank_cd(c.words, question.words, 1) AS rank
+          FROM question, collection_chunks c
+         WHERE c.collection_id = CAST(:collection AS uuid) AND c.words @@ question.words AND EXISTS (
+               SELECT FROM collection_entries e WHERE e.id = c.entry_id AND e.ready_version = c.version)
+         ORDER BY rank DESC, c.entry_id, c.number LIMIT :candidates
+    ), ranked AS (
+        SELECT entry_id, number, 1.0 / ({offset} + row_number() OVER (ORDER BY distance, entry_id, number)) AS score
+          FROM near
+        UNION ALL
+        SELECT entry_id, number, 1.0 / ({offset} + row_number() OVER (ORDER BY rank DESC, entry_id, number))
+          FROM worded
+    ), summed AS (
+        SELECT entry_id, number, sum(score) AS score FROM ranked GROUP BY entry_id, number
+    )
+    SELECT e.id AS entry_id, e.name, c.number, c.content, CAST(s.score AS double precision) AS score, o.url,
+           1 - (c.embedding <=> CAST(:vector AS vector)) AS similarity
+      FROM summed s
+      JOIN collection_entries e ON e.id = s.entry_id
+      JOIN collection_chunks c ON c.entry_id = s.entry_id AND c.version = e.ready_version AND c.number = s.number
+      LEFT JOIN collection_sources o ON o.id = e.source_id
+     ORDER BY s.score DESC, similarity DESC, e.id, c.number
+     LIMIT :results
+"""
+
+
+async def search_chunks(
+    tx: Transaction, collection_id: str, query: SearchQuery, *, uses_index: bool = False
+) -> list[FoundChunk]:
+    """Return the chunks of a collection that are nearest to the query, in meaning and in words, best first.
+
+    `uses_index`: look at the nearest neighbours in the index only, and not at all chunks."""
+    dimension = len(query.embedding)
+    candidates = max(_CANDIDATES_MIN, query.results * _CANDIDATES_PER_RESULT)
+    if uses_index and dimension <= INDEXED_DIMENSIONS_MAX:
+        for setting in (
+            f"hnsw.ef_search = {max(_INDEX_BREADTH, candidates)}",
+            "hnsw.iterative_scan = strict_order",
+            # The planner knows neither how large a collection is nor what a distance costs.
+            "enable_sort = off",
+        ):
+            await tx.execute(text(f"SET LOCAL {setting}"))
+        distance = f"c.embedding::vector({dimension:d}) <=> CAST(:vector AS vector({dimension:d}))"
+        narrowed = f"c.dimension = {dimension:d} AND"
+    else:
+        distance, narrowed = "c.embedding <=> CAST(:vector AS vector)", ""
+    statement = _SEARCH.format(distance=distance, filter=narrowed, offset=_RANK_OFFSET)
+    # `::` would be read as a parameter.
+    statement = statement.replace("::vector", "\\:\\:vector")
+    values = {
+        "collection": collection_id,
+        "vector": _render_vector(query.embedding),
+        "words": query.text[:_QUERY_CHARS_MAX],
+        "candidates": candidates,
+        "results": query.results,
+    }
+    return [_to_found(row) for row in await tx.execute(text(statement), values)]
+
+
+def _to_found(row: Any) -> FoundChunk:
+    # The distance to an embedding of zeros is no number.
+    similarity = 0.0 if row.similarity is None or math.isnan(row.similarity) else float(row.similarity)
+    return FoundChunk(
+        entry_id=str(row.entry_id),
+        entry_name=row.name,
+        number=row.number,
+        text=row.content,
+        similarity=similarity,
+        score=row.score,
+        source_url=row.url or "",
+    )
+
+
+def _render_vector(values: Sequence[float]) -> str:
+    return f"[{','.join(map(repr, values))}]"

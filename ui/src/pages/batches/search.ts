@@ -1,0 +1,3 @@
+import { dropUndefined, parseText } from "@/text/search";
+
+export const filesSearch = (search: Record<string, unknown>) => dropUndefined({ q: parseText(search, "q") });

@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import Boolean, cast, delete, func, insert, select, text, update
+from sqlalchemy import Boolean, cast, delete, exists, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from corral.domain.access import Principal, can_use_model
@@ -169,9 +169,10 @@ async def put_provenance(tx: Transaction, name: str, provenance: ModelProvenance
 
 
 async def list_without_tool_support(tx: Transaction) -> list[Model]:
-    """Return the models whose facts were written by a version that did not look for tool support."""
+    """Return the models with files whose facts were written by a version that did not look for tool support."""
     has_facts = func.jsonb_typeof(models.c.facts) == "object"
-    statement = select(models.c.name).where(has_facts, ~models.c.facts.has_key("takes_tools"))
+    has_files = exists().where(model_files.c.model == models.c.name)
+    statement = select(models.c.name).where(has_facts, ~models.c.facts.has_key("takes_tools"), has_files)
     names = [row.name for row in await tx.execute(statement)]
     return await list_models(tx, names) if names else []
 

@@ -92,6 +92,8 @@ async def test_tools_for_a_model_of_an_earlier_version_are_judged_by_its_file_wh
         recorder(earlier, "llama-cpp", facts=written_before) as engine,
     ):
         engine.answers["/v1/chat/completions"] = (200, whole({"content": "hi"}))
+        # A pass that finds the model without files leaves it unknown, so that a later pass reads them.
+        await earlier.core.loops["library"].run_once()
         sha256 = await upload(earlier, (tmp_path / "model.gguf").read_bytes())
         async with earlier.database.transaction() as tx:
             await tx.execute(insert(model_files).values(model="chat", path="model.gguf", sha256=sha256))

@@ -74,7 +74,7 @@ def test_document_is_uploaded_shown_while_it_is_read_and_deleted(page: Page, sce
     expect(row).to_contain_text("pump.md")
     expect(row).to_contain_text("queued")
     become_ready(scene)
-    expect(row).to_contain_text("ready", timeout=15_000)
+    expect(row).to_contain_text("ready")
     expect(row).to_contain_text("1 chunks")
     row.get_by_role("button", name="Actions for pump.md").click()
     page.get_by_role("menuitem", name="Delete").click()

@@ -101,7 +101,7 @@ async def test_renewal_of_leases_does_not_wait_for_an_operation_that_is_locked(
     before = {row.id: row.lease_until for row in await sql(frontend.database, ends)}
     async with frontend.database.transaction() as tx:
         await operation_store.lock(tx, locked.id)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await frontend.dispatcher.renew_leases()
     after = {row.id: row.lease_until for row in await sql(frontend.database, ends)}
     assert after[locked.id] == before[locked.id]

@@ -75,7 +75,7 @@ def test_document_is_uploaded_shown_while_it_is_read_and_deleted(page: Page, sce
     expect(row).to_contain_text("queued")
     become_ready(scene)
     expect(row).to_contain_text("ready")
-    expect(row).to_contain_text("1 chunks")
+    expect(row).to_contain_text("1 chunk")
     row.get_by_role("button", name="Actions for pump.md").click()
     page.get_by_role("menuitem", name="Delete").click()
     expect(page.get_by_text("The collection is empty.")).to_be_visible()

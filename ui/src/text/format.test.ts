@@ -31,6 +31,17 @@ test("what is not known is a dash, and zero is zero", () => {
   expect(duration(0)).toBe("0 ms");
 });
 
+test("counts below one keep two digits, so that the marks of a chart differ", () => {
+  expect([0, 0.05, 0.1, 0.1234, 1.25, 12.34].map(formatCount)).toEqual([
+    "0",
+    "0.05",
+    "0.1",
+    "0.12",
+    "1.3",
+    "12.3",
+  ]);
+});
+
 test("a part of a whole says a common unit once", () => {
   expect(bytesOf(3 * 2 ** 30, 24 * 2 ** 30)).toBe("3 of 24 GiB");
   expect(bytesOf(512 * 2 ** 20, 2 ** 30)).toBe("512 MiB of 1 GiB");

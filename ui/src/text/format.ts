@@ -114,9 +114,11 @@ export function withLocalTimes(sentence: string): string {
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, maximumFractionDigits: 4 });
 
 export function formatCount(value: number | null | undefined): string {
   if (value == null) return UNKNOWN;
+  if (Math.abs(value) < 1) return small.format(value);
   return Math.abs(value) >= 10_000 ? compact.format(value) : plain.format(value);
 }
 

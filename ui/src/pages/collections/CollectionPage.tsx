@@ -25,7 +25,7 @@ import {
   uploadDocument,
 } from "@/pages/collections/queries";
 import { usePageName } from "@/shell/pageName";
-import { bytes, formatCount } from "@/text/format";
+import { bytes, formatCount, plural } from "@/text/format";
 import "@/pages/collections/collections.css";
 
 const ACCEPTED = ".txt,.md,.html,.htm,.pdf,.docx,.pptx,.xlsx,.csv,.json";
@@ -199,7 +199,7 @@ function EntryRow({ name, entry }: { name: string; entry: CollectionEntryOut }) 
       </div>
       {entry.message && <p className="small">{entry.message}</p>}
       <p className="small soft">
-        {`${bytes(entry.size_bytes)} · ${formatCount(entry.chunks)} chunks · `}
+        {`${bytes(entry.size_bytes)} · ${plural(entry.chunks, "chunk")} · `}
         <RelativeTime at={entry.updated_at} />
       </p>
       <ErrorNotice error={removal.error} />

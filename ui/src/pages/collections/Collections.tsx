@@ -10,7 +10,7 @@ import { EmptyState, PageHeader } from "@/kit/Panel";
 import { QueryView } from "@/kit/QueryView";
 import { collectionsQuery, createCollection } from "@/pages/collections/queries";
 import { usePageName } from "@/shell/pageName";
-import { formatCount } from "@/text/format";
+import { plural } from "@/text/format";
 import "@/pages/collections/collections.css";
 
 export default function Collections() {
@@ -41,7 +41,7 @@ export default function Collections() {
                     {one.name}
                   </Link>
                   <p className="small soft">
-                    {`${formatCount(one.entries)} entries · ${formatCount(one.chunks)} chunks · ${one.embedding_model}`}
+                    {`${plural(one.entries, "entry", "entries")} · ${plural(one.chunks, "chunk")} · ${one.embedding_model}`}
                   </p>
                 </li>
               ))}

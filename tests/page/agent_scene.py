@@ -6,9 +6,8 @@ queued, taken and answered in the way of a cluster.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,13 +15,11 @@ from typing import Any
 from sqlalchemy import text
 
 from tests.agents.hand_worker import HandWorker
-from tests.page.run_scene import RunScene, run_scene
+from tests.page.run_scene import RunScene, post_as_worker, run_scene
 from tests.page.support import BackgroundLoop
 from tests.support.frontends import ADMIN_KEY
 from tests.support.polling import eventually
 
-# A worker that is silent for 12 s is taken to be lost.
-SIGN_INTERVAL_S = 2.0
 MODEL = {
     "name": "chatty",
     "backend": "fake",
@@ -52,15 +49,7 @@ class HeldTurn:
         worker.numbers[self.run_id] = first - 1 + len(entries)
         body = {"job_id": worker.jobs[self.run_id], "events": entries}
 
-        async def post() -> dict[str, Any]:
-            # As a worker does, once more if a change of the frontend's own got in between.
-            status, answer = await worker.node.call("POST", f"/runs/{self.run_id}/events", body)
-            if status == 409 and answer["error"]["code"] == "try_again":
-                return {}
-            assert status == 200, answer
-            return dict(answer)
-
-        return await eventually(post)
+        return dict(await post_as_worker(worker.node, f"/runs/{self.run_id}/events", body))
 
     def write(self, *pieces: str) -> None:
         """Deliver pieces of the answer."""
@@ -127,7 +116,6 @@ class AgentScene:
 
     def forget_all(self) -> None:
         """Delete every agent, run and declared MCP server."""
-        self.worker.jobs.clear()
         for agent in self.call("GET", "/api/agents?all_users=true")[1]["items"]:
             path = f"/api/agents/{agent['name']}?owner={agent['owner']}"
             assert self.call("DELETE", path)[0] == 204
@@ -140,35 +128,11 @@ class AgentScene:
         self.run(clear_servers())
 
 
-@asynccontextmanager
-async def _alive(worker: HandWorker) -> AsyncIterator[None]:
-    """Give signs of life for the node and for the turns that were taken."""
-
-    is_over = asyncio.Event()
-
-    async def beat() -> None:
-        while not is_over.is_set():
-            await worker.node.heartbeat()
-            for run_id, job_id in list(worker.jobs.items()):
-                path = f"/runs/{run_id}/events"
-                await worker.node.call("POST", path, {"job_id": job_id, "events": []})
-            with suppress(TimeoutError):
-                await asyncio.wait_for(is_over.wait(), SIGN_INTERVAL_S)
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        is_over.set()
-        await task
-
-
 @contextmanager
 def agent_scene(aside: BackgroundLoop, address: str) -> Iterator[AgentScene]:
     """Yield a frontend on a database of its own, with a model and an agent node that takes four turns."""
     with run_scene(aside, address) as runs:
         status, made = runs.call("PUT", "/api/models/config/chatty", MODEL)
         assert status in (200, 201), made
-        worker = HandWorker(runs.frontend, runs.node)
-        with aside.inside(_alive(worker)):
-            yield AgentScene(runs, worker)
+        # The turns that the worker takes are those for which the scene gives signs of life.
+        yield AgentScene(runs, HandWorker(runs.frontend, runs.node, jobs=runs.jobs))

@@ -1,13 +1,15 @@
 """A frontend with runs for the tests of the page: the test plays the part of the worker that holds them.
 
 The frontend runs in this process, so that runs are started through its own service. Its bus is away: no command reaches
-a worker, and what the worker delivers comes over HTTP as always.
+a worker, and what the worker delivers comes over HTTP as always. Signs of life of the node and of the runs that it
+holds come in the background: a page may stand still for longer than a silent worker is waited for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -32,6 +34,8 @@ from tests.support.polling import eventually
 
 T = TypeVar("T")
 ids = SystemIdGenerator()
+# A worker that is silent for 12 s is taken to be lost.
+SIGN_INTERVAL_S = 2.0
 
 
 class SilentKind:
@@ -70,9 +74,7 @@ class HeldRun:
         ]
         self.next_seq += len(sent)
         body = {"job_id": self.job_id, "events": sent}
-        status, answer = self.scene.run(self.scene.node.call("POST", f"/runs/{self.id}/events", body))
-        assert status == 200, answer
-        return answer
+        return self.scene.run(post_as_worker(self.scene.node, f"/runs/{self.id}/events", body))
 
     def read(self) -> Any:
         status, run = self.scene.call("GET", f"/api/runs/{self.id}?all_users=true")
@@ -94,6 +96,8 @@ class RunScene:
     aside: BackgroundLoop
     frontend: RunningFrontend
     node: PretendNode
+    # The job of each run that the node holds.
+    jobs: dict[str, str]
 
     @property
     def url(self) -> str:
@@ -122,9 +126,6 @@ class RunScene:
             _, me = await self.frontend.call("GET", "/api/me")
             owner = (me["name"], me["key_id"])
         name, key_id = owner
-        # No worker sends heartbeats for the node between two tests.
-        status, answer = await self.node.heartbeat()
-        assert status == 200, answer
         new = NewRun(
             kind=kind,
             owner=Owner(key_id=key_id),
@@ -152,6 +153,7 @@ class RunScene:
                     await store.mark_running(tx, [job_id])
 
         self.run(begin())
+        self.jobs[held.id] = held.job_id
         return held
 
     def lose(self, held: HeldRun, message: str) -> None:
@@ -163,6 +165,7 @@ class RunScene:
                 await store.append_note(tx, run_id, RunEventType.RETRIED, {"text": message, "attempt": 1})
                 await store.requeue(tx, run_id, message)
 
+        self.jobs.pop(held.id, None)
         self.run(requeue())
         held.job_id = ids.new_id()
         held.next_seq += 1
@@ -170,6 +173,7 @@ class RunScene:
 
     def end(self, held: HeldRun, state: RunState, message: str = "") -> None:
         """End a run as the control plane does."""
+        self.jobs.pop(held.id, None)
 
         async def finish() -> None:
             async with self.frontend.database.transaction() as tx:
@@ -179,6 +183,7 @@ class RunScene:
 
     def forget_all(self) -> None:
         """Delete every run."""
+        self.jobs.clear()
 
         async def delete() -> None:
             async with self.frontend.database.transaction() as tx:
@@ -187,8 +192,47 @@ class RunScene:
         self.run(delete())
 
 
+async def post_as_worker(node: PretendNode, path: str, body: dict[str, Any]) -> Any:
+    """Post as a worker does: once more if a change of the frontend's own got in between."""
+
+    async def post() -> tuple[int, Any] | None:
+        status, answer = await node.call("POST", path, body)
+        if status == 409 and answer["error"]["code"] == "try_again":
+            return None
+        return status, answer
+
+    answered = await eventually(post)
+    assert answered is not None
+    status, answer = answered
+    assert status in (200, 204), answer
+    return answer
+
+
 @asynccontextmanager
-async def _running(address: str, **changes: Any) -> AsyncIterator[tuple[RunningFrontend, PretendNode]]:
+async def _alive(node: PretendNode, jobs: dict[str, str]) -> AsyncIterator[None]:
+    """Give signs of life for the node and for the jobs of the runs that it holds."""
+    is_over = asyncio.Event()
+
+    async def beat() -> None:
+        while not is_over.is_set():
+            await node.heartbeat()
+            for run_id, job_id in list(jobs.items()):
+                await node.call("POST", f"/runs/{run_id}/events", {"job_id": job_id, "events": []})
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_over.wait(), SIGN_INTERVAL_S)
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        is_over.set()
+        await task
+
+
+@asynccontextmanager
+async def _running(
+    address: str, jobs: dict[str, str], **changes: Any
+) -> AsyncIterator[tuple[RunningFrontend, PretendNode]]:
     keys = (make_sealing_key(bytes(range(32))),)
     async with fresh_database(address) as url, running_frontend(url, sealing_keys=keys, **changes) as frontend:
         for kind in RunKind:
@@ -202,12 +246,14 @@ async def _running(address: str, **changes: Any) -> AsyncIterator[tuple[RunningF
             token, node_type="agent", max_runs=4, run_kinds=[str(kind) for kind in RunKind], address=""
         )
         assert status == 201, answer
-        yield frontend, node
+        async with _alive(node, jobs):
+            yield frontend, node
 
 
 @contextmanager
 def run_scene(aside: BackgroundLoop, address: str, **changes: Any) -> Iterator[RunScene]:
     """Yield a frontend on a database of its own, with an agent node that takes four runs. `changes` are
     arguments of `running_frontend`."""
-    with aside.inside(_running(address, **changes)) as (frontend, node):
-        yield RunScene(aside, frontend, node)
+    jobs: dict[str, str] = {}
+    with aside.inside(_running(address, jobs, **changes)) as (frontend, node):
+        yield RunScene(aside, frontend, node, jobs)

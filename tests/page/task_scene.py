@@ -45,8 +45,6 @@ def start_job(
     """Start a job that no dispatcher drives."""
 
     async def start() -> str:
-        status, answer = await scene.node.heartbeat()
-        assert status == 200, answer
         caller = await scene.frontend.core.directory.authenticate_key(key)
         tasks = scene.frontend.core.tasks.service
         request = ExecutionRequest(parameters=parameters, trigger=trigger)
@@ -57,13 +55,6 @@ def start_job(
         return run_id
 
     return HeldRun(scene, scene.run(start()), ids.new_id())
-
-
-def keep_alive(scene: RunScene) -> None:
-    """Let the agent node send a heartbeat: without one, a job that the page starts would be refused. As no command
-    reaches the node, such a job stays pending."""
-    status, answer = scene.run(scene.node.heartbeat())
-    assert status == 200, answer
 
 
 def forget_tasks(scene: RunScene) -> None:

@@ -16,7 +16,7 @@ from corral.api.openai.files import parse_file_id
 from corral.batches.service import BatchSpec
 from corral.domain.run import RunState
 from tests.batches.scene import ENDPOINT, make_line, render_lines, upload_input
-from tests.page.run_scene import HeldRun, RunScene, ids, run_scene
+from tests.page.run_scene import HeldRun, RunScene, ids, post_as_worker, run_scene
 from tests.page.support import (
     BackgroundLoop,
     BrowserErrors,
@@ -26,7 +26,6 @@ from tests.page.support import (
     keep_toasts,
     leave,
 )
-from tests.page.task_scene import keep_alive
 from tests.support.frontends import ADMIN_KEY
 
 PHONE = {"width": 390, "height": 844}
@@ -51,7 +50,6 @@ def scene(yard: RunScene) -> Iterator[RunScene]:
 
 @pytest.fixture
 def page(context: BrowserContext, scene: RunScene) -> Iterator[Page]:
-    keep_alive(scene)
     come_in(context, scene.url)
     page = context.new_page()
     yield page
@@ -98,9 +96,7 @@ def hold(scene: RunScene, file: FilePayload = INPUT) -> HeldRun:
 
 
 def report(scene: RunScene, held: HeldRun, path: str, **body: Any) -> None:
-    body = {"job_id": held.job_id, **body}
-    status, answer = scene.run(scene.node.call("POST", f"/runs/{held.id}/batch/{path}", body))
-    assert status in (200, 204), answer
+    scene.run(post_as_worker(scene.node, f"/runs/{held.id}/batch/{path}", {"job_id": held.job_id, **body}))
 
 
 def answer_lines(scene: RunScene, held: HeldRun, *, completed: int, failed: int) -> None:

@@ -12,7 +12,6 @@ from tests.knowledge.scene import BASE, MODEL, put_chunks
 from tests.operations.scene import sql
 from tests.page.run_scene import RunScene, run_scene
 from tests.page.support import BackgroundLoop, BrowserErrors, axe_by_day_and_night, come_in, expect_fits, leave
-from tests.page.task_scene import keep_alive
 from tests.serving.scene import put_model
 
 PHONE: Any = {"width": 390, "height": 844}
@@ -35,7 +34,6 @@ def scene(yard: RunScene) -> Iterator[RunScene]:
 
 @pytest.fixture
 def page(context: BrowserContext, scene: RunScene) -> Iterator[Page]:
-    keep_alive(scene)
     come_in(context, scene.url)
     page = context.new_page()
     yield page

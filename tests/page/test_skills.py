@@ -19,7 +19,6 @@ from tests.page.support import (
     keep_toasts,
     leave,
 )
-from tests.page.task_scene import keep_alive
 from tests.support.git_server import skill_text
 
 PHONE = ViewportSize(width=390, height=844)
@@ -44,7 +43,6 @@ def scene(yard: RunScene) -> Iterator[RunScene]:
 
 @pytest.fixture
 def page(context: BrowserContext, scene: RunScene) -> Iterator[Page]:
-    keep_alive(scene)
     come_in(context, scene.url)
     page = context.new_page()
     yield page

@@ -27,7 +27,6 @@ from tests.page.support import (
 from tests.page.task_scene import (
     MODEL,
     forget_tasks,
-    keep_alive,
     new_task,
     put_models,
     read_job,
@@ -215,7 +214,6 @@ def test_task_is_run_with_parameters_and_files_of_this_machine(
     page: Page, scene: RunScene, watched: BrowserErrors
 ) -> None:
     watched.allow(r"status of 400 .*/api/agent/jobs/execute")
-    keep_alive(scene)
     task_id = new_task(scene, "look", prompt="What is {{ subject }} in {{ place | default('the barn') }}?")
     page.goto(f"{scene.url}/app/tasks")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
@@ -268,7 +266,6 @@ def test_shown_command_starts_a_job_once_the_key_is_filled_in(page: Page, scene:
     key, _ = scene.new_key("program")
     new_task(scene, "it's fed", key=key)
     new_task(scene, "it's fed")
-    keep_alive(scene)
     page.goto(f"{scene.url}/app/tasks")
     page.get_by_role("button", name="Run it's fed").click()
     field(page, "herd").fill("the cows' calves")

@@ -103,6 +103,7 @@ async def _run_suite(suite: Suite, more: Sequence[str]) -> SuiteResult:
         stderr=asyncio.subprocess.STDOUT,
         limit=LINE_LIMIT_BYTES,
         start_new_session=True,
+        env=_make_environment(),
     )
     try:
         async with asyncio.timeout(SUITE_LIMIT_S):
@@ -113,6 +114,12 @@ async def _run_suite(suite: Suite, more: Sequence[str]) -> SuiteResult:
     finally:
         await _end_session(process)
     return result
+
+
+def _make_environment() -> dict[str, str]:
+    """Return our environment, in which Python may keep bytecode: each process would compile 500 modules of tests, with
+    pytest's asserts in them, again and again. It takes 10 s."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 async def _relay_output(process: asyncio.subprocess.Process, result: SuiteResult) -> None:

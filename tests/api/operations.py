@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+from fastapi import FastAPI
 
 from corral.api.application import create_app
 from corral.api.metrics import FrontendMetrics
@@ -103,9 +106,15 @@ class Operation:
         return next((body for ending, body in _BODIES.items() if self.template.endswith(ending)), None)
 
 
+@cache
+def make_described_app() -> FastAPI:
+    """Return an application that serves nothing. All modules of tests share it: its description takes a second."""
+    return create_app(None, FrontendMetrics())
+
+
 def described() -> dict[str, Any]:
-    """The OpenAPI description."""
-    return create_app(None, FrontendMetrics()).openapi()
+    """The OpenAPI description, which all callers share."""
+    return make_described_app().openapi()
 
 
 def operations() -> list[Operation]:

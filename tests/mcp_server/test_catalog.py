@@ -8,15 +8,14 @@ from urllib.parse import unquote
 import pytest
 from starlette.routing import Match, Route
 
-from corral.api.application import create_app
-from corral.api.metrics import FrontendMetrics
 from corral.client.transport import ApiRequest
 from corral.domain.errors import InvalidRequest
 from corral.mcp_server.catalog import ApiTool, ArgumentSource, build_catalog
 from corral.mcp_server.tool_spec import ToolSpec
+from tests.api.operations import described, make_described_app
 
-APP = create_app(None, FrontendMetrics())
-CATALOG = build_catalog(APP.openapi())
+APP = make_described_app()
+CATALOG = build_catalog(described())
 
 
 def _get_tool(name: str) -> ApiTool:
@@ -127,8 +126,7 @@ def test_hidden_parameter_cannot_be_given() -> None:
 
 def test_body_of_a_patch_has_no_defaults() -> None:
     """A model that fills in the defaults of fields would change what it was to leave alone."""
-    document = create_app(None, FrontendMetrics()).openapi()
-    (tool,) = build_catalog(document, [ToolSpec(name="change_key", route="PATCH /api/keys/{key_id}")])
+    (tool,) = build_catalog(described(), [ToolSpec(name="change_key", route="PATCH /api/keys/{key_id}")])
     schema = tool.make_input_schema()["properties"]
     assert set(schema) == {"key_id", "name", "scope", "models", "limits", "expires_in_s"}
     assert not any("default" in field for field in schema.values())

@@ -9,15 +9,14 @@ from mcp import Client, types
 from mcp.shared.exceptions import MCPError
 
 from corral.adapters.system import SystemClock, SystemIdGenerator
-from corral.api.application import create_app
-from corral.api.metrics import FrontendMetrics
 from corral.client.transport import ApiRequest, ApiTransport
 from corral.mcp_server.catalog import ApiTool, build_catalog
 from corral.mcp_server.server import ToolOptions, ToolServer
+from tests.api.operations import described
 from tests.mcp_server.clients import fail
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
 
-CATALOG = build_catalog(create_app(None, FrontendMetrics()).openapi())
+CATALOG = build_catalog(described())
 
 
 class AllTools:

@@ -17,9 +17,10 @@ from corral.domain.access import Scope
 from corral.mcp_server.catalog import ArgumentSource, build_catalog
 from corral.mcp_server.tool_spec import ToolEffect
 from corral.mcp_server.tool_table import EXCLUDED, TOOLS
+from tests.api.operations import described, make_described_app
 
-APP = create_app(None, FrontendMetrics())
-CATALOG = build_catalog(APP.openapi())
+APP = make_described_app()
+CATALOG = build_catalog(described())
 
 
 def _list_routes(app: FastAPI) -> set[str]:
@@ -102,7 +103,7 @@ def test_every_tool_is_made_from_the_openapi_document() -> None:
 
 
 def test_hidden_arguments_and_notes_belong_to_their_routes() -> None:
-    document = APP.openapi()
+    document = described()
     for tool in CATALOG:
         method, _, path = tool.spec.route.partition(" ")
         operation = document["paths"][path][method.lower()]
@@ -112,6 +113,6 @@ def test_hidden_arguments_and_notes_belong_to_their_routes() -> None:
 
 
 def test_route_that_the_document_does_not_have_gives_no_tool() -> None:
-    document = APP.openapi()
+    document = described()
     fewer = document | {"paths": {path: one for path, one in document["paths"].items() if path != "/api/live"}}
     assert {spec.name for spec in TOOLS} - {tool.name for tool in build_catalog(fewer)} == {"show_live_view"}

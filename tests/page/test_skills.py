@@ -86,6 +86,13 @@ def test_skill_is_written_given_a_file_changed_and_deleted(page: Page, scene: Ru
     assert (shown["description"], [one["path"] for one in shown["files"]]) == ("Better.", ["references/fields.md"])
     assert axe_by_day_and_night(page) == []
 
+    page.get_by_role("switch", name="Shared with everybody").click()
+    expect(page.get_by_text("Shared pdf-forms.")).to_be_visible()
+    shared = scene.call("GET", "/api/agents/skills/pdf-forms")[1]
+    assert (shared["shared"], shared["document"]) == (True, shown["document"])
+    page.get_by_role("switch", name="Shared with everybody").click()
+    expect(page.get_by_text("pdf-forms is private now.")).to_be_visible()
+
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete the skill").click()
     expect(page.get_by_text("You have no skills yet.")).to_be_visible()
@@ -113,7 +120,8 @@ def test_archive_is_imported_and_a_skill_is_found_and_exported(page: Page, scene
 
 
 @pytest.mark.behaviour("SKILL-12")
-def test_repository_is_added_disabled_and_deleted(page: Page, scene: RunScene) -> None:
+def test_repository_is_added_changed_disabled_and_deleted(page: Page, scene: RunScene, watched: BrowserErrors) -> None:
+    watched.allow("status of 400")
     page.goto(f"{scene.url}/app/agents/git-repos")
     expect(page.get_by_text("You have no repositories yet.")).to_be_visible()
     page.get_by_role("button", name="Add a repository").click()
@@ -123,6 +131,17 @@ def test_repository_is_added_disabled_and_deleted(page: Page, scene: RunScene) -
     row = page.get_by_role("listitem", name=URL)
     expect(row).to_contain_text("Waiting for the first sync")
     assert axe_by_day_and_night(page) == []
+    page.get_by_role("button", name=f"Actions for {URL}").click()
+    page.get_by_role("menuitem", name="Change").click()
+    dialog.get_by_label("Secret").fill("secret:token")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_contain_text("You have no secret token.")
+    dialog.get_by_label("Secret").fill("")
+    dialog.get_by_label("Sync every").fill("2h")
+    dialog.get_by_label("Share its skills with everybody").check()
+    dialog.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("every 2h")
+    expect(row).to_contain_text("shared")
     page.get_by_role("button", name=f"Actions for {URL}").click()
     page.get_by_role("menuitem", name="Disable").click()
     expect(row).to_contain_text("disabled")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import threading
@@ -43,9 +44,10 @@ class GitRepository:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Passes a request to `git http-backend`, as a web server does."""
+    """Passes a request to `git http-backend`, as a web server does. With `password`, only if the request has it."""
 
     root: Path
+    password = ""
 
     def do_GET(self) -> None:
         self._answer(b"")
@@ -54,6 +56,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self.rfile.read(int(self.headers.get("content-length", 0))))
 
     def _answer(self, body: bytes) -> None:
+        expected = f"Basic {base64.b64encode(self.password.encode()).decode()}"
+        if self.password and self.headers.get("authorization") != expected:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         path, _, query = self.path.partition("?")
         variables = {
             "GIT_PROJECT_ROOT": str(self.root),
@@ -82,13 +91,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def git_repository(folder: Path) -> Iterator[GitRepository]:
-    """Serve a new repository in a folder at `/skills`."""
+def git_repository(folder: Path, *, password: str = "") -> Iterator[GitRepository]:
+    """Serve a new repository in a folder at `/skills`. `password`: a user and a password as `user:password`, which
+    every request has to bring."""
     tree = folder / "skills"
     tree.mkdir()
     repository = GitRepository(tree)
     repository.git("init", "--initial-branch", "main")
-    handler = type("Handler", (_Handler,), {"root": folder})
+    handler = type("Handler", (_Handler,), {"root": folder, "password": password})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -27,7 +27,7 @@ from corral.store import models as model_store
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store import runs as run_store
-from corral.store.database import Database, Transaction, as_uuid
+from corral.store.database import Database, Transaction, as_uuid, read_now
 from corral.store.runs import RunFilter
 
 # More agents than one person keeps, and few enough to be listed in one response.
@@ -348,7 +348,7 @@ async def _find_free_name(tx: Transaction, agent: Agent, principal: Principal) -
 async def _compute_first_run(tx: Transaction, config: AgentConfig, status: AgentStatus = AgentStatus.ACTIVE) -> Any:
     if not config.standalone_job or status is AgentStatus.PAUSED:
         return None
-    return await store.read_now(tx) + timedelta(seconds=config.period_s)
+    return await read_now(tx) + timedelta(seconds=config.period_s)
 
 
 def _has_other_schedule(agent: Agent, config: AgentConfig) -> bool:

@@ -19,7 +19,7 @@ from corral.domain.run import Run, RunEvent, RunKind
 from corral.runs.trace import LOOK_INTERVAL_S, RunTraceNotifier
 from corral.store import agents as store
 from corral.store import runs as run_store
-from corral.store.database import Database, Transaction, as_uuid
+from corral.store.database import Database, Transaction, as_uuid, read_now
 
 FOLLOWED_MAX = 50
 # A run becomes visible at the commit of its transaction, which is a moment after its time of creation.
@@ -96,7 +96,7 @@ class AgentStreamReader:
     async def begin(self, agent: Agent, owner: str) -> StreamCursor:
         """Return the cursor of a new reader: it gets the turns that are open now, and those that begin later."""
         async with self._database.transaction() as tx:
-            since = await store.read_now(tx) - LAG
+            since = await read_now(tx) - LAG
             opened = await run_store.list_agent_turns(tx, agent.id, owner, since=None, limit=FOLLOWED_MAX)
             recent = await run_store.list_agent_turns(tx, agent.id, owner, since=since, limit=REMEMBERED_MAX)
         # Turns that have just ended are not for this reader; one whose transaction is about to commit is.
@@ -143,7 +143,7 @@ class AgentStreamReader:
         async with self._database.transaction() as tx:
             if await store.find_agent(tx, agent.id) is None:
                 return None
-            now = await store.read_now(tx)
+            now = await read_now(tx)
             limit = FOLLOWED_MAX + len(cursor.seen)
             runs = await run_store.list_agent_turns(
                 tx, agent.id, owner, since=cursor.since, also=list(cursor.seen), limit=limit

@@ -59,12 +59,14 @@ async def fetch_run(request: Request, deps: DepsIn, node_id: str, run_id: str, j
     servers = [dict(server) for server in work.spec.get("mcp_servers", ())]
     try:
         await _resolve_secrets(deps, work.run.owner, servers)
+        password = str(work.spec.get("repo_password", ""))
+        password = await _resolve_value(deps, work.run.owner, password, is_declared=False)
     except (InvalidRequest, NotAllowed, NotFound) as error:
         # The owner has to know, and another worker would not do better.
         await deps.runs.writer.fail(NodeId(entry.id), work.run, Fault(code=error.slug, text=error.message))
         raise Conflict(f"The run cannot start. {error.message}", code="run_failed") from error
     more = {"run_id": work.run.id, "kind": work.run.kind, "ticket": _issue_ticket(deps, work.run)}
-    spec = RunSpec.model_validate({**work.spec, **more, "mcp_servers": servers})
+    spec = RunSpec.model_validate({**work.spec, **more, "mcp_servers": servers, "repo_password": password})
     return RunWorkOut(job_id=job_id, attempt=work.run.attempt, last_seq=work.run.last_seq, spec=spec)
 
 

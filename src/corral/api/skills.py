@@ -16,6 +16,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from corral.api.deps import ApiDeps, DepsIn, OwnerIn
 from corral.api.downloads import FILE_RESPONSES, make_attachment_headers, make_file_name
 from corral.api.idempotency import create_once
+from corral.api.intervals import parse_interval_s
 from corral.api.openai.file_form import FileFormReader, parse_boundary
 from corral.api.revisions import IfMatch, parse_expected_revision
 from corral.backends.sources import refuse_private
@@ -233,8 +234,8 @@ async def show_skill_repo(deps: DepsIn, caller: OwnerIn, repo_id: RepoIdIn) -> S
 
 @router.put("/git-repos/{repo_id}")
 async def put_skill_repo(deps: DepsIn, caller: OwnerIn, repo_id: RepoIdIn, body: SkillRepoIn) -> SkillRepoOut:
-    """Change the address, the branch or the sharing of a repository. Its skills stay until the sync that begins now has
-    replaced them."""
+    """Replace the definition of a repository; a field that is left out is cleared. At another address or branch its
+    skills stay until the sync that begins now has replaced them."""
     spec = await _check_repo(deps, body)
     return _repo_to_wire(await deps.skill_repos.change(caller, repo_id, spec))
 
@@ -269,7 +270,16 @@ async def toggle_skill_repo(
 async def _check_repo(deps: ApiDeps, body: SkillRepoIn) -> SkillRepoSpec:
     """Return the definition of a repository. Raises if its address leads into a private network, by its name or by the
     name service."""
-    spec = SkillRepoSpec(url=body.url, branch=body.branch, is_shared=body.shared)
+    spec = SkillRepoSpec(
+        url=body.url,
+        branch=body.branch,
+        is_shared=body.shared,
+        secret=body.secret.strip(),
+        username=body.username.strip(),
+        sync_interval_s=None
+        if body.sync_interval in (None, "")
+        else parse_interval_s("sync_interval", body.sync_interval),
+    )
     checked = deps.skill_repos.parse_spec(spec)
     if not deps.allows_private_sources:
         address = policy.parse_repo_address(checked.url, allows_private=False)
@@ -372,6 +382,10 @@ def _repo_to_wire(repo: SkillRepo) -> SkillRepoOut:
         commit=repo.commit,
         synced_at=repo.synced_at,
         problem=repo.problem,
+        secret=repo.secret,
+        username=repo.username,
+        sync_interval=None if repo.sync_interval_s is None else repo.sync_interval_s / 60,
+        next_sync_at=repo.next_sync_at,
         run_id=repo.run_id,
         skills=repo.skill_count,
         owner=str(repo.owner),

@@ -120,7 +120,7 @@ class FrontendCore:
     def _make_run_kinds(self, context: parts.PartContext) -> None:
         """Make the flows that start runs; each builds the runs of its own kinds."""
         self.batches = parts.make_batches(context, self.runs)
-        self.skills = parts.make_skills(context, self.runs)
+        self.skills = parts.make_skills(context, self.leader, self.runs)
         self.quantizations = parts.make_quantizations(context, self.catalog, self.runs)
         self.knowledge = parts.make_knowledge(context, self.leader, self.runs, self.batches, self._find_embedding_model)
         self.agents = parts.make_agents(context, self.leader, self.runs, self.knowledge)

@@ -26,6 +26,7 @@ from corral.metering import usage_shipper
 from corral.ports.runtime import Clock
 from corral.reconcile import maintenance, scaling
 from corral.runtime.loop import Loop, LoopOptions
+from corral.skills import sync_scheduler
 from corral.tasks import scheduler, webhook_sender
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def list_loops(core: FrontendCore, options: CoreOptions) -> tuple[LoopSpec | Loo
         LoopSpec("webhooks", webhook_sender.INTERVAL_S, core.tasks.webhook_sender.tick),
         LoopSpec("batches", finalizer.INTERVAL_S, core.batches.finalizer.tick),
         LoopSpec("agent schedule", schedule.INTERVAL_S, core.agents.scheduler.tick, leader_only=True),
+        LoopSpec("skill syncs", sync_scheduler.INTERVAL_S, core.skills.scheduler.tick, leader_only=True),
         LoopSpec("collections", reader.INTERVAL_S, core.knowledge.reader.tick, leader_only=True),
         LoopSpec("vector tables", vector_tables.INTERVAL_S, core.knowledge.tables.tick),
         LoopSpec("key uses", USES_INTERVAL_S, core.directory.write_uses),

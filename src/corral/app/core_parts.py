@@ -83,6 +83,7 @@ from corral.runtime.byte_budget import ByteBudget
 from corral.runtime.tasks import TaskSet
 from corral.skills.repos import SkillRepoService, SkillRepoServiceDeps
 from corral.skills.service import SkillService, SkillServiceDeps
+from corral.skills.sync_scheduler import SkillSyncScheduler
 from corral.store.replica_use import ServedModel
 from corral.tasks.media import MediaFetcher
 from corral.tasks.scheduler import TaskScheduler, TaskSchedulerDeps
@@ -296,9 +297,10 @@ class SkillParts:
 
     service: SkillService
     repos: SkillRepoService
+    scheduler: SkillSyncScheduler
 
 
-def make_skills(context: PartContext, runs: RunService) -> SkillParts:
+def make_skills(context: PartContext, leader: LeaderElector, runs: RunService) -> SkillParts:
     """Make what keeps skills, and let it build the runs of its kind."""
     deps = context.deps
     repos = SkillRepoService(
@@ -307,7 +309,11 @@ def make_skills(context: PartContext, runs: RunService) -> SkillParts:
         )
     )
     runs.add_kind(RunKind.SKILL_SYNC, repos)
-    return SkillParts(service=SkillService(SkillServiceDeps(database=deps.database, ids=deps.ids)), repos=repos)
+    return SkillParts(
+        service=SkillService(SkillServiceDeps(database=deps.database, ids=deps.ids)),
+        repos=repos,
+        scheduler=SkillSyncScheduler(deps.database, leader, repos),
+    )
 
 
 def make_knowledge(

@@ -29,7 +29,7 @@ from corral.store import batches as store
 from corral.store import runs as run_store
 from corral.store.artifacts import NewArtifact
 from corral.store.batches import CursorMove, NewBatch
-from corral.store.database import Database, Transaction
+from corral.store.database import Database, Transaction, read_now
 from corral.store.runs import NewRun
 
 # How many bytes of the input a worker reads at a time: a whole line must fit into it.
@@ -154,7 +154,7 @@ class BatchService:
 
     async def build_spec(self, tx: Transaction, run: Run) -> dict[str, Any]:
         batch = await store.get_batch(tx, run.id)
-        now = await store.read_now(tx)
+        now = await read_now(tx)
         left_s = max(_WALL_MIN_S, (batch.expires_at - now).total_seconds())
         return {
             "model": "",

@@ -44,6 +44,17 @@ FileOption = Annotated[
 SharedOption = Annotated[
     bool, typer.Option("--shared", help="For admins: agents of every user may use what is imported.")
 ]
+SecretOption = Annotated[
+    str | None,
+    typer.Option("--secret", metavar="secret:NAME", help="For a private repository: the secret with its token."),
+]
+UsernameOption = Annotated[
+    str | None, typer.Option("--username", help="The user name beside the secret. Most hosts take any.  [git]")
+]
+EveryOption = Annotated[
+    str | None, typer.Option("--every", metavar="DURATION", help="Sync it by itself, such as 1h; never: only by hand.")
+]
+_NEVER = "never"
 _SHORT_COMMIT = 10
 
 
@@ -225,14 +236,46 @@ async def list_repos(session: CommandSession) -> None:
 @register_command(repos, "add")
 async def add_repo(
     session: CommandSession,
-    url: Annotated[str, typer.Argument(metavar="URL", help="https://…, http://… or git@host:path. Public ones only.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="https://…, http://… or git@host:path.")],
     *,
     branch: Annotated[str, typer.Option("--branch", "-b", help="Its name.  [the repository's own]")] = "",
+    secret: SecretOption = None,
+    username: UsernameOption = None,
+    every: EveryOption = None,
     shared: SharedOption = False,
 ) -> None:
     """Add a git repository, and begin to fetch its skills."""
-    made = await session.client.skills.add_repo({"url": url, "branch": branch, "shared": shared})
+    body = {"url": url, "branch": branch, "shared": shared} | _list_repo_options(secret, username, every)
+    made = await session.client.skills.add_repo(body)
     _print_repo(session, made, f"Added the repository. Follow the sync: corral runs watch {made.run_id}")
+
+
+@register_command(repos, "edit")
+async def edit_repo(
+    session: CommandSession,
+    repo: RepoArgument,
+    *,
+    url: Annotated[str | None, typer.Option("--url", help="Another address.")] = None,
+    branch: Annotated[str | None, typer.Option("--branch", "-b", help="Another branch.")] = None,
+    secret: SecretOption = None,
+    username: UsernameOption = None,
+    every: EveryOption = None,
+    shared: Annotated[
+        bool | None, typer.Option("--shared/--private", help="For admins: agents of every user may use its skills.")
+    ] = None,
+) -> None:
+    """Change a repository. What is not given stays as it was; `--secret ''` makes it a public one."""
+    repo_id = await _find_repo_id(session, repo)
+    found = next(one for one in await session.client.skills.list_repos() if one.id == repo_id)
+    kept = ("url", "branch", "secret", "username", "sync_interval", "shared")
+    body = {field: getattr(found, field) for field in kept}
+    given = {"url": url, "branch": branch, "shared": shared}
+    body |= {field: value for field, value in given.items() if value is not None}
+    if secret == "":
+        body["username"] = ""
+    body |= _list_repo_options(secret, username, every)
+    changed = await session.client.skills.edit_repo(repo_id, body)
+    _print_repo(session, changed, "Changed the repository.")
 
 
 @register_command(repos, "sync")
@@ -262,6 +305,14 @@ async def delete_repo(session: CommandSession, repo: RepoArgument) -> None:
     await session.client.skills.delete_repo(await _find_repo_id(session, repo))
     if not session.as_json:
         render.print_notice("Deleted the repository with its skills.")
+
+
+def _list_repo_options(secret: str | None, username: str | None, every: str | None) -> dict[str, Any]:
+    """Return the fields of a repository that were given as options."""
+    interval = None if every == _NEVER else every
+    given: dict[str, Any] = {"secret": secret, "username": username}
+    fields = {field: value for field, value in given.items() if value is not None}
+    return fields if every is None else fields | {"sync_interval": interval}
 
 
 async def _find_repo_id(session: CommandSession, text: str) -> str:
@@ -372,11 +423,13 @@ def _format_repos(found: Sequence[SkillRepoOut], now: datetime, *, colour: bool)
             repo.url,
             repo.branch or "default",
             render.format_yes_no(repo.enabled),
+            render.format_yes_no(repo.shared),
+            _NEVER if repo.sync_interval is None else f"{repo.sync_interval:g} min",
             str(repo.skills),
             repo.commit[:_SHORT_COMMIT] or "none",
             render.format_age(repo.synced_at, now),
         ]
         for repo in found
     ]
-    headers = ["ID", "URL", "BRANCH", "ENABLED", "SKILLS", "COMMIT", "SYNCED"]
+    headers = ["ID", "URL", "BRANCH", "ENABLED", "SHARED", "EVERY", "SKILLS", "COMMIT", "SYNCED"]
     return render.format_table(headers, rows, colour=colour)

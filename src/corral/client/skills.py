@@ -92,6 +92,11 @@ class SkillCalls:
         call = ApiRequest(method="POST", path=_REPOS_PATH, body=body, creates=True)
         return await self._transport.fetch(call, SkillRepoOut)
 
+    async def edit_repo(self, repo_id: str, body: Mapping[str, Any]) -> SkillRepoOut:
+        """Replace the definition of a repository."""
+        call = ApiRequest(method="PUT", path=_format_repo_path(repo_id), body=dict(body))
+        return await self._transport.fetch(call, SkillRepoOut)
+
     async def sync_repo(self, repo_id: str) -> SkillRepoOut:
         call = ApiRequest(method="POST", path=_format_repo_path(repo_id, "/sync"), creates=True)
         return await self._transport.fetch(call, SkillRepoOut)

@@ -94,6 +94,12 @@ class SkillRepo:
     branch: str
     is_enabled: bool
     is_shared: bool
+    # How a worker signs in: a user name, and a reference to a secret of the owner; empty: the repository is public.
+    username: str
+    secret: str
+    # How often it is synced by itself, and when next; None: when a person starts a sync.
+    sync_interval_s: float | None
+    next_sync_at: datetime | None
     # The commit whose skills are stored; empty before the first sync.
     commit: str
     synced_at: datetime | None

@@ -11,14 +11,17 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from html import escape
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
 from corral.domain.errors import InvalidRequest, TooLarge, Unprocessable
+from corral.domain.secret import SecretScope
 from corral.domain.skill import DOCUMENT_NAME, Skill, SkillContent, SkillUse
 from corral.policy.addresses import holds_secret, is_private_address
+from corral.policy.secret_references import parse_secret_reference
 from corral.policy.storable_values import check_storable
 
 # Of the specification of Agent Skills.
@@ -48,6 +51,11 @@ REPOS_OF_OWNER_MAX = 50
 # Of one repository. All of it is delivered by one call, whose body is bounded.
 REPO_SKILLS_MAX = 100
 URL_MAX = 500
+USERNAME_MAX = 100
+# Hosts take any name beside a token, but not an empty one.
+DEFAULT_USERNAME = "git"
+# A sync is a run of its owner on an agent node.
+SYNC_INTERVAL_MIN_S, SYNC_INTERVAL_MAX_S = 300.0, 31 * 86400.0
 BRANCH_MAX = 200
 # Names and descriptions of so many are in a prompt; more than any model chooses from.
 OFFERED_MAX = 100
@@ -270,7 +278,7 @@ def parse_repo_address(text: str, *, allows_private: bool) -> RepoAddress:
     if holds_secret(fetched):
         raise make_error(
             "The address of a repository holds a secret.",
-            "Only public repositories are read.",
+            "Store it (corral secrets set NAME), and name it beside the address: secret:NAME.",
             code="secret_in_address",
         )
     if not allows_private and is_private_address(host):
@@ -280,6 +288,43 @@ def parse_repo_address(text: str, *, allows_private: bool) -> RepoAddress:
             hint="Set CORRAL_ALLOW_PRIVATE_SOURCES on the frontends if your repositories are in one.",
         )
     return RepoAddress(written=written, fetched=fetched, host=host)
+
+
+def check_repo_secret(secret: str, username: str, address: RepoAddress, *, allows_private: bool) -> tuple[str, str]:
+    """Return the reference to a repository's secret and the user name beside it as they are stored, both empty for a
+    public repository. Raises `InvalidRequest` for the first thing that is wrong; no error repeats the text, which may
+    be the secret itself."""
+    if not secret:
+        if username:
+            raise make_error("username: there is no secret beside it.", "Add `secret`, or leave `username` out.")
+        return "", ""
+    reference = parse_secret_reference(secret)
+    if reference.scope is not SecretScope.OWN:
+        raise make_error(
+            "secret: a repository takes a secret of its owner only.",
+            "Store it as your own: corral secrets set NAME",
+            code="cluster_secret_refused",
+        )
+    name = username or DEFAULT_USERNAME
+    if len(name) > USERNAME_MAX or not name.isprintable() or ":" in name or not name.isascii():
+        raise make_error(f"username: not 1 to {USERNAME_MAX} ASCII characters without a colon.", code="bad_username")
+    if not allows_private and not address.fetched.startswith("https://"):
+        raise make_error(
+            "A secret is sent over HTTPS only.", "Write the address with https://.", code="secret_without_https"
+        )
+    return str(reference), name
+
+
+def check_sync_interval(seconds: float | None) -> float | None:
+    if seconds is not None and not SYNC_INTERVAL_MIN_S <= seconds <= SYNC_INTERVAL_MAX_S:
+        raise make_error("The interval of the syncs is out of range.", "5 minutes to 31 days.", code="bad_interval")
+    return seconds
+
+
+def compute_next_sync(due_at: datetime, interval_s: float, now: datetime) -> datetime:
+    """Return when a repository is synced next: a whole number of intervals behind a time that was due."""
+    interval = timedelta(seconds=interval_s)
+    return due_at + interval * (max(now - due_at, timedelta()) // interval + 1)
 
 
 def has_odd_parts(url: str) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import urllib3
-from dulwich.client import Urllib3HttpGitClient
+from dulwich.client import HTTPUnauthorized, Urllib3HttpGitClient
 from dulwich.config import ConfigFile
 from dulwich.errors import GitProtocolError, HangupException, NotGitRepository
 from dulwich.object_store import DiskObjectStore, ObjectStoreGraphWalker
@@ -179,14 +179,23 @@ def _fetch(request: Mapping[str, Any], choose: Any, write: Any) -> None:
         pool_manager=pools,
         config=ConfigFile(),
         quiet=True,
+        # Sent to the host of the address, and to none that it redirects to.
+        username=str(request.get("username") or "") or None,
+        password=str(request.get("password") or "") or None,
     )
     walker = ObjectStoreGraphWalker([], lambda _: [], shallow=set())
     try:
         client.fetch_pack(parts.path, choose, walker, write, depth=1)
-    except NotGitRepository as error:
-        raise GitFetchError("There is no git repository at this address, or it is not public.") from error
+    except (NotGitRepository, HTTPUnauthorized) as error:
+        raise GitFetchError(_make_absence_sentence(has_secret=bool(request.get("password")))) from error
     except (GitProtocolError, HangupException) as error:
         raise GitFetchError(f"The repository cannot be fetched: {str(error)[:300]}") from error
+
+
+def _make_absence_sentence(*, has_secret: bool) -> str:
+    if has_secret:
+        return "There is no git repository at this address, or its secret does not open it."
+    return "There is no git repository at this address, or it is not public and needs a secret."
 
 
 def _find_commit(refs: Mapping[bytes, bytes | None], branch: str) -> bytes:

@@ -35,12 +35,12 @@ class SecretMasker:
         return f"SecretMasker({len(self._all)} secrets)"
 
     def add_run(self, spec: RunSpec) -> None:
-        self._change({spec.ticket}, set(), by=1)
+        self._change({spec.ticket, spec.repo_password}, set(), by=1)
         for server in spec.mcp_servers:
             self.add_server(server)
 
     def remove_run(self, spec: RunSpec) -> None:
-        self._change({spec.ticket}, set(), by=-1)
+        self._change({spec.ticket, spec.repo_password}, set(), by=-1)
         for server in spec.mcp_servers:
             self.remove_server(server)
 

@@ -70,7 +70,8 @@ class SkillSyncExecution:
 
     async def _execute(self) -> RunOutcome:
         with tempfile.TemporaryDirectory(prefix="corral-git-") as folder:
-            output = await _run_fetch(json.dumps(self._spec.extra).encode(), folder)
+            request = dict(self._spec.extra) | {"password": self._spec.repo_password}
+            output = await _run_fetch(json.dumps(request).encode(), folder)
         answer, archive = _split_output(output)
         if answer.get("error"):
             raise SkillSyncFailed(str(answer["error"]))

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corral.domain.access import Principal, parse_owner
+from corral.domain.access import Owner, Principal, parse_owner
 from corral.domain.errors import Conflict, LimitReached, NotFound
 from corral.domain.node import NodeId
 from corral.domain.run import Run, RunBudgets, RunId, RunKind, RunState
 from corral.domain.skill import SkillContent, SkillId, SkillRepo, SkillRepoId
 from corral.operations import actions
 from corral.policy import skills as policy
+from corral.policy.secret_references import parse_secret_reference
 from corral.ports.runtime import IdGenerator
 from corral.runs.held_runs import lock_held, require_held
 from corral.runs.pool import RunEnding
@@ -29,8 +30,9 @@ from corral.store import access as access_store
 from corral.store import operations as operation_store
 from corral.store import outbox
 from corral.store import runs as run_store
+from corral.store import secrets as secret_store
 from corral.store import skills as store
-from corral.store.database import Database, Transaction
+from corral.store.database import Database, Transaction, read_now
 from corral.store.runs import NewRun
 from corral.store.skills import NewSkill
 
@@ -57,6 +59,20 @@ class SkillRepoSpec:
     url: str
     branch: str = ""
     is_shared: bool = False
+    # A reference to a secret of the owner, and the user name beside it; empty: the repository is public.
+    secret: str = ""
+    username: str = ""
+    # None: a person starts each sync.
+    sync_interval_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncOwner:
+    """Owner of a sync of a git repository, with the credential whose limits count for its run."""
+
+    owner: Owner
+    name: str
+    key_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +108,16 @@ class SkillRepoService:
     def parse_spec(self, spec: SkillRepoSpec) -> SkillRepoSpec:
         """Return a definition as it is stored. Raises for the first thing that is wrong about it."""
         address = policy.parse_repo_address(spec.url, allows_private=self._deps.allows_private)
-        return SkillRepoSpec(url=address.written, branch=policy.check_branch(spec.branch), is_shared=spec.is_shared)
+        allows_private = self._deps.allows_private
+        secret, username = policy.check_repo_secret(spec.secret, spec.username, address, allows_private=allows_private)
+        return SkillRepoSpec(
+            url=address.written,
+            branch=policy.check_branch(spec.branch),
+            is_shared=spec.is_shared,
+            secret=secret,
+            username=username,
+            sync_interval_s=policy.check_sync_interval(spec.sync_interval_s),
+        )
 
     async def add_in(self, tx: Transaction, principal: Principal, spec: SkillRepoSpec) -> SkillRepo:
         """Add a repository inside a larger transaction, and start its first sync."""
@@ -100,6 +125,7 @@ class SkillRepoService:
         require_may_share(principal, is_shared=spec.is_shared)
         await store.lock_owner(tx, owner)
         await _require_free(tx, principal, spec)
+        await _require_secret(tx, owner, spec.secret)
         if await store.count_repos(tx, owner) >= policy.REPOS_OF_OWNER_MAX:
             raise LimitReached(
                 f"You have {policy.REPOS_OF_OWNER_MAX} repositories, which is the limit.",
@@ -109,18 +135,16 @@ class SkillRepoService:
         repo_id = SkillRepoId(self._deps.ids.new_id())
         values = {
             "id": repo_id,
-            "url": spec.url,
-            "branch": spec.branch,
-            "is_shared": spec.is_shared,
             "created_by": principal.name[:255],
+            **await _make_values(tx, spec),
         }
         await store.insert_repo(tx, owner, values)
         await _record(tx, principal, "create", repo_id, spec.url)
-        return await self._start_sync(tx, principal, await store.get_repo(tx, repo_id, str(owner)))
+        return await self._start_sync(tx, _make_sync_owner(principal), await store.get_repo(tx, repo_id, str(owner)))
 
     async def change(self, principal: Principal, repo_id: str, spec: SkillRepoSpec) -> SkillRepo:
-        """Change address, branch and sharing of a repository. At another place, its skills stay until the sync that
-        begins now has replaced them."""
+        """Change the definition of a repository. At another place, or with another secret, its skills stay until the
+        sync that begins now has replaced them."""
         spec = self.parse_spec(spec)
         async with self._deps.database.transaction() as tx:
             cancelled, repo = await self._lock(tx, principal, repo_id)
@@ -128,16 +152,18 @@ class SkillRepoService:
                 require_may_share(principal, is_shared=True)
                 await _require_sharable(tx, repo)
             await _require_free(tx, principal, spec, other_than=repo.id)
+            await _require_secret(tx, principal.owner, spec.secret)
             is_moved = (spec.url, spec.branch) != (repo.url, repo.branch)
-            values: dict[str, Any] = {"url": spec.url, "branch": spec.branch, "is_shared": spec.is_shared}
+            has_other_secret = (spec.secret, spec.username) != (repo.secret, repo.username)
+            values = await _make_values(tx, spec, repo)
             if is_moved:
                 values |= {"commit": "", "problem": ""}
             await store.update_repo(tx, repo.id, **values)
             await store.share_repo_skills(tx, repo.id, is_shared=spec.is_shared)
             await _record(tx, principal, "update", repo.id, spec.url)
             changed = await store.get_repo(tx, repo.id, str(principal.owner))
-            if (is_moved or cancelled) and changed.is_enabled:
-                changed = await self._start_sync(tx, principal, changed)
+            if (is_moved or has_other_secret or cancelled) and changed.is_enabled:
+                changed = await self._start_sync(tx, _make_sync_owner(principal), changed)
         await self._deps.runs.announce_cancelled(cancelled)
         return changed
 
@@ -153,7 +179,7 @@ class SkillRepoService:
                 await _record(tx, principal, "enable" if enables else "disable", repo.id, repo.url)
                 repo = await store.get_repo(tx, repo.id, str(principal.owner))
             if repo.is_enabled and (cancelled or not repo.commit):
-                repo = await self._start_sync(tx, principal, repo)
+                repo = await self._start_sync(tx, _make_sync_owner(principal), repo)
         await self._deps.runs.announce_cancelled(cancelled)
         return repo
 
@@ -168,10 +194,7 @@ class SkillRepoService:
 
     async def start_sync_in(self, tx: Transaction, principal: Principal, repo_id: str) -> SkillRepo:
         """Start a sync inside a larger transaction. One that has not ended is joined."""
-        repo = await store.get_repo(tx, repo_id, str(principal.owner))
-        await _lock_scope(tx, repo.id)
-        await store.lock_owner(tx, principal.owner)
-        repo = await store.get_repo(tx, repo.id, str(principal.owner), is_locked=True)
+        repo = await self._lock_for_sync(tx, await store.get_repo(tx, repo_id, str(principal.owner)))
         if not repo.is_enabled:
             raise Conflict(
                 f"The repository {repo.url} is disabled.",
@@ -180,14 +203,37 @@ class SkillRepoService:
             )
         if repo.run_id and await run_store.is_open(tx, repo.run_id):
             return repo
-        return await self._start_sync(tx, principal, repo)
+        return await self._start_sync(tx, _make_sync_owner(principal), repo)
 
-    async def _start_sync(self, tx: Transaction, principal: Principal, repo: SkillRepo) -> SkillRepo:
+    async def sync_due_in(self, tx: Transaction, repo_id: SkillRepoId) -> bool:
+        """Start the sync of a repository that is due by itself, and move its time on. Return whether one was started:
+        none while the last one is open, or if the repository is not due any more."""
+        found = await store.find_repo(tx, repo_id)
+        if found is None:
+            return False
+        repo = await self._lock_for_sync(tx, found)
+        now = await read_now(tx)
+        if repo.next_sync_at is None or repo.sync_interval_s is None or not await store.is_repo_due(tx, repo.id):
+            return False
+        await store.schedule_sync(tx, repo.id, policy.compute_next_sync(repo.next_sync_at, repo.sync_interval_s, now))
+        if repo.run_id and await run_store.is_open(tx, repo.run_id):
+            return False
+        owner = SyncOwner(owner=repo.owner, name=repo.owner_name, key_id=repo.owner.credential_id)
+        await self._start_sync(tx, owner, repo)
+        return True
+
+    async def _lock_for_sync(self, tx: Transaction, repo: SkillRepo) -> SkillRepo:
+        """Keep a repository and its syncs from changing until the transaction ends, and return it as it is then."""
+        await _lock_scope(tx, repo.id)
+        await store.lock_owner(tx, repo.owner)
+        return await store.get_repo(tx, repo.id, str(repo.owner), is_locked=True)
+
+    async def _start_sync(self, tx: Transaction, sync_owner: SyncOwner, repo: SkillRepo) -> SkillRepo:
         new = NewRun(
             kind=RunKind.SKILL_SYNC,
-            owner=principal.owner,
-            owner_name=principal.name,
-            key_id=principal.key_id,
+            owner=sync_owner.owner,
+            owner_name=sync_owner.name,
+            key_id=sync_owner.key_id,
             subject=repo.url[:RUN_SUBJECT_MAX],
             request={"repo_id": repo.id},
             budgets=RunBudgets(wall_s=SYNC_WALL_S, steps=None),
@@ -214,8 +260,11 @@ class SkillRepoService:
         address = policy.parse_repo_address(repo.url, allows_private=self._deps.allows_private)
         return {
             "model": "",
+            # The route puts the value in the place of the reference.
+            "repo_password": repo.secret,
             "extra": {
                 "url": address.fetched,
+                "username": repo.username,
                 "branch": repo.branch,
                 # With a problem the skills are read again: what kept one out may be gone.
                 "commit": "" if repo.problem else repo.commit,
@@ -274,6 +323,38 @@ class SkillRepoService:
         ]
         await store.insert_skills(tx, rows)
         await store.record_sync(tx, repo.id, delivery.commit, policy.join_problems(problems))
+
+
+def _make_sync_owner(principal: Principal) -> SyncOwner:
+    return SyncOwner(owner=principal.owner, name=principal.name, key_id=principal.key_id)
+
+
+async def _make_values(tx: Transaction, spec: SkillRepoSpec, repo: SkillRepo | None = None) -> dict[str, Any]:
+    """Return a definition as columns. The time of the next sync stays where the interval does."""
+    values: dict[str, Any] = {
+        "url": spec.url,
+        "branch": spec.branch,
+        "is_shared": spec.is_shared,
+        "secret": spec.secret,
+        "username": spec.username,
+        "sync_interval_s": spec.sync_interval_s,
+    }
+    if repo is None or repo.sync_interval_s != spec.sync_interval_s:
+        seconds = spec.sync_interval_s
+        now = await read_now(tx)
+        values["next_sync_at"] = None if seconds is None else policy.compute_next_sync(now, seconds, now)
+    return values
+
+
+async def _require_secret(tx: Transaction, owner: Owner, reference: str) -> None:
+    """Raise `InvalidRequest` if an owner does not have the secret that a repository names."""
+    if not reference:
+        return
+    name = parse_secret_reference(reference).name
+    if not await secret_store.list_sealed(tx, owner, [name]):
+        raise policy.make_error(
+            f"You have no secret {name}.", f"Store it: corral secrets set {name}", code="secret_not_found"
+        )
 
 
 def _make_scope(repo_id: SkillRepoId) -> str:

@@ -205,11 +205,6 @@ async def defer_run(tx: Transaction, agent_id: str, next_look_at: datetime) -> N
     await tx.execute(update(agents).where(agents.c.id == agent_id).values(next_look_at=next_look_at))
 
 
-async def read_now(tx: Transaction) -> datetime:
-    found: datetime = (await tx.execute(select(func.corral_now()))).scalar_one()
-    return found
-
-
 # --- threads ---
 
 

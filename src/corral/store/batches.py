@@ -126,12 +126,6 @@ async def list_batches(
     return [_to_batch(row) for row in await tx.execute(ordered)]
 
 
-async def read_now(tx: Transaction) -> datetime:
-    """Return the time of the database, by which batches expire."""
-    now: datetime = (await tx.execute(select(func.corral_now()))).scalar_one()
-    return now
-
-
 async def is_input(tx: Transaction, artifact_id: str) -> bool:
     """Return whether a batch that has not ended reads this file."""
     statement = select(batches.c.id).where(batches.c.input_file_id == artifact_id, batches.c.ended_at.is_(None))

@@ -14,11 +14,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
 import asyncpg
-from sqlalchemy import Executable, event
+from sqlalchemy import Executable, event, text
 from sqlalchemy.engine import CursorResult, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -64,6 +65,12 @@ class Transaction:
 
     async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
         return await self.connection.execute(statement, parameters)
+
+
+async def read_now(tx: Transaction) -> datetime:
+    """Return the database's time, by which everything is due and expires."""
+    now: datetime = (await tx.execute(text("SELECT corral_now()"))).scalar_one()
+    return now
 
 
 class TransactionGate(Protocol):

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -293,6 +294,12 @@ skill_repos = Table(
     Column("branch", String(200), nullable=False, server_default=""),
     Column("is_enabled", Boolean, nullable=False, server_default=text("true")),
     Column("is_shared", Boolean, nullable=False, server_default=text("false")),
+    # How a worker signs in: a user name, and a reference to a secret of the owner. Empty: the repository is public.
+    Column("username", String(100), nullable=False, server_default=""),
+    Column("secret", String(200), nullable=False, server_default=""),
+    # How often it is synced by itself, and when next; NULL: when a person starts a sync.
+    Column("sync_interval_s", Double),
+    Column("next_sync_at", TIME, index=True),
     # The commit whose skills are stored, and what kept the last sync, or a part of it, from being stored.
     Column("commit", String(64), nullable=False, server_default=""),
     Column("synced_at", TIME),

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, case, delete, func, insert, or_, select, text, tuple_, update
 
 from corral.domain.access import Owner
 from corral.domain.errors import Conflict, NotFound
 from corral.domain.skill import DOCUMENT_NAME, Skill, SkillContent, SkillFile, SkillId, SkillRepo, SkillRepoId
+from corral.store.access import has_active_owner
 from corral.store.database import Transaction, as_uuid, is_storable
 from corral.store.run_schema import skill_files, skill_repos, skills
 from corral.store.schema import NOW, api_keys, users
@@ -355,6 +357,10 @@ def _to_repo(row: Any) -> SkillRepo:
         branch=row.branch,
         is_enabled=row.is_enabled,
         is_shared=row.is_shared,
+        username=row.username,
+        secret=row.secret,
+        sync_interval_s=row.sync_interval_s,
+        next_sync_at=row.next_sync_at,
         commit=row.commit,
         synced_at=row.synced_at,
         problem=row.problem,
@@ -435,6 +441,39 @@ async def update_repo(tx: Transaction, repo_id: SkillRepoId, **values: Any) -> N
 async def record_sync(tx: Transaction, repo_id: SkillRepoId, commit: str, problem: str) -> None:
     """Record that the skills of a repository are those of a commit now."""
     await update_repo(tx, repo_id, commit=commit, problem=problem, synced_at=NOW)
+
+
+def _is_due() -> ColumnElement[bool]:
+    is_active = has_active_owner(skill_repos.c.user_id, skill_repos.c.owner_key_id)
+    return (skill_repos.c.next_sync_at <= NOW) & skill_repos.c.is_enabled & is_active
+
+
+async def list_due_repos(
+    tx: Transaction, limit: int, after: tuple[datetime, str] | None = None
+) -> list[tuple[datetime, SkillRepoId]]:
+    """Return repositories that are due for a sync by themselves, with their times: those that are due longest first,
+    those behind `after`."""
+    statement = select(skill_repos.c.next_sync_at, skill_repos.c.id).where(_is_due())
+    if after is not None:
+        statement = statement.where(tuple_(skill_repos.c.next_sync_at, skill_repos.c.id) > after)
+    ordered = statement.order_by(skill_repos.c.next_sync_at, skill_repos.c.id).limit(limit)
+    return [(row.next_sync_at, SkillRepoId(row.id)) for row in await tx.execute(ordered)]
+
+
+async def is_repo_due(tx: Transaction, repo_id: SkillRepoId) -> bool:
+    statement = select(skill_repos.c.id).where(skill_repos.c.id == repo_id, _is_due())
+    return (await tx.execute(statement)).first() is not None
+
+
+async def schedule_sync(tx: Transaction, repo_id: SkillRepoId, next_at: datetime) -> None:
+    """Record when a repository is synced by itself next."""
+    await tx.execute(update(skill_repos).where(skill_repos.c.id == repo_id).values(next_sync_at=next_at))
+
+
+async def defer_sync(tx: Transaction, repo_id: SkillRepoId, due_at: datetime, next_at: datetime) -> None:
+    """Let a sync be tried again later, unless its repository was changed since it was due."""
+    is_same = (skill_repos.c.id == repo_id) & (skill_repos.c.next_sync_at == due_at)
+    await tx.execute(update(skill_repos).where(is_same).values(next_sync_at=next_at))
 
 
 async def delete_repo_skills(tx: Transaction, repo_id: SkillRepoId) -> None:

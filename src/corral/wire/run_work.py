@@ -111,6 +111,8 @@ class RunSpec(LenientModel):
     base_urls: list[str] = Field(default_factory=list)
     # The key for model calls in the name of the run's owner.
     ticket: str = Field(default="", repr=False)
+    # What a sync signs in with at a private git repository.
+    repo_password: str = Field(default="", repr=False)
     # The system prompt; empty: none.
     instructions: str = ""
     # Earlier messages of the thread, then those to answer, in the form of OpenAI's chat API.

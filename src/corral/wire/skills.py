@@ -118,11 +118,23 @@ class SkillRepoIn(StrictModel):
     """Body that adds or changes a git repository of skills."""
 
     url: _Short = Field(
-        description="http://, https:// or git@host:path, which is read over HTTPS. Public repositories only.",
+        description="http://, https:// or git@host:path, which is read over HTTPS.",
         examples=["https://git.example/team/skills.git"],
     )
     branch: _Short = Field(default="", description="Empty: the one that the repository calls its own.")
     shared: bool = Field(default=False, description="Every user's agents may use its skills. Set by admins.")
+    secret: _Short = Field(
+        default="",
+        description="For a private repository: a reference to the secret with its token, as in secret:NAME.",
+        examples=["secret:git-token"],
+    )
+    username: _Short = Field(
+        default="", description="The user name beside the secret. Empty: git, which most hosts take beside a token."
+    )
+    sync_interval: float | Annotated[str, StringConstraints(max_length=20)] | None = Field(
+        default=None,
+        description="How often it is synced by itself: minutes, or a duration such as 1h. Absent: it is not.",
+    )
 
 
 class SkillRepoToggleIn(StrictModel):
@@ -142,6 +154,10 @@ class SkillRepoOut(LenientModel):
     commit: str = Field(default="", description="The commit whose skills are stored; empty before the first sync.")
     synced_at: datetime | None = None
     problem: str = Field(default="", description="What kept the last sync, or a skill of it, from being stored.")
+    secret: str = Field(default="", description="The reference to the secret that a worker signs in with.")
+    username: str = ""
+    sync_interval: float | None = Field(default=None, description="Minutes between syncs; null: no sync by itself.")
+    next_sync_at: datetime | None = None
     run_id: str = Field(default="", description="The run of the last sync.")
     skills: int = Field(default=0, description="How many of its skills are stored.")
     owner: str

@@ -157,7 +157,17 @@ def test_read_only_skill_is_refused_with_its_hint(corral, frontend):
 def test_repositories_are_listed_with_their_problems_and_found_by_a_short_id(corral, frontend):
     frontend.on("GET /api/agents/git-repos", json_answer([a_repo(problem="x: not valid.")]))
     listed = corral("skills", "repos", "list")
-    assert listed.out.splitlines()[0].split() == ["ID", "URL", "BRANCH", "ENABLED", "SKILLS", "COMMIT", "SYNCED"]
+    assert listed.out.splitlines()[0].split() == [
+        "ID",
+        "URL",
+        "BRANCH",
+        "ENABLED",
+        "SHARED",
+        "EVERY",
+        "SKILLS",
+        "COMMIT",
+        "SYNCED",
+    ]
     assert "c0ffeec0ff" in listed.out
     assert "x: not valid." in listed.err
     frontend.on("POST /api/agents/git-repos", json_answer(a_repo(), status=201))
@@ -190,3 +200,28 @@ def test_agent_is_given_skills_by_options(corral, frontend):
         assert corral("agents", "edit", "helper", *words).code == 0
         sent = bodies(frontend, "PUT /api/agents/helper")[-1]
         assert (sent["enable_skills"], sent["selected_skills"]) == (enabled, selected)
+
+
+def test_private_repository_is_added_and_edited_and_what_is_not_given_stays(corral, frontend):
+    frontend.on("POST /api/agents/git-repos", json_answer(a_repo(), status=201))
+    words = ("https://git.example/skills.git", "--secret", "secret:token", "--username", "ann", "--every", "1h")
+    assert corral("skills", "repos", "add", *words).code == 0
+    assert bodies(frontend, "POST /api/agents/git-repos")[-1] == {
+        "url": "https://git.example/skills.git",
+        "branch": "",
+        "shared": False,
+        "secret": "secret:token",
+        "username": "ann",
+        "sync_interval": "1h",
+    }
+    known = a_repo(secret="secret:token", username="ann", sync_interval=60.0, branch="next")
+    frontend.on("GET /api/agents/git-repos", json_answer([known]))
+    frontend.on(f"PUT /api/agents/git-repos/{REPO_ID}", json_answer(known))
+    assert "60 min" in corral("skills", "repos", "list").out
+    assert corral("skills", "repos", "edit", REPO_ID[-6:], "--every", "never", "--shared").code == 0
+    kept = {"url": "https://git.example/skills.git", "branch": "next", "secret": "secret:token", "username": "ann"}
+    sent = bodies(frontend, f"PUT /api/agents/git-repos/{REPO_ID}")
+    assert sent[-1] == kept | {"sync_interval": None, "shared": True}
+    assert corral("skills", "repos", "edit", REPO_ID[-6:], "--secret", "").code == 0
+    public = kept | {"secret": "", "username": "", "sync_interval": 60.0, "shared": False}
+    assert bodies(frontend, f"PUT /api/agents/git-repos/{REPO_ID}")[-1] == public

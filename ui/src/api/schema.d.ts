@@ -10572,6 +10572,11 @@ export interface components {
             /** Model */
             model: string;
             options?: components["schemas"]["RunOptionsSpec"];
+            /**
+             * Repo Password
+             * @default
+             */
+            repo_password: string;
             /** Run Id */
             run_id: string;
             /**
@@ -11207,16 +11212,33 @@ export interface components {
              */
             branch: string;
             /**
+             * Secret
+             * @description For a private repository: a reference to the secret with its token, as in secret:NAME.
+             * @default
+             */
+            secret: string;
+            /**
              * Shared
              * @description Every user's agents may use its skills. Set by admins.
              * @default false
              */
             shared: boolean;
             /**
+             * Sync Interval
+             * @description How often it is synced by itself: minutes, or a duration such as 1h. Absent: it is not.
+             */
+            sync_interval?: number | string | null;
+            /**
              * Url
-             * @description http://, https:// or git@host:path, which is read over HTTPS. Public repositories only.
+             * @description http://, https:// or git@host:path, which is read over HTTPS.
              */
             url: string;
+            /**
+             * Username
+             * @description The user name beside the secret. Empty: git, which most hosts take beside a token.
+             * @default
+             */
+            username: string;
         };
         /**
          * SkillRepoOut
@@ -11246,6 +11268,8 @@ export interface components {
             enabled: boolean;
             /** Id */
             id: string;
+            /** Next Sync At */
+            next_sync_at?: string | null;
             /** Owner */
             owner: string;
             /**
@@ -11266,6 +11290,12 @@ export interface components {
              */
             run_id: string;
             /**
+             * Secret
+             * @description The reference to the secret that a worker signs in with.
+             * @default
+             */
+            secret: string;
+            /**
              * Shared
              * @default false
              */
@@ -11276,6 +11306,11 @@ export interface components {
              * @default 0
              */
             skills: number;
+            /**
+             * Sync Interval
+             * @description Minutes between syncs; null: no sync by itself.
+             */
+            sync_interval?: number | null;
             /** Synced At */
             synced_at?: string | null;
             /**
@@ -11285,6 +11320,11 @@ export interface components {
             updated_at: string;
             /** Url */
             url: string;
+            /**
+             * Username
+             * @default
+             */
+            username: string;
         };
         /**
          * SkillRepoToggleIn

@@ -18,11 +18,11 @@ from corral.api.dialects.uploads import UploadReceiver
 from corral.api.downloads import FILE_RESPONSES, make_download
 from corral.api.errors import get_request_id
 from corral.api.idempotency import create_once
+from corral.api.intervals import parse_interval_s
 from corral.api.openai.file_form import FileFormReader, parse_boundary
 from corral.backends.sources import refuse_private
 from corral.domain.access import Principal
 from corral.domain.collection import SEARCH_RESULTS, Collection, CollectionEntry, FoundChunk, SearchQuery
-from corral.domain.duration import find_seconds
 from corral.domain.errors import InvalidRequest, NotAllowed
 from corral.gateway.request.request_builder import make_model_filter
 from corral.knowledge.service import CollectionSpec
@@ -269,7 +269,8 @@ async def add_source(deps: DepsIn, caller: OwnerIn, name: str, body: CollectionS
     await _require_person(caller)
     check_address(body.url)
     await _refuse_private(deps, body.url)
-    await deps.knowledge.collections.add_source(caller, name, body.url, _parse_interval(body.update_interval))
+    interval_s = parse_interval_s("update_interval", body.update_interval)
+    await deps.knowledge.collections.add_source(caller, name, body.url, interval_s)
     return await list_sources(deps, caller, name)
 
 
@@ -285,18 +286,6 @@ async def delete_source(
 async def _refuse_private(deps: ApiDeps, url: str) -> None:
     if not deps.allows_private_sources:
         await refuse_private(url, deps.fetcher)
-
-
-def _parse_interval(value: float | str) -> float:
-    """Return seconds: a number counts minutes, as LocalAI's do; a text is a duration."""
-    if isinstance(value, str):
-        seconds = find_seconds(value.strip())
-        if seconds is None:
-            raise InvalidRequest(
-                f"update_interval: {value[:40]!r} is not a duration.", hint="Write 30m or 1d.", code="bad_interval"
-            )
-        return seconds
-    return float(value) * 60
 
 
 def _to_wire(collection: Collection) -> CollectionOut:

@@ -10,6 +10,7 @@ import { Menu } from "@/kit/Menu";
 import { EmptyState, PageHeader, Panel } from "@/kit/Panel";
 import { RecordView } from "@/kit/RecordView";
 import { RelativeTime } from "@/kit/RelativeTime";
+import { Switch } from "@/kit/Switch";
 import { Tag } from "@/kit/status";
 import { useToast } from "@/kit/toasts";
 import {
@@ -17,6 +18,7 @@ import {
   deleteSkillFile,
   fileAddress,
   saveSkill,
+  shareSkill,
   skillQuery,
   uploadSkillFile,
 } from "@/pages/skills/calls";
@@ -43,7 +45,8 @@ export default function SkillPage() {
 }
 
 function SkillView({ skill }: { skill: SkillDetailOut }) {
-  const isEditable = canEdit(skill, useHasScope("admin"));
+  const isAdmin = useHasScope("admin");
+  const isEditable = canEdit(skill, isAdmin);
   const [isDeleting, setDeleting] = useState(false);
   return (
     <>
@@ -57,6 +60,7 @@ function SkillView({ skill }: { skill: SkillDetailOut }) {
           </span>
         }
       >
+        {isEditable && isAdmin && <ShareSwitch skill={skill} />}
         <a className="button plain" href={archiveAddress(skill.name)} download>
           Export
         </a>
@@ -72,6 +76,28 @@ function SkillView({ skill }: { skill: SkillDetailOut }) {
       </div>
       {isDeleting && <DeleteSkillDialog name={skill.name} onClose={() => setDeleting(false)} />}
     </>
+  );
+}
+
+function ShareSwitch({ skill }: { skill: SkillDetailOut }) {
+  const cache = useQueryClient();
+  const toast = useToast();
+  const change = useMutation({
+    mutationFn: (shared: boolean) => shareSkill(skill, shared),
+    onSuccess: (saved) => toast(saved.shared ? `Shared ${saved.name}.` : `${saved.name} is private now.`),
+    onSettled: () => cache.invalidateQueries({ queryKey: ["skills"] }),
+  });
+  return (
+    <span className="row tight">
+      <ErrorNotice error={change.error} />
+      <span className="small">Shared with everybody</span>
+      <Switch
+        label="Shared with everybody"
+        isOn={skill.shared === true}
+        disabled={change.isPending}
+        onChange={(isOn) => change.mutate(isOn)}
+      />
+    </span>
   );
 }
 

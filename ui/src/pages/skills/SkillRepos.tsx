@@ -1,4 +1,4 @@
-// The git repositories that skills come from: add, sync, enable, disable and delete them.
+// The git repositories that skills come from: add, change, sync, enable, disable and delete them.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
@@ -7,7 +7,7 @@ import { Button } from "@/kit/Button";
 import { ConfirmDialog } from "@/kit/ConfirmDialog";
 import { Dialog } from "@/kit/Dialog";
 import { ErrorNotice } from "@/kit/ErrorNotice";
-import { TextField } from "@/kit/fields";
+import { Checkbox, TextField } from "@/kit/fields";
 import { Menu } from "@/kit/Menu";
 import { EmptyState, PageHeader } from "@/kit/Panel";
 import { QueryView } from "@/kit/QueryView";
@@ -16,13 +16,14 @@ import { Tag } from "@/kit/status";
 import { useToast } from "@/kit/toasts";
 import { AgentTabs } from "@/pages/agents/AgentTabs";
 import {
-  addSkillRepo,
   awaitsSync,
   deleteSkillRepo,
   enableSkillRepo,
+  saveSkillRepo,
   skillReposQuery,
   syncSkillRepo,
 } from "@/pages/skills/calls";
+import { formatMinutes, makeRepoFields, type RepoFields } from "@/pages/skills/words";
 import { useHasScope } from "@/shell/me";
 import { usePageName } from "@/shell/pageName";
 import { plural } from "@/text/format";
@@ -30,16 +31,17 @@ import "@/pages/skills/skills.css";
 
 export default function SkillRepos() {
   const query = useQuery(skillReposQuery(useHasScope("operate")));
-  const [isAdding, setAdding] = useState(false);
+  // The repository that is changed; null: a new one; undefined: no dialog is open.
+  const [edited, setEdited] = useState<SkillRepoOut | null | undefined>();
   const [deleted, setDeleted] = useState<SkillRepoOut | null>(null);
   usePageName("Repositories of skills");
   return (
     <>
       <PageHeader
         title="Repositories"
-        note="Public git repositories. Every folder with a SKILL.md becomes a read-only skill."
+        note="Git repositories. Every folder with a SKILL.md becomes a read-only skill."
       >
-        <Button kind="primary" icon="plus" onClick={() => setAdding(true)}>
+        <Button kind="primary" icon="plus" onClick={() => setEdited(null)}>
           Add a repository
         </Button>
       </PageHeader>
@@ -53,19 +55,30 @@ export default function SkillRepos() {
           ) : (
             <ul className="plain skills-list" aria-label="Repositories">
               {repos.map((repo) => (
-                <RepoRow key={repo.id} repo={repo} onDelete={() => setDeleted(repo)} />
+                <RepoRow
+                  key={repo.id}
+                  repo={repo}
+                  onEdit={() => setEdited(repo)}
+                  onDelete={() => setDeleted(repo)}
+                />
               ))}
             </ul>
           )
         }
       </QueryView>
-      {isAdding && <AddDialog onClose={() => setAdding(false)} />}
+      {edited !== undefined && <RepoDialog repo={edited} onClose={() => setEdited(undefined)} />}
       {deleted && <DeleteDialog repo={deleted} onClose={() => setDeleted(null)} />}
     </>
   );
 }
 
-function RepoRow({ repo, onDelete }: { repo: SkillRepoOut; onDelete: () => void }) {
+interface RepoRowProps {
+  repo: SkillRepoOut;
+  onEdit: () => void;
+  onDelete: () => void;
+}
+
+function RepoRow({ repo, onEdit, onDelete }: RepoRowProps) {
   const cache = useQueryClient();
   const isEnabled = repo.enabled !== false;
   const change = useMutation({
@@ -82,11 +95,13 @@ function RepoRow({ repo, onDelete }: { repo: SkillRepoOut; onDelete: () => void 
           {repo.branch && <Tag>{repo.branch}</Tag>}
           {!isEnabled && <Tag>disabled</Tag>}
           {repo.shared && <Tag tone="busy">shared</Tag>}
+          {repo.secret && <Tag>private</Tag>}
         </span>
         <Menu
           label={`Actions for ${repo.url}`}
           items={[
             ...(isEnabled ? [sync] : []),
+            { label: "Change", icon: "settings", onSelect: onEdit },
             {
               label: isEnabled ? "Disable" : "Enable",
               icon: isEnabled ? "pause" : "play",
@@ -105,6 +120,7 @@ function RepoRow({ repo, onDelete }: { repo: SkillRepoOut; onDelete: () => void 
             <RelativeTime at={repo.synced_at} />
           </>
         )}
+        {repo.sync_interval && ` · every ${formatMinutes(repo.sync_interval)}`}
         {repo.run_id && (
           <>
             {" · "}
@@ -120,44 +136,70 @@ function RepoRow({ repo, onDelete }: { repo: SkillRepoOut; onDelete: () => void 
   );
 }
 
-function AddDialog({ onClose }: { onClose: () => void }) {
+function RepoDialog({ repo, onClose }: { repo: SkillRepoOut | null; onClose: () => void }) {
   const cache = useQueryClient();
   const toast = useToast();
-  const [url, setUrl] = useState("");
-  const [branch, setBranch] = useState("");
+  const isAdmin = useHasScope("admin");
+  const [fields, setFields] = useState(() => makeRepoFields(repo));
+  const set = (changed: Partial<RepoFields>) => setFields((before) => ({ ...before, ...changed }));
   const submission = useMutation({
-    mutationFn: () => addSkillRepo(url.trim(), branch.trim()),
+    mutationFn: () => saveSkillRepo(repo?.id ?? null, fields),
     onSuccess: () => {
-      toast("Added the repository. Its first sync has begun.");
+      toast(repo ? "Saved the repository." : "Added the repository. Its first sync has begun.");
       void cache.invalidateQueries({ queryKey: ["skills"] });
       onClose();
     },
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (url.trim()) submission.mutate();
+    if (fields.url.trim()) submission.mutate();
   };
   return (
-    <Dialog title="Add a repository" onClose={onClose}>
+    <Dialog title={repo ? "Change the repository" : "Add a repository"} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         <TextField
           label="Address"
-          hint="https://host/owner/repository.git or git@host:owner/repository.git. Public repositories only."
+          hint="https://host/owner/repository.git or git@host:owner/repository.git."
           required
-          value={url}
-          onChange={(event) => setUrl(event.target.value)}
+          value={fields.url}
+          onChange={(event) => set({ url: event.target.value })}
         />
         <TextField
           label="Branch"
           hint="Empty: the one that the repository calls its own."
-          value={branch}
-          onChange={(event) => setBranch(event.target.value)}
+          value={fields.branch}
+          onChange={(event) => set({ branch: event.target.value })}
         />
+        <TextField
+          label="Secret"
+          hint="For a private repository: secret:NAME, one of your secrets, with a token that may read it."
+          value={fields.secret}
+          onChange={(event) => set({ secret: event.target.value })}
+        />
+        <TextField
+          label="User name"
+          hint="Beside the secret. Most hosts take any name beside a token."
+          value={fields.username}
+          onChange={(event) => set({ username: event.target.value })}
+        />
+        <TextField
+          label="Sync every"
+          hint="A duration such as 1h or 1d. Empty: only when you start a sync."
+          value={fields.every}
+          onChange={(event) => set({ every: event.target.value })}
+        />
+        {isAdmin && (
+          <Checkbox
+            label="Share its skills with everybody"
+            checked={fields.isShared}
+            onChange={(event) => set({ isShared: event.target.checked })}
+          />
+        )}
         <ErrorNotice error={submission.error} />
         <div className="row skills-buttons">
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" disabled={!url.trim()} busy={submission.isPending}>
-            Add and sync
+          <Button kind="primary" type="submit" disabled={!fields.url.trim()} busy={submission.isPending}>
+            {repo ? "Save" : "Add and sync"}
           </Button>
         </div>
       </form>

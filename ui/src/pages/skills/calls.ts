@@ -3,6 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, request, unwrapResponse } from "@/api/client";
 import type { SkillDetailOut, SkillFileOut, SkillImportOut, SkillIn, SkillRepoOut } from "@/api/schema";
 import { pollWhenLost } from "@/live/connection";
+import { type RepoFields, readRepoFields } from "@/pages/skills/words";
 
 /** Callers without the scope `operate` have no stream that announces changes. */
 const NO_STREAM_POLL_MS = 15_000;
@@ -50,6 +51,14 @@ export const saveSkill = (name: string, document: string, revision: number): Pro
       body: { document } as SkillIn,
     }),
   );
+/** Shares a skill with everybody, or takes that back. Its text stays as it was read. */
+export const shareSkill = (skill: SkillDetailOut, shared: boolean): Promise<SkillDetailOut> =>
+  unwrapResponse(
+    api.PUT("/api/agents/skills/{name}", {
+      params: { path: { name: skill.name }, header: { "if-match": `"${skill.revision}"` } },
+      body: { document: skill.document, shared } as SkillIn,
+    }),
+  );
 export const deleteSkill = (name: string) =>
   unwrapResponse(api.DELETE("/api/agents/skills/{name}", at(name)));
 
@@ -81,8 +90,15 @@ export const fileAddress = (name: string, path: string): string =>
 export const archiveAddress = (name: string): string =>
   `/api/agents/skills/export/${encodeURIComponent(name)}`;
 
-export const addSkillRepo = (url: string, branch: string): Promise<SkillRepoOut> =>
-  unwrapResponse(api.POST("/api/agents/git-repos", { body: { url, branch, shared: false } }));
+/** Changes a repository, or adds one without an id. */
+export const saveSkillRepo = (id: string | null, fields: RepoFields): Promise<SkillRepoOut> => {
+  const body = readRepoFields(fields);
+  return unwrapResponse(
+    id === null
+      ? api.POST("/api/agents/git-repos", { body })
+      : api.PUT("/api/agents/git-repos/{repo_id}", { ...repoAt(id), body }),
+  );
+};
 export const syncSkillRepo = (id: string) =>
   unwrapResponse(api.POST("/api/agents/git-repos/{repo_id}/sync", repoAt(id)));
 export const enableSkillRepo = (id: string, enabled: boolean) =>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { SkillOut } from "@/api/schema";
-import { canEdit, filterSkills } from "@/pages/skills/words";
+import type { SkillOut, SkillRepoOut } from "@/api/schema";
+import { canEdit, filterSkills, formatMinutes, makeRepoFields, readRepoFields } from "@/pages/skills/words";
 
 const skill = (part: Partial<SkillOut>) =>
   ({ name: "pdf-forms", description: "Fills in forms.", is_own: true, ...part }) as SkillOut;
@@ -17,4 +17,22 @@ test("a skill of a repository is read-only, and one of others is changed by admi
   expect(canEdit(skill({ read_only: true }), true)).toBe(false);
   expect(canEdit(skill({ is_own: false, shared: true }), false)).toBe(false);
   expect(canEdit(skill({ is_own: false, shared: true }), true)).toBe(true);
+});
+
+test("a repository is written as it was read, and a user name without a secret is left out", () => {
+  const repo = {
+    url: "https://g/x",
+    secret: "secret:t",
+    username: "ann",
+    sync_interval: 120,
+  } as SkillRepoOut;
+  const fields = makeRepoFields(repo);
+  expect(fields.every).toBe("2h");
+  expect(readRepoFields(fields)).toMatchObject({ secret: "secret:t", username: "ann", sync_interval: "2h" });
+  expect(readRepoFields({ ...fields, secret: " ", every: "" })).toMatchObject({
+    secret: "",
+    username: "",
+    sync_interval: null,
+  });
+  expect([1440, 90, 7.5].map(formatMinutes)).toEqual(["1d", "90m", "7.5m"]);
 });

@@ -1,0 +1,26 @@
+"""Private git repositories of skills that are synced by themselves, and the languages of collections."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0026"
+down_revision = "0021"
+branch_labels = None
+depends_on = None
+
+STATEMENTS = (
+    """
+    ALTER TABLE skill_repos
+        ADD COLUMN username varchar(100) DEFAULT '' NOT NULL,
+        ADD COLUMN secret varchar(200) DEFAULT '' NOT NULL,
+        ADD COLUMN sync_interval_s double precision,
+        ADD COLUMN next_sync_at timestamptz
+    """,
+    "CREATE INDEX skill_repos_next_sync_at_idx ON skill_repos (next_sync_at)",
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from corral.policy.models.adapters import render_members
 from tests.engines.engine_processes import LLAMA, Engine, check, entries, running
 from tests.support.models import SMOLLM2
 from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_lora import write_tiny_lora
 
 PINNED = [version.version for version in entries()[LLAMA].versions]
 NEW = [version for version in PINNED if version.startswith("2026")]
@@ -136,3 +138,21 @@ async def test_two_calls_at_a_time_are_both_answered(tmp_path: Path, tiny: Path)
         both = await asyncio.gather(engine.chat(QUESTION), engine.chat("Something else entirely."))
     assert text_of(both[0].json()) == alone
     assert text_of(both[1].json()) != alone
+
+
+@pytest.mark.behaviour("ADAPT-1")
+@pytest.mark.parametrize("version", PINNED)
+async def test_version_answers_with_the_adapter_that_a_request_names(version: str, tmp_path: Path, tiny: Path):
+    paths = [write_tiny_lora(tmp_path / f"{seed}.gguf", seed=seed) for seed in (1, 2)]
+    option = json.dumps([{"name": path.stem, "path": str(path)} for path in paths])
+    members = [json.loads("{" + render_members(number).rstrip(",") + "}") for number in (None, 0, 1)]
+    with running(LLAMA, tmp_path / "engine", model=tiny, version=version, adapters=option, context_size=512) as engine:
+        await engine.ready()
+        base, first, second = [text_of((await engine.chat(QUESTION, **one)).json()) for one in members]
+        assert len({base, first, second}) == 3
+        # In the cache of the one place is what the last adapter has left.
+        assert text_of((await engine.chat(QUESTION, **members[0])).json()) == base
+        assert text_of((await engine.chat(QUESTION, **members[1])).json()) == first
+    with running(LLAMA, tmp_path / "plain", model=tiny, version=version, context_size=512) as engine:
+        await engine.ready()
+        assert text_of((await engine.chat(QUESTION)).json()) == base

@@ -74,6 +74,8 @@ def format_model(model: ModelOut, now: datetime, *, colour: bool) -> str:
         if model.load_error and model.load_failed_at
         else "",
         "Backend": model.backend,
+        "Adapter of": model.base,
+        "Adapters": ", ".join(model.adapters),
         "Options": _format_pairs(config.get("options")),
         "Defaults": _format_pairs(config.get("defaults")),
         "Serves": ", ".join(config.get("serves", ())),

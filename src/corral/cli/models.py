@@ -190,6 +190,9 @@ async def import_model(
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the model.")] = "",
     backend: Annotated[str, typer.Option("--backend", metavar="BACKEND", help="Backend that runs the weights.")] = "",
+    base: Annotated[
+        str, typer.Option("--base", metavar="MODEL", help="The file is a LoRA adapter of this model.")
+    ] = "",
     detach: DetachOption = False,
 ) -> None:
     """Add a model from a YAML configuration, a weight file or an address (https, hf, oci, ollama, wheel).
@@ -203,9 +206,11 @@ async def import_model(
         await _follow_operation(session, operation, detach=detach)
         return
     if Path(source).suffix.lower() in _WEIGHTS:
-        config = await _send_weights(session, Path(source), name, backend)
+        config = await _send_weights(session, Path(source), name, backend or ("any" if base else ""))
+        if base:
+            config = {"name": config["name"], "files": config["files"], "base": base}
         _show_saved(session, await session.client.models.put(str(config["name"]), config))
-        render.print_notice(render.clean_text(f"Next: corral models load {config['name']}"))
+        render.print_notice(render.clean_text(f"Next: corral models load {base or config['name']}"))
         return
     _check_is_configuration(source)
     documents = read_documents(source)
@@ -262,7 +267,7 @@ async def apply_models(
     models: list[Any] = []
     for document in read_documents(file):
         inside = document.get("models", document) if isinstance(document, dict) else document
-        if isinstance(inside, dict) and "backend" not in inside:
+        if isinstance(inside, dict) and not {"backend", "base"} & inside.keys():
             inside = [{"name": name, **one} if isinstance(one, dict) else one for name, one in inside.items()]
         models += inside if isinstance(inside, list) else [inside]
     if not models:

@@ -78,6 +78,19 @@ USUAL_SIGNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSupport:
+    """Says how an engine takes LoRA adapters with its model. Without `select` it takes none.
+
+    `enable` are arguments that come once, `each` those of every adapter, with {adapter_name} and {adapter_path}.
+    """
+
+    # "number": a request names the adapter by its place in the list. "name": by the name of its model.
+    select: str = ""
+    enable: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """Says how a worker runs an engine. In `command`, `check` and `environment` these are replaced:
 
@@ -107,6 +120,8 @@ class Manifest:
     runs_on: str = ""
     # A model's setting to the arguments that it becomes; {value} in them is its value.
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # How the engine takes LoRA adapters.
+    adapters: AdapterSupport = field(default_factory=AdapterSupport)
     # Where the engine exposes its metrics, and their names there.
     metrics: Mapping[str, str] = field(default_factory=dict)
     # The code of a failure to the engine's output: regular expressions, case-insensitive.

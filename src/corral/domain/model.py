@@ -12,7 +12,7 @@ prefetch list   backends and models that a worker requests ahead of time, and th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -126,6 +126,9 @@ class ModelConfig:
     is_variant_pinned: bool = False
     mcp: ModelMcpConfig = field(default_factory=ModelMcpConfig)
     tool_loop: ToolLoopConfig = field(default_factory=ToolLoopConfig)
+    # A LoRA adapter: the model whose engines load it, and its file or folder among `files`. Empty: a whole model.
+    base: str = ""
+    adapter: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +158,11 @@ class ModelFacts:
     has_chat_template: bool = False
     # Whether the chat template has a place for tools; None: not examined.
     takes_tools: bool | None = None
+    # "lora": the files are an adapter of another model. Empty: a model.
+    kind: str = ""
+    # Inputs and outputs of the matrices, by their names with `*` for the number of a layer; those of an adapter are
+    # the ones that it changes. Matrices whose sizes differ from layer to layer are left out.
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +202,21 @@ class ModelProvenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedAdapter:
+    """Describes a LoRA adapter that the engines of its base load: the adapter's model, its files and their sources.
+
+    `path` is the file or folder that an engine is given, relative to the folder of the base.
+    """
+
+    model: str
+    path: str
+    # With paths relative to the folder of the base.
+    files: tuple[StoredFile, ...]
+    # As the adapter's own configuration has them: the files are fetched again from there.
+    sources: tuple[ModelFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """Describes a model as stored in PostgreSQL. `files` is None until the files have been fetched once."""
 
@@ -203,12 +226,35 @@ class Model:
     files: tuple[StoredFile, ...] | None = None
     facts: ModelFacts | None = None
     provenance: ModelProvenance | None = None
+    # The adapters that engines of this model load with it, in the order of their numbers there.
+    adapters: tuple[AttachedAdapter, ...] = ()
     created_at: datetime
     updated_at: datetime
 
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def engine_files(self) -> tuple[StoredFile, ...] | None:
+        """Return the files that a node needs for a replica: the model's own and those of its adapters."""
+        if self.files is None or not self.adapters:
+            return self.files
+        return (*self.files, *(file for adapter in self.adapters for file in adapter.files))
+
+    @property
+    def engine_bytes(self) -> int | None:
+        """Return the size of the files that a node needs for a replica; files of the same content count once."""
+        files = self.engine_files
+        return None if files is None else sum({file.sha256: file.size_bytes for file in files}.values())
+
+    @property
+    def engine_facts(self) -> ModelFacts | None:
+        """Return the facts with the weights of the adapters: engines hold all of them in memory."""
+        if self.facts is None or self.facts.weights_bytes is None or not self.adapters:
+            return self.facts
+        adapters = sum(file.size_bytes for adapter in self.adapters for file in adapter.files)
+        return replace(self.facts, weights_bytes=self.facts.weights_bytes + adapters)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from corral.library.library_reader import (
     make_library_sources,
     make_no_library_error,
 )
+from corral.models import adapters
 from corral.policy.models.headers import Read, ReadableFile, read_facts
 from corral.ports.files import ModelFileOrigins, ProgressCallback, SharedStorage
 from corral.ports.library import FetchProgressListener, NoPeerLibraries, PeerLibraries
@@ -291,23 +292,22 @@ class FrontendLibrary(LibraryReader):
             await self._leave_to_storage(blobs)
         return stored
 
-    async def check_uploads(self, files: Sequence[ModelFile], entry: str) -> bool:
-        """Read the headers of files that were all uploaded; False if one comes from elsewhere or is not here.
+    async def check_uploads(self, files: Sequence[ModelFile], entry: str) -> ModelFacts | None:
+        """Return the facts in files that were all uploaded; None if one comes from elsewhere or is not here.
 
         `BadHeader` if no engine would load them. Nothing is fetched and nothing is written.
         """
         if not files or not all(is_upload(file) for file in files):
-            return False
+            return None
         sent = await resolve_files(self._origins, files)
         if await self.filter_held([one.sha256 for one in sent]) < {one.sha256 for one in sent}:
-            return False
+            return None
         blobs = [await self.get_blob(one.sha256) for one in sent]
         stored = [
             StoredFile(path=one.path, sha256=blob.sha256, size_bytes=blob.size_bytes)
             for one, blob in zip(sent, blobs, strict=True)
         ]
-        await read_stored_facts(stored, entry, self.find_path, self._storage)
-        return True
+        return await read_stored_facts(stored, entry, self.find_path, self._storage) or ModelFacts()
 
     async def read_upload_facts(self, blob: Blob, path: str) -> ModelFacts | None:
         """Return the facts in the header of one uploaded file, under a name with the suffix of its format. `BadHeader`
@@ -336,6 +336,7 @@ class FrontendLibrary(LibraryReader):
             made = await model_store.put_contents(tx, locked.name, stored, facts)
             # A source without a given sha256 may have changed: replicas with the old bytes end.
             await replica_store.mark_stale(tx, made.name, made.run_hash, "its files have changed")
+            await adapters.refresh(tx, made.name)
 
     async def take_upload(self, path: Path, sha256: str) -> Blob:
         """Hold an uploaded file; it is moved, and registered without a model. A second upload changes nothing."""

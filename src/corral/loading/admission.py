@@ -19,6 +19,7 @@ from corral.domain.model import Model
 from corral.domain.node import Node
 from corral.domain.operation import Operation, OperationId, OperationKind
 from corral.domain.replica import ReplicaState
+from corral.models.adapters import find_adapter_state
 from corral.operations.admission import AdmissionController, AdmissionRequest, find_named_nodes
 from corral.policy.loads import FRESH
 from corral.store import loads as load_store
@@ -149,7 +150,11 @@ class ModelAdmissionController(AdmissionController[ModelOperationSpec, ModelAdmi
         return replace(ModelOperationSpec.from_json(stored_request), if_cold=False, enough=None)
 
     async def _resolve(self, tx: Transaction, spec: ModelOperationSpec) -> ModelAdmissionRequest:
-        model = await model_store.get_model(tx, spec.model)
+        named = await model_store.get_model(tx, spec.model)
+        if named.config.base and named.files is None and spec.kind is _K.MODEL_LOAD:
+            # Its base can take it when the files are known.
+            spec = replace(spec, kind=_K.MODEL_INSTALL, nodes=None, count=1, if_cold=False, enough=None)
+        model = await find_engine_model(tx, named, spec.kind)
         nodes = await list_named_nodes(tx, spec)
         _check_enabled(model, spec)
         exact = replace(
@@ -208,6 +213,30 @@ class ModelAdmissionController(AdmissionController[ModelOperationSpec, ModelAdmi
     async def _restart(self, tx: Transaction, operation: Operation, values: Mapping[str, Any]) -> Operation:
         """Write the values. The node is chosen again; a node that has part of the files already is the likeliest."""
         return await operation_store.update_operation(tx, operation.id, {**values, "deadline_at": None})
+
+
+async def find_engine_model(tx: Transaction, model: Model, kind: OperationKind) -> Model:
+    """Return the model that an operation is really about: an adapter is loaded with its base. Raises for what only the
+    base can do, and for an adapter that no engine of the base loads."""
+    base_name = model.config.base
+    if not base_name or kind in (_K.MODEL_INSTALL, _K.MODEL_DELETE):
+        return model
+    if kind is not _K.MODEL_LOAD:
+        raise Conflict(
+            f"{model.name} is an adapter: it is on the nodes of its base {base_name}.",
+            hint=f"Do it with {base_name}.",
+            code="is_adapter",
+            details={"base": base_name},
+        )
+    _check_enabled(model, ModelOperationSpec(kind=kind, model=model.name))
+    state = await find_adapter_state(tx, model)
+    if not state.is_attached:
+        raise Conflict(
+            f"The adapter {model.name} is not in the engines of {state.base}: {state.problem or 'it is disabled.'}",
+            hint=f"corral models show {model.name}",
+            code="adapter_detached",
+        )
+    return await model_store.get_model(tx, base_name)
 
 
 async def list_named_nodes(tx: Transaction, spec: ModelOperationSpec) -> list[Node] | None:

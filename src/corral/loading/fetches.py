@@ -172,7 +172,7 @@ class ModelFetchRegistry:
 
     async def _run(self, fetch: ModelFetch, model: Model) -> None:
         for pause_s in (*PAUSES_S, None):
-            outcome = await attempt(lambda: self._library.ensure_files(model.name, model.config.files, fetch))
+            outcome = await attempt(lambda: self._fetch(fetch, model))
             if not isinstance(outcome, AttemptFailure):
                 fetch.is_done = True
                 break
@@ -184,6 +184,11 @@ class ModelFetchRegistry:
             await self._clock.sleep(pause_s)
         for key in sorted(fetch.operation_ids):
             self.on_fetch_end(key)
+
+    async def _fetch(self, fetch: ModelFetch, model: Model) -> None:
+        await self._library.ensure_files(model.name, model.config.files, fetch)
+        for adapter in model.adapters:
+            await self._library.ensure_files(adapter.model, adapter.sources, fetch)
 
 
 def _make_fault(error: Exception, sentence: str) -> Fault:
@@ -239,7 +244,7 @@ class FileProvisioner:
     async def find_loss(self, tx: Transaction, view: ModelOperationView, model: Model) -> FileLoss:
         """Return the open targets whose files are neither in a library nor on one of their source nodes."""
         waiting = list_waiting_targets(view)
-        sha256s = {file.sha256 for file in model.files or ()}
+        sha256s = {file.sha256 for file in model.engine_files or ()}
         if not waiting or not sha256s:
             return FileLoss()
         in_library = frozenset(await staged_store.filter_in_library(tx, sha256s))
@@ -260,7 +265,7 @@ class FileProvisioner:
     def ensure_checked(self, view: ModelOperationView, model: Model) -> bool:
         """Return whether this frontend has checked its copies of the files for this operation; start the check if
         not."""
-        return self.fetches.ensure_checked(view.operation.id, {file.sha256 for file in model.files or ()})
+        return self.fetches.ensure_checked(view.operation.id, {file.sha256 for file in model.engine_files or ()})
 
     def is_fetching(self, view: ModelOperationView) -> bool:
         return self.fetches.is_fetching_for(view.operation.id)
@@ -312,4 +317,4 @@ def has_known_files(model: Model) -> bool:
 def is_available(model: Model, in_library: frozenset[str], staged: Sequence[StagedFile]) -> bool:
     """Return whether every content is available: from the library, or from nodes that have it whole."""
     held = in_library | {item.sha256 for item in staged if item.is_whole}
-    return model.files is not None and all(file.sha256 in held for file in model.files)
+    return model.engine_files is not None and all(file.sha256 in held for file in model.engine_files)

@@ -228,13 +228,13 @@ class Placer:
             "threads": choice.threads,
             "waits": list(decision.waits_for),
             "from": list(sources),
-            "budget_s": compute_load_budget_s(model.payload_bytes, model.config.load_timeout_s),
+            "budget_s": compute_load_budget_s(model.engine_bytes, model.config.load_timeout_s),
         }
         return NewTarget(
             node=snapshot.nodes[choice.node_id],
             job_id=JobId(self._ids.new_id()),
             build={"name": engine.name, "version": engine.version, "load": load},
-            total_bytes=model.payload_bytes or None,
+            total_bytes=model.engine_bytes or None,
         )
 
 
@@ -258,7 +258,7 @@ def _pick_sources(
 
 def list_file_holders(model: Model, snapshot: PlacementSnapshot) -> list[FileHolder]:
     """Return reachable nodes that hold some of the model's files, or are being sent them now."""
-    sha256s = {file.sha256 for file in model.files or () if file.size_bytes}
+    sha256s = {file.sha256 for file in model.engine_files or () if file.size_bytes}
     if not sha256s:
         return []
     whole: dict[NodeId, set[str]] = {}
@@ -323,7 +323,7 @@ async def read_placement_snapshot(tx: Transaction, model: Model, catalog: BuildC
     replicas = await replica_store.list_replicas(tx)
     nodes = _subtract_unreported(await node_store.list_nodes(tx), replicas)
     installed = await assignment_store.list_installed(tx)
-    sha256s = {file.sha256 for file in model.files or ()}
+    sha256s = {file.sha256 for file in model.engine_files or ()}
     staged = await staged_store.list_files(tx, sha256s)
     rules = await rule_store.list_rules(tx)
     engines, problem = _find_engines(model, nodes, installed, catalog)
@@ -460,8 +460,8 @@ def make_demand(
         engine = snapshot.engines.get(node.id)
         found = estimate_need(
             config,
-            model.facts,
-            model.payload_bytes,
+            model.engine_facts,
+            model.engine_bytes,
             node,
             snapshot.observed,
             is_processor_build=engine is not None and engine.is_processor_build,
@@ -472,7 +472,7 @@ def make_demand(
         model=model.name,
         run_hash=model.run_hash,
         need=need,
-        files=model.files,
+        files=model.engine_files,
         backend=config.backend,
         engines={
             node: EngineAvailability(item.build is None, None if item.build is None else item.build.source.size_bytes)

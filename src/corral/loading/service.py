@@ -13,7 +13,7 @@ from corral.domain.model import Model
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId, OperationKind
 from corral.loading import holdings
-from corral.loading.admission import ModelAdmissionController, ModelOperationSpec, list_named_nodes
+from corral.loading.admission import ModelAdmissionController, ModelOperationSpec, find_engine_model, list_named_nodes
 from corral.loading.copy_remover import ModelCopyRemover
 from corral.loading.fetches import FileProvisioner, ModelFetchRegistry, is_available
 from corral.loading.file_sources import ModelFileSourceProvider
@@ -149,7 +149,8 @@ class ModelOperationService:
         """Return what a load would do now."""
         spec.check()
         async with self._deps.database.transaction() as tx:
-            model = await model_store.get_model(tx, spec.model)
+            named = await model_store.get_model(tx, spec.model)
+            model = await find_engine_model(tx, named, spec.kind)
             nodes = await list_named_nodes(tx, spec)
             registry = await self.placer.read_snapshot(tx, model)
         exact = replace(spec, model=model.name, nodes=None if nodes is None else tuple(node.id for node in nodes))

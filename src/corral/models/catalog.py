@@ -9,11 +9,12 @@ it. Limit: whether a backend exists is checked when the model is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corral.domain.errors import Conflict, InvalidRequest
 from corral.domain.model import Model, ModelConfig
+from corral.models import adapters
 from corral.policy.models.configuration import apply_patch, check_name, diff
 from corral.policy.models.mcp_servers import check_author
 from corral.policy.revisions import check_revision
@@ -44,9 +45,11 @@ async def create(
     tx: Transaction, config: ModelConfig, actor: str, *, note: str = "", is_admin: bool = False
 ) -> ModelSaveResult:
     check_author(None, config, is_admin=is_admin)
+    config = await adapters.settle_base(tx, config)
     model = await store.insert_model(tx, config, actor, note)
     # A model of this name may have been deleted a moment ago while its engines still run.
     stopped = await replica_store.mark_stale(tx, model.name, model.run_hash)
+    stopped += await adapters.refresh(tx, model.name)
     await access_store.record_audit(tx, actor, "model.create", model.name[:255], note)
     return ModelSaveResult(model=model, lines=tuple(diff(None, config)), stopped=stopped, is_new=True)
 
@@ -104,6 +107,13 @@ async def set_enabled(tx: Transaction, name: str, actor: str, *, enabled: bool) 
 
 async def set_pinned(tx: Transaction, name: str, actor: str, *, pinned: bool) -> ModelSaveResult:
     previous = await store.lock_model(tx, name)
+    if previous.config.base:
+        raise Conflict(
+            f"{previous.name} is an adapter: it stays as long as its base {previous.config.base}.",
+            hint=f"Pin {previous.config.base}.",
+            code="is_adapter",
+            details={"base": previous.config.base},
+        )
     note = "pinned" if pinned else "unpinned"
     return await _write(tx, previous, replace(previous.config, is_pinned=pinned), actor, note)
 
@@ -127,6 +137,7 @@ async def rename(tx: Transaction, names: Mapping[str, str], actor: str) -> list[
     if len(set(names.values())) != len(names):
         raise InvalidRequest("Two models cannot get the same name.", code="bad_model_name")
     found = await store.lock_models(tx, names)
+    dependants = [(one, old) for old in names for one in await store.list_adapter_names(tx, old)]
     for old in names:
         if old not in found:
             raise await store.make_unknown_error(tx, old)
@@ -139,7 +150,20 @@ async def rename(tx: Transaction, names: Mapping[str, str], actor: str) -> list[
     for old in set(names) - set(names.values()):
         await store.append_deleted_event(tx, found[old])
     await _move_rules(tx, names)
+    await _follow_base(tx, names, dependants, actor)
+    for new in sorted(names.values()):
+        await adapters.refresh(tx, new)
     return saved
+
+
+async def _follow_base(
+    tx: Transaction, names: Mapping[str, str], dependants: Sequence[tuple[str, str]], actor: str
+) -> None:
+    """Let adapters name their base by its new name. `dependants`: old names of adapters, each with that of its base."""
+    for adapter, base in dependants:
+        previous = await store.lock_model(tx, names.get(adapter, adapter))
+        config = replace(previous.config, base=names[base])
+        await store.write_revision(tx, previous, config, actor, f"{base} was renamed to {names[base]}")
 
 
 async def _write_renamed(
@@ -172,8 +196,11 @@ async def _move_rules(tx: Transaction, names: Mapping[str, str]) -> None:
 async def delete_model(tx: Transaction, name: str, actor: str, *, expects: int | None = None) -> ModelSaveResult:
     """Delete a model with its revisions: its replicas end, and every copy on a node becomes a pending removal."""
     previous = await _lock_expected(tx, name, expects)
+    await adapters.require_no_adapters(tx, previous.name)
     stopped = await replica_store.mark_stale(tx, previous.name, None, "the model was deleted")
     await store.delete_model(tx, previous)
+    if previous.config.base:
+        stopped += await adapters.refresh_base(tx, previous.config.base)
     await store.put_fleet_items(tx, (), [("model", previous.name)])
     await access_store.record_audit(tx, actor, "model.delete", previous.name[:255], f"at revision {previous.revision}")
     return ModelSaveResult(model=previous, lines=tuple(diff(previous.config, None)), stopped=stopped)
@@ -183,6 +210,7 @@ async def _write(
     tx: Transaction, previous: Model, config: ModelConfig, actor: str, note: str = "", *, is_admin: bool = False
 ) -> ModelSaveResult:
     check_author(previous.config, config, is_admin=is_admin)
+    config = await adapters.settle_base(tx, config)
     lines = tuple(diff(previous.config, config))
     if config == previous.config:
         return ModelSaveResult(model=previous)
@@ -190,8 +218,20 @@ async def _write(
     stopped = 0
     if model.run_hash != previous.run_hash:
         stopped = await replica_store.mark_stale(tx, model.name, model.run_hash)
+    stopped += await _refresh_adapters(tx, previous, model)
     await access_store.record_audit(tx, actor, "model.change", model.name[:255], note or "; ".join(lines)[:1000])
     return ModelSaveResult(model=model, lines=lines, stopped=stopped)
+
+
+async def _refresh_adapters(tx: Transaction, previous: Model, model: Model) -> int:
+    """Bring the engines of a base in line with a changed adapter, or with the base itself; return how many replicas
+    end."""
+    await adapters.check_fit(tx, model)
+    old_base, new_base = previous.config.base, model.config.base
+    stopped = await adapters.refresh(tx, model.name)
+    if old_base and old_base != new_base:
+        stopped += await adapters.refresh_base(tx, old_base)
+    return stopped
 
 
 async def _lock_expected(tx: Transaction, name: str, expects: int | None) -> Model:

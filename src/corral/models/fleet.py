@@ -9,7 +9,7 @@ Sections that other flows know (agents, tasks, MCP servers) are applied by their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -168,7 +168,8 @@ async def apply_in(
     steps += await _apply_labels(tx, fleet.labels, actor)
     steps += await _apply_limits(tx, fleet.limits, actor)
     await _free_names(tx, fleet)
-    for config in sorted(fleet.models, key=lambda one: one.name):
+    # Adapters after the models that they change.
+    for config in sorted(fleet.models, key=lambda one: (bool(one.base), one.name)):
         saved = await catalog.put(tx, config, actor, note=NOTE, is_admin=is_admin)
         action = FleetAction.CREATE if saved.is_new else FleetAction.CHANGE if saved.lines else FleetAction.SAME
         steps.append(
@@ -250,9 +251,12 @@ def _gallery_kind(kind: str) -> str:
     return f"{kind}{_GALLERY}"
 
 
-async def _prune(tx: Transaction, removed: Iterable[tuple[str, str]], actor: str) -> list[FleetChange]:
+async def _prune(tx: Transaction, removed: Collection[tuple[str, str]], actor: str) -> list[FleetChange]:
     steps = []
-    for kind, name in sorted(removed):
+    known = await model_store.list_models(tx, [name for kind, name in removed if kind == "model"])
+    # A base goes after its adapters.
+    adapters = {("model", model.name) for model in known if model.config.base}
+    for kind, name in sorted(removed, key=lambda item: (item not in adapters, item)):
         stopped = 0
         if kind == "model":
             if name not in await model_store.lock_models(tx, [name]):

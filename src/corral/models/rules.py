@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from corral.backends.documents import load_document
-from corral.domain.errors import InvalidRequest
+from corral.domain.errors import Conflict, InvalidRequest
 from corral.domain.replica import Rule
 from corral.policy.models.rules import CODE, from_mapping, to_mapping
 from corral.store import access as access_store
@@ -39,6 +39,14 @@ async def put(tx: Transaction, model: str, value: object, actor: str) -> Rule:
     if isinstance(value, dict) and model != name:
         value = {key: item for key, item in value.items() if key not in ("model", "model_name")}
     rule = from_mapping(value, model=name, keeps=await store.find_rule(tx, name))
+    known = await model_store.find_model(tx, name)
+    if known is not None and known.config.base:
+        raise Conflict(
+            f"{name} is an adapter: it runs in the engines of its base {known.config.base}.",
+            hint=f"Give {known.config.base} the rule.",
+            code="is_adapter",
+            details={"base": known.config.base},
+        )
     await save(tx, rule, actor)
     return await store.get_rule(tx, name)
 

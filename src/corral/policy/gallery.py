@@ -11,8 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from corral.domain.backend import PROCESSOR, USUAL_SIGNS, BackendSource, Build, Manifest, ReadyProbe, SourceKind
+from corral.domain.backend import (
+    PROCESSOR,
+    USUAL_SIGNS,
+    AdapterSupport,
+    BackendSource,
+    Build,
+    Manifest,
+    ReadyProbe,
+    SourceKind,
+)
 from corral.domain.errors import InvalidRequest
+from corral.policy.models.adapters import SELECTIONS
 
 _ANY_PROBE = ReadyProbe()
 API_KEY_MODES = ("none", "flag", "environment")
@@ -85,8 +95,19 @@ def parse_manifest(value: Mapping[str, Any], where: str) -> Manifest:
         formats=_get_texts(value, "formats", where),
         runs_on=runs_on,
         options={str(name): _get_texts(options, str(name), f"{where}: options") for name in options},
+        adapters=_parse_adapters(value, f"{where}: adapters"),
         metrics=_text_map(value, "metrics", where),
         errors=dict(USUAL_SIGNS) | _parse_error_patterns(value, f"{where}: errors"),
+    )
+
+
+def _parse_adapters(value: Mapping[str, Any], where: str) -> AdapterSupport:
+    found = _require_mapping(value.get("adapters") or {}, where)
+    select = _text(found, "select", where)
+    if select not in SELECTIONS:
+        raise make_gallery_error(where, f"select {select!r} is not one of {', '.join(SELECTIONS[1:])}")
+    return AdapterSupport(
+        select=select, enable=_get_texts(found, "enable", where), each=_get_texts(found, "each", where)
     )
 
 

@@ -36,6 +36,8 @@ models = Table(
     Column("observed", JSONB),
     # What the model was made from, if a run has made it.
     Column("provenance", JSONB),
+    # The LoRA adapters that its engines load, in the order of their numbers there; kept by `models/adapters.py`.
+    Column("adapters", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("updated_at", TIME, nullable=False, server_default=NOW),
 )

@@ -16,8 +16,22 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from corral.domain.access import Principal, can_use_model
 from corral.domain.errors import Conflict, NotFound
-from corral.domain.model import Model, ModelConfig, ModelFacts, ModelProvenance, ModelRevision, StoredFile
-from corral.policy.models.configuration import compute_run_hash, from_stored, to_mapping
+from corral.domain.model import (
+    AttachedAdapter,
+    Model,
+    ModelConfig,
+    ModelFacts,
+    ModelProvenance,
+    ModelRevision,
+    StoredFile,
+)
+from corral.policy.models.configuration import (
+    compute_run_hash,
+    from_stored,
+    parse_files,
+    to_file_mapping,
+    to_mapping,
+)
 from corral.store import outbox
 from corral.store.database import Transaction, is_storable
 from corral.store.model_schema import (
@@ -121,7 +135,7 @@ async def write_revision(tx: Transaction, previous: Model, config: ModelConfig, 
     """Write the next revision of a locked model. Files whose source has changed are no longer its files."""
     keeps_files = previous.config.files == config.files
     files = previous.files if keeps_files else None
-    number, run_hash = previous.revision + 1, compute_run_hash(config, files)
+    number, run_hash = previous.revision + 1, compute_run_hash(config, files, previous.adapters)
     values: dict[str, Any] = {
         "revision": number,
         "run_hash": run_hash,
@@ -151,7 +165,7 @@ async def put_contents(tx: Transaction, name: str, files: Sequence[StoredFile], 
             insert(model_files),
             [{"model": previous.name, "path": file.path, "sha256": file.sha256} for file in files],
         )
-    run_hash = compute_run_hash(previous.config, files)
+    run_hash = compute_run_hash(previous.config, files, previous.adapters)
     values = {"facts": None if facts is None else asdict(facts), "run_hash": run_hash, "updated_at": func.corral_now()}
     await tx.execute(update(models).where(models.c.name == previous.name).values(**values))
     await tx.execute(
@@ -161,6 +175,44 @@ async def put_contents(tx: Transaction, name: str, files: Sequence[StoredFile], 
     )
     await _append_event(tx, previous.name, previous.revision, run_hash)
     return await get_model(tx, previous.name)
+
+
+async def list_adapter_names(tx: Transaction, base: str) -> list[str]:
+    """Return the names of the adapters of a model."""
+    statement = select(models.c.name).where(models.c.config["base"].astext == base).order_by(models.c.name)
+    return [row.name for row in await tx.execute(statement)]
+
+
+async def put_adapters(tx: Transaction, model: Model, adapters: Sequence[AttachedAdapter]) -> str:
+    """Write which adapters the engines of a locked model load; return its run hash with them."""
+    run_hash = compute_run_hash(model.config, model.files, adapters)
+    values = {"adapters": [_adapter_to_json(one) for one in adapters], "run_hash": run_hash}
+    await tx.execute(update(models).where(models.c.name == model.name).values(**values))
+    await tx.execute(
+        update(model_revisions)
+        .where(model_revisions.c.model == model.name, model_revisions.c.number == model.revision)
+        .values(run_hash=run_hash)
+    )
+    await _append_event(tx, model.name, model.revision, run_hash)
+    return run_hash
+
+
+def _adapter_to_json(adapter: AttachedAdapter) -> dict[str, Any]:
+    return {
+        "model": adapter.model,
+        "path": adapter.path,
+        "files": [asdict(file) for file in adapter.files],
+        "sources": [to_file_mapping(file) for file in adapter.sources],
+    }
+
+
+def _adapter_from_json(stored: Mapping[str, Any]) -> AttachedAdapter:
+    return AttachedAdapter(
+        model=stored["model"],
+        path=stored["path"],
+        files=tuple(StoredFile(**file) for file in stored["files"]),
+        sources=parse_files(stored["sources"], stored["model"]),
+    )
 
 
 async def put_provenance(tx: Transaction, name: str, provenance: ModelProvenance) -> None:
@@ -194,10 +246,10 @@ async def put_tool_support(tx: Transaction, model: Model, *, takes_tools: bool |
 
 
 _COPY = """
-    INSERT INTO models (name, revision, run_hash, config, facts, observed, provenance,
+    INSERT INTO models (name, revision, run_hash, config, facts, observed, provenance, adapters,
                         created_at)
     SELECT CAST(:new AS text), revision, run_hash, jsonb_set(config, '{name}', to_jsonb(CAST(:new AS text))), facts,
-           observed, provenance, created_at
+           observed, provenance, adapters, created_at
       FROM models WHERE name = :old
 """
 _MOVES = (
@@ -346,6 +398,7 @@ def _to_model(row: Any, files: tuple[StoredFile, ...] | None) -> Model:
         files=files if files is not None else None if config.files else (),
         facts=parse_facts(row.facts),
         provenance=ModelProvenance(**row.provenance) if row.provenance else None,
+        adapters=tuple(_adapter_from_json(one) for one in row.adapters),
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -18,6 +18,7 @@ from sqlalchemy import ARRAY, ScalarSelect, String, Text, bindparam, cast, func,
 from corral.domain.model import ModelFacts
 from corral.domain.node import NodeId
 from corral.domain.replica import Replica, ReplicaState
+from corral.policy.models.adapters import render_members
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
 from corral.store.model_schema import blobs, model_files, model_names, models
@@ -28,6 +29,8 @@ from corral.store.schema import replicas, rules
 KEPT_S = 7 * 24 * 3600.0
 # Longer numbers among the options of an engine are no counts.
 OPTION_DIGITS_MAX = 9
+# What an adapter is for if neither it nor its base says.
+ADAPTER_SERVES = ("chat", "completions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,31 @@ class ServedModel:
     # The facts in the headers of its files, and the size of its files; None: not fetched yet.
     facts: ModelFacts | None = None
     size_bytes: int | None = None
+    # An adapter is answered by the replicas of its base, and has the base's run hash, backend and selector.
+    base: str = ""
+    # False: an adapter that no engine of its base loads.
+    is_attached: bool = True
+    # The first members of a request for an engine that numbers its adapters: which one it is for, or none of them.
+    engine_members: str = ""
     created_at: datetime
+
+    @property
+    def pool_name(self) -> str:
+        """Return the name of the model whose replicas answer."""
+        return self.base or self.name
+
+    @property
+    def name_change(self) -> tuple[bytes, bytes] | None:
+        """Return how a response names the engine's model, and how it shall name this one; None if they are the same."""
+        if not self.base:
+            return None
+        old, new = (json.dumps(name, ensure_ascii=False).encode() for name in (self.base, self.name))
+        return b'"model":%b' % old, b'"model":%b' % new
 
 
 async def list_served_models(tx: Transaction, only: Collection[str] | None = None) -> list[ServedModel]:
-    """Return all models, or those that any of these names means."""
+    """Return all models, or those that any of these names means, with their adapters."""
+    bases = models.alias("bases")
     names = select(func.array_agg(model_names.c.name)).where(model_names.c.model == models.c.name).scalar_subquery()
     statement = select(
         models.c.name,
@@ -76,11 +99,21 @@ async def list_served_models(tx: Transaction, only: Collection[str] | None = Non
         _select_files_size().label("size_bytes"),
         rules.c.selector,
         rules.c.route_policy,
-    ).join_from(models, rules, rules.c.model == models.c.name, isouter=True)
+        models.c.adapters,
+        bases.c.run_hash.label("base_run_hash"),
+        bases.c.config.label("base_config"),
+        bases.c.facts.label("base_facts"),
+        bases.c.adapters.label("base_adapters"),
+    )
+    base_name = models.c.config["base"].astext
+    statement = statement.join_from(models, bases, bases.c.name == base_name, isouter=True)
+    statement = statement.join(rules, rules.c.model == func.coalesce(base_name, models.c.name), isouter=True)
     if only is not None:
         selected = func.any(cast(list(only), ARRAY(Text)))
         meant = select(model_names.c.model).where(model_names.c.name == selected)
-        statement = statement.where((models.c.name == selected) | models.c.name.in_(meant))
+        statement = statement.where(
+            (models.c.name == selected) | models.c.name.in_(meant) | (base_name == selected) | base_name.in_(meant)
+        )
     return [_to_served(row) for row in await tx.execute(statement)]
 
 
@@ -92,6 +125,8 @@ def _select_files_size() -> ScalarSelect[Any]:
 
 def _to_served(row: Any) -> ServedModel:
     config, facts = row.config, parse_facts(row.facts)
+    if row.base_config is not None:
+        return _to_served_adapter(row)
     options = config.get("options") or {}
     # A configured template overrides the one in the file, and only the latter has been examined.
     has_own_template = bool(options.get("chat_template"))
@@ -111,6 +146,38 @@ def _to_served(row: Any) -> ServedModel:
         has_mcp=bool(config.get("mcp")),
         facts=facts,
         size_bytes=None if row.size_bytes is None else int(row.size_bytes),
+        # A base without adapters has nothing to rule out.
+        engine_members=render_members(None) if row.adapters else "",
+        created_at=row.created_at,
+    )
+
+
+def _to_served_adapter(row: Any) -> ServedModel:
+    """Return an adapter: its own name, calls and defaults, and all else as its base has it."""
+    config, base = row.config, row.base_config
+    options, facts = base.get("options") or {}, parse_facts(row.base_facts)
+    number = next((at for at, one in enumerate(row.base_adapters) if one["model"] == row.name), None)
+    is_enabled = config.get("enabled", True) is not False and base.get("enabled", True) is not False
+    return ServedModel(
+        name=row.name,
+        names=tuple(sorted({row.name, *(row.names or ())})),
+        run_hash=row.base_run_hash,
+        is_enabled=is_enabled,
+        serves=tuple(config.get("serves") or base.get("serves") or ADAPTER_SERVES),
+        # What the base adds to requests suits its adapters, too, unless they say otherwise.
+        defaults={**(base.get("defaults") or {}), **(config.get("defaults") or {})},
+        selector=dict(row.selector or {}),
+        backend=str(base.get("backend") or ""),
+        parallel=_parse_count(options.get("parallel")),
+        route_policy=row.route_policy or "",
+        takes_tools=None if facts is None or options.get("chat_template") else facts.takes_tools,
+        has_projector=bool(options.get("projector")),
+        has_mcp=bool(config.get("mcp")),
+        facts=facts,
+        size_bytes=None if row.size_bytes is None else int(row.size_bytes),
+        base=str(base["name"]),
+        is_attached=number is not None,
+        engine_members=render_members(number),
         created_at=row.created_at,
     )
 

@@ -92,6 +92,8 @@ class ModelOut(LenientModel):
     )
     payload_bytes: Bytes | None = None
     facts: dict[str, Any] | None = Field(default=None, description="Facts from the headers of its files.")
+    base: str = Field(default="", description="Of a LoRA adapter: the model whose engines load it.")
+    adapters: list[str] = Field(default_factory=list, description="The LoRA adapters that its engines load.")
     provenance: ModelProvenanceOut | None = Field(
         default=None, description="What the model was made from, if a quantisation has made it."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.bus.messages import StartBackend
-from corral.domain.backend import Manifest
+from corral.domain.backend import AdapterSupport, Manifest
 from corral.domain.errors import InvalidRequest
 from corral.runtime.processes import RestartBackoff, RestartCount, describe_exit
 from corral.worker.job_ports import RunnableBackend
@@ -87,6 +88,19 @@ def test_option_that_the_engine_does_not_have_is_refused_with_those_that_it_has(
         make_launch(runnable(options={"context": ("-c", "{value}")}), make_command(options={"contxt": "1"}), PLACE, {})
     assert caught.value.slug == "unknown_option"
     assert caught.value.hint == "It knows: context."
+
+
+@pytest.mark.behaviour("ADAPT-8")
+def test_adapters_become_arguments_of_engines_that_take_them_and_are_refused_by_others():
+    option = json.dumps([{"name": "a{port}", "path": "/m/a.gguf"}, {"name": "b", "path": "/m/b.gguf"}])
+    support = AdapterSupport(select="name", enable=("--lora",), each=("{adapter_name}={adapter_path}",))
+    made = make_launch(
+        runnable(command=("e", "{options}"), adapters=support), make_command(options={"adapters": option}), PLACE, {}
+    )
+    assert made.command == ("e", "--lora", "a{port}=/m/a.gguf", "b=/m/b.gguf")
+    with pytest.raises(InvalidRequest) as caught:
+        make_launch(runnable(command=("e", "{options}")), make_command(options={"adapters": option}), PLACE, {})
+    assert caught.value.slug == "unknown_option"
 
 
 @pytest.mark.parametrize(

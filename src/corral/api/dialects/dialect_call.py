@@ -33,7 +33,9 @@ from corral.gateway.errors import ModelNotFound, render_error_headers
 from corral.gateway.exchange.gateway import InferenceRequest
 from corral.gateway.request import request_body as bodies
 from corral.gateway.request.request_builder import (
+    ADAPTER_CALLS,
     TOOL_NAMES,
+    choose_adapter,
     make_model_filter,
     parse_preferred_wait_s,
     refuse_tools,
@@ -178,6 +180,9 @@ class DialectCall:
 
     def check_engine_support(self, model: ServedModel, call: str) -> bool | None:
         """Return whether the model's engine supports this call itself; None if the engine is unknown."""
+        if model.engine_members and call == "messages":
+            # llama.cpp forgets the number of the adapter when it translates this call.
+            return False
         serves = list_served_calls(self.deps, model.backend)
         return call in serves if serves else None
 
@@ -192,6 +197,8 @@ class DialectCall:
 
     def build_request(self, model: ServedModel, call: str, body: bytes, **more: Any) -> InferenceRequest:
         headers = self.request.headers
+        if model.engine_members and call in ADAPTER_CALLS and body:
+            body = choose_adapter(self.deps, model, body)
         return InferenceRequest(
             model=model,
             call=self.name,

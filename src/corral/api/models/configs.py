@@ -17,6 +17,7 @@ from corral.api.deps import ApiDeps, DepsIn, OperatorIn
 from corral.api.idempotency import run_once
 from corral.api.models.request_bodies import (
     NameIn,
+    check_adapter_engine,
     check_sources,
     list_warnings,
     open_model_change,
@@ -27,8 +28,10 @@ from corral.api.revisions import IfMatch, IfNoneMatch, parse_expected_revision
 from corral.domain.errors import InvalidRequest
 from corral.domain.model import Model, ModelConfig, ModelProvenance, ModelRevision
 from corral.domain.node import Node, NodeId
+from corral.domain.operation import OperationKind
 from corral.domain.replica import Replica
-from corral.models import catalog
+from corral.loading.admission import ModelOperationSpec
+from corral.models import adapters, catalog
 from corral.models.catalog import ModelSaveResult
 from corral.policy.models.configuration import apply_patch, diff, from_mapping, to_mapping
 from corral.policy.status import compute_status
@@ -125,12 +128,25 @@ async def put_model(
         # An alias is resolved to its model.
         own = await store.find_own_name(tx, name) or name
     config = _parse_config(deps, _drop_name(document, name) if own != name else document, own)
-    is_here = await deps.library.check_uploads(config.files, config.entry)
+    facts = await deps.library.check_uploads(config.files, config.entry)
     async with open_model_change(deps, config.name) as tx:
+        if config.base and facts is not None:
+            await adapters.check_facts(tx, config, facts)
         saved = await catalog.put(tx, config, operator.name, expects=expects, is_admin=operator.is_admin)
-    if is_here and saved.model.files is None:
+        check_adapter_engine(deps, saved.model)
+        if facts is None:
+            await request_adapter_files(deps, tx, saved.model, operator.name)
+    if facts is not None and saved.model.files is None:
         saved = replace(saved, model=await register_uploads(deps, saved.model))
     return _saved_to_wire(deps, saved)
+
+
+async def request_adapter_files(deps: ApiDeps, tx: Transaction, model: Model, actor: str) -> None:
+    """Have the files of an adapter fetched, in the transaction that has saved it: until they are known, no engine of
+    its base takes it."""
+    if model.config.base and model.files is None and model.config.is_enabled:
+        spec = ModelOperationSpec(kind=OperationKind.MODEL_INSTALL, model=model.name, reason="a new adapter")
+        await deps.model_operations.admission.admit_in(tx, spec, actor)
 
 
 async def register_uploads(deps: ApiDeps, model: Model) -> Model:
@@ -180,6 +196,7 @@ async def _patch_model(
         saved = await catalog.replace_config(
             tx, previous.name, config, operator.name, expects=expects, is_admin=operator.is_admin
         )
+        check_adapter_engine(deps, saved.model)
         return _saved_to_wire(deps, saved)
 
 
@@ -233,6 +250,7 @@ async def roll_back_model(
         saved = await catalog.roll_back(
             tx, name, body.revision, operator.name, expects=expects, is_admin=operator.is_admin
         )
+        check_adapter_engine(deps, saved.model)
         return _saved_to_wire(deps, saved)
 
 
@@ -278,11 +296,13 @@ async def edit_model(
             saved = await catalog.replace_config(
                 tx, new, config, operator.name, expects=expects, is_admin=operator.is_admin
             )
+            check_adapter_engine(deps, saved.model)
             return _saved_to_wire(deps, saved)
         if expects is not None:
             await catalog.patch(tx, previous.name, {}, operator.name, expects=expects)
         (renamed,) = await catalog.rename(tx, {previous.name: new}, operator.name)
         saved = await catalog.replace_config(tx, new, config, operator.name, is_admin=operator.is_admin)
+        check_adapter_engine(deps, saved.model)
         return _saved_to_wire(deps, replace(saved, stopped=saved.stopped + renamed.stopped))
 
 
@@ -293,6 +313,8 @@ async def import_model(request: Request, deps: DepsIn, operator: OperatorIn) -> 
 
     async def work(tx: Transaction) -> tuple[int, bytes]:
         saved = await catalog.put(tx, config, operator.name, note="imported", is_admin=operator.is_admin)
+        check_adapter_engine(deps, saved.model)
+        await request_adapter_files(deps, tx, saved.model, operator.name)
         return 201 if saved.is_new else 200, _saved_to_wire(deps, saved).model_dump_json().encode()
 
     answer = await run_once(request, deps.database, operator, work)
@@ -338,6 +360,8 @@ def model_to_wire(
         facts=None if model.facts is None else asdict(model.facts),
         provenance=provenance_to_wire(find_provenance(model)),
         replicas=[replica_to_wire(replica, nodes, model) for replica in replicas],
+        base=config.base,
+        adapters=[one.model for one in model.adapters],
         has_rule=has_rule,
         load_error=failure.sentence if failure else "",
         load_failed_at=failure.at if failure else None,

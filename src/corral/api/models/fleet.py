@@ -18,7 +18,13 @@ from corral.agents.service import NewAgent
 from corral.api.agents.documents import to_new_agent
 from corral.api.agents.routes import refuse_private_addresses
 from corral.api.deps import ApiDeps, DepsIn, OperatorIn
-from corral.api.models.request_bodies import check_sources, parse_document, refresh_served_models
+from corral.api.models.configs import request_adapter_files
+from corral.api.models.request_bodies import (
+    check_sources,
+    parse_document,
+    refresh_served_models,
+    require_adapter_engine,
+)
 from corral.api.tasks import parse_task, render_server_lists
 from corral.domain.access import Principal
 from corral.domain.agent import DeclaredMcpServer
@@ -28,6 +34,7 @@ from corral.models import fleet
 from corral.models.fleet import FleetPart, name_entry
 from corral.policy.models.fleet_file import CODE, FleetFile, from_mapping, to_mapping
 from corral.store import agents as agent_store
+from corral.store import models as model_store
 from corral.store import tasks as task_store
 from corral.store.database import Transaction
 from corral.tasks.fleet_part import TaskFleetPart
@@ -73,10 +80,12 @@ async def apply_fleet(
     desired = from_mapping(await parse_document(request, deps))
     for config in desired.models:
         check_sources(deps, config)
+    await _check_adapter_engines(deps, desired)
     parts = await _make_parts(deps, desired, operator)
     work = fleet.plan if plan else fleet.apply
     steps = await work(deps.database, desired, operator.name, prunes=prune, is_admin=operator.is_admin, parts=parts)
     if not plan:
+        await _request_adapter_files(deps, desired, operator.name)
         await refresh_served_models(deps, {one.name for one in steps})
     return FleetChangesOut(
         plan=plan,
@@ -87,6 +96,24 @@ async def apply_fleet(
             for one in steps
         ],
     )
+
+
+async def _check_adapter_engines(deps: ApiDeps, desired: FleetFile) -> None:
+    """Raise `Unprocessable` for an adapter whose base, in the file or in the catalog, has an engine that takes none."""
+    backends = {config.name: config.backend for config in desired.models}
+    for config in desired.models:
+        if config.base and config.base not in backends:
+            async with deps.database.transaction() as tx:
+                known = await model_store.find_model(tx, config.base)
+            backends[config.base] = known.config.backend if known is not None else ""
+        if config.base:
+            require_adapter_engine(deps, backends[config.base])
+
+
+async def _request_adapter_files(deps: ApiDeps, desired: FleetFile, actor: str) -> None:
+    async with deps.database.transaction() as tx:
+        for model in await model_store.list_models(tx, [one.name for one in desired.models if one.base]):
+            await request_adapter_files(deps, tx, model, actor)
 
 
 async def _make_parts(deps: ApiDeps, desired: FleetFile, caller: Principal) -> Sequence[FleetPart]:

@@ -119,7 +119,7 @@ async def show_load_status(
     """Show the progress of the load of a model; 404 if none is running."""
     async with deps.database.transaction() as tx:
         model = await _get_allowed_model(tx, deps, principal, name)
-        chain = await operation_store.list_active(tx, make_model_scope_key(model.name))
+        chain = await operation_store.list_active(tx, make_model_scope_key(model.config.base or model.name))
         loads = [one for one in chain if one.kind is OperationKind.MODEL_LOAD]
         operation = await operation_store.get(tx, loads[0].id) if loads else None
     if operation is None and quiet:

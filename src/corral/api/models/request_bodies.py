@@ -15,7 +15,7 @@ from corral.api.deps import ApiDeps
 from corral.backends.sources import parse_image
 from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest, Unprocessable
-from corral.domain.model import ModelConfig
+from corral.domain.model import Model, ModelConfig
 from corral.models.document_parser import IN_PLACE_BYTES_MAX, parse_json_document, parse_yaml_document
 from corral.policy.addresses import holds_secret, is_private_address
 from corral.policy.models.tool_loop import list_loop_warnings
@@ -72,6 +72,22 @@ def _find_host(uri: str) -> str | None:
             raise InvalidRequest("The address of a file is not valid.", code="bad_model") from error
     image = parse_image(uri) if uri.startswith(("oci://", "oci+http://")) else None
     return None if image is None else urlsplit(f"//{image['registry']}").hostname
+
+
+def check_adapter_engine(deps: ApiDeps, model: Model) -> None:
+    """Raise `Unprocessable` if a model is or has adapters, and its engine is known to take none."""
+    if model.config.base or model.adapters:
+        require_adapter_engine(deps, model.config.backend)
+
+
+def require_adapter_engine(deps: ApiDeps, backend: str) -> None:
+    manifest = deps.catalog.find_manifest(backend)
+    if manifest is not None and not manifest.adapters.select:
+        raise Unprocessable(
+            f"The engine {backend} takes no LoRA adapters.",
+            hint="llama-cpp and vllm do. Or merge the adapter into the weights of its base.",
+            code="adapters_not_supported",
+        )
 
 
 def list_warnings(deps: ApiDeps, config: ModelConfig) -> list[str]:

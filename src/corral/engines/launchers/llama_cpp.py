@@ -69,6 +69,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rerank", type=parse_switch, default=False, help="serve reranking instead of chats")
     parser.add_argument("--pooling", choices=POOLING, default=None, help="how embeddings become one; the model knows")
     parser.add_argument("--prompt-cache-mib", type=int, default=256, help="memory for prompts that left their slot")
+    parser.add_argument("--adapter", action="append", default=[], help="a LoRA adapter; requests choose it by number")
     parser.add_argument("--projector", default="", help="the file that lets the model see or hear")
     options = parser.parse_args()
     if not options.check and (not options.model or not options.port):
@@ -120,6 +121,7 @@ def fill_parameters(engine: Any, parameters: Any, options: argparse.Namespace) -
     if parameters.embedding:
         # An embedding is computed in one piece.
         parameters.n_ubatch = parameters.n_batch
+    add_adapters(engine, parameters, options)
     if options.projector:
         parameters.mmproj.path = options.projector
     pooling = "rank" if options.rerank else options.pooling
@@ -133,6 +135,15 @@ def fill_parameters(engine: Any, parameters: Any, options: argparse.Namespace) -
         set_if_known(parameters, name, value)
     # The web page is switched off by its new name and by its old one.
     set_if_known(parameters, "ui" if hasattr(parameters, "ui") else "webui", value=False)
+
+
+def add_adapters(engine: Any, parameters: Any, options: argparse.Namespace) -> None:
+    """Have the adapters loaded with the model. Each request says which one it is for; without a word it is none."""
+    if options.adapter:
+        # An earlier prompt in that cache does not know with which adapter it was computed.
+        options.prompt_cache_mib = 0
+        parameters.lora_init_without_apply = True
+        parameters.lora_adapters = [engine.CommonAdapterLoraInfo(path, 0.0) for path in options.adapter]
 
 
 def set_if_known(parameters: Any, name: str, value: object) -> None:

@@ -191,6 +191,8 @@ class Exchange(EngineCaller):
                 piece = self._rewriter.rewrite_events(piece)
         elif self._form == WHOLE and self._state != RELAYING:
             piece = self._buffer_piece(piece)
+        if self._name_change is not None:
+            piece = piece.replace(*self._name_change)
         if piece:
             if self._state == CALLING:
                 self._begin_relaying()
@@ -226,6 +228,8 @@ class Exchange(EngineCaller):
                 self._start_task(self._read_large(checkout, self._rewrite_large, rest), "rewrite")
                 return
             rest = self._rewrite_rest(self._rewriter, rest)
+        if self._name_change is not None:
+            rest = rest.replace(*self._name_change)
         # Most responses are JSON from the first byte to the last, which this test shows without a function call.
         is_plain = self._kind == KIND_JSON and rest and rest[0] == _OPENS and rest[-1] == _CLOSES
         if not is_plain and status < 400 and not is_passing and self._retry_if_unusable(checkout, rest):

@@ -63,6 +63,7 @@ class ExchangeState:
         "_head",
         "_is_paused",
         "_kind",
+        "_name_change",
         "_prompt_bytes",
         "_queue_s",
         "_request",
@@ -110,6 +111,8 @@ class ExchangeState:
         # test shows without a function call.
         is_plain = request.call == "chat" and request.body.find(N_MARK) < 0
         self._rewriter = None if is_plain else self._make_rewriter()
+        # An adapter is answered under its own name. Inside a text no such bytes stand without a backslash.
+        self._name_change = request.model.name_change
         self._sent_bytes = 0
         # The size of the prompt in a body that was dropped.
         self._prompt_bytes = 0

@@ -26,6 +26,7 @@ from corral.gateway.request.request_body import find_model_name
 from corral.gateway.request.turn_responder import TurnNeeded, TurnResponder
 from corral.gateway.routing.routing_snapshot import ModelFilter
 from corral.policy.agents import make_not_for_agents_error
+from corral.policy.models.adapters import BY_NUMBER
 from corral.policy.serving.json_scan import is_small_shape
 from corral.policy.serving.mcp_choice import drop_mcp_keys, has_mcp_keys, read_mcp_choice
 from corral.policy.serving.response_rewriter import PromptEcho
@@ -45,6 +46,10 @@ _MCP_MARK = b'"mcp_'
 # A body up to this size is searched at once, which takes some microseconds.
 SCANNED_NOW_BYTES_MAX = 256 * 1024
 _ECHO = b'"echo"'
+# The calls in which engines take the number of an adapter.
+ADAPTER_CALLS = frozenset({"chat", "completions"})
+# The second is in every spelling of the first that has escapes in it.
+_LORA, _ESCAPE = b'"lora"', b"\\u00"
 # `functions` is the older name in OpenAI's API.
 _TOOL_LISTS = ("tools", "functions")
 # The members of a request that decide whether it is refused.
@@ -122,7 +127,7 @@ def build_request_now(deps: RequestDeps, head: RequestHead, body: bytes, request
     if sent is None:
         return None
     model = deps.gateway.router.snapshot.find(sent[0])
-    if model is None or not model.is_enabled:
+    if model is None or not model.is_enabled or not model.is_attached:
         return None
     if principal.models is not None and not can_use_model(principal, model.name, model.names):
         raise deps.gateway.router.make_not_found_error(sent[0], make_model_filter(principal))
@@ -190,7 +195,7 @@ def _needs_scan_first(model: ServedModel, sent: _SentBody) -> bool:
     name, body, decoded = sent
     if decoded is not None or len(body) <= bodies.IN_PLACE_BYTES_MAX:
         return False
-    if body.find(_ECHO) >= 0:
+    if body.find(_ECHO) >= 0 or (model.engine_members and may_have_lora(body)):
         return True
     return bool(model.defaults) or name != model.name or (model.takes_tools is False and may_have_tools(body))
 
@@ -242,6 +247,8 @@ def _build_request(
         read_options = ResponseReadOptions(echo=echo) if echo is not None else None
     if model.defaults or name != model.name:
         body = (decoded or bodies.parse_body(received)).render_for_engine(model.name, model.defaults, head.call)
+    if model.engine_members and head.call in ADAPTER_CALLS:
+        body = choose_adapter(deps, model, body, decoded if body is received else None)
     request = new_uninitialised(InferenceRequest)
     request.model = model
     request.call = head.call
@@ -257,6 +264,31 @@ def _build_request(
     request.traceparent = head.traceparent
     request.read_options = read_options
     return request
+
+
+def choose_adapter(
+    deps: RequestDeps, model: ServedModel, body: bytes, decoded: bodies.RequestBody | None = None
+) -> bytes:
+    """Return the body with the member that says which adapter answers. Raises `InvalidRequest` if the request has that
+    member itself: a key for one model could use another one by it."""
+    manifest = deps.catalog.find_manifest(model.backend)
+    if manifest is None or manifest.adapters.select != BY_NUMBER:
+        return body
+    if may_have_lora(body):
+        decoded = decoded or bodies.parse_body(body)
+        if "lora" in decoded.members:
+            raise InvalidRequest(
+                "lora: the adapter is chosen by the name of the model.",
+                hint="Leave lora out, and name an adapter as the model.",
+                code="lora_not_allowed",
+            )
+    start = body.index(b"{") + 1
+    return b"".join([body[:start], model.engine_members.encode(), body[start:]])
+
+
+def may_have_lora(body: bytes) -> bool:
+    """Return whether a body can have the member `lora`, without decoding it."""
+    return body.find(_LORA) >= 0 or body.find(_ESCAPE) >= 0
 
 
 def may_have_tools(body: bytes) -> bool:

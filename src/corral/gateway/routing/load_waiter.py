@@ -115,18 +115,19 @@ class LoadWaiter:
     async def wait_for_load(self, model: ServedModel, *, until: float | None, budget_s: float) -> bool:
         """Wait until a load of the model has ended well, and raise its cause if it has not. Return True if it ended
         because the model was edited. `until` is monotonic; None: no limit."""
-        wait = self._pending.get(model.name)
+        name = model.pool_name
+        wait = self._pending.get(name)
         if wait is None:
-            wait = self._pending[model.name] = _PendingLoad(model=model.name)
-            self._tasks.start(self._follow_load(wait, model), name=f"load of {model.name}")
+            wait = self._pending[name] = _PendingLoad(model=name)
+            self._tasks.start(self._follow_load(wait, model), name=f"load of {name}")
         left_s = None if until is None else max(0.0, until - self._deps.clock.monotonic())
         wait.waiters += 1
         try:
-            with self._deps.leases.count_waiting(model.name):
+            with self._deps.leases.count_waiting(name):
                 async with asyncio.timeout(left_s):
                     await wait.ended.wait()
         except TimeoutError:
-            raise _make_loading_error(wait, budget_s) from None
+            raise _make_loading_error(wait, model.name, budget_s) from None
         finally:
             wait.waiters -= 1
         if wait.error is not None:
@@ -237,10 +238,10 @@ def _to_corral_error(error: Exception, model: str) -> CorralError:
     return LoadFailed(f"Internal error in Corral while waiting for {model}. See the log of this frontend.")
 
 
-def _make_loading_error(wait: _PendingLoad, budget_s: float) -> ModelLoading:
+def _make_loading_error(wait: _PendingLoad, name: str, budget_s: float) -> ModelLoading:
     """Return the error for a request that may not wait any longer."""
-    left_s, loading = wait.eta_s, render_loading(wait.model, wait.operation, wait.eta_s, wait.paths)
-    words = [f"Model {wait.model} is loading", str(loading["state"]).replace("_", " ")]
+    left_s, loading = wait.eta_s, render_loading(name, wait.operation, wait.eta_s, wait.paths)
+    words = [f"Model {name} is loading", str(loading["state"]).replace("_", " ")]
     if loading.get("node"):
         words[0] += f" on {loading['node']}"
     if loading["progress"]:

@@ -17,7 +17,7 @@ import structlog
 
 from corral.domain.agent import AGENT_PREFIX
 from corral.domain.cluster import OutboxEvent
-from corral.domain.errors import CorralError, NotAllowed, StoreUnavailable
+from corral.domain.errors import Conflict, CorralError, NotAllowed, StoreUnavailable
 from corral.domain.replica import Replica
 from corral.gateway.errors import AllReplicasFailed, ModelEdited, ModelNotFound
 from corral.gateway.routing.in_flight_leases import INTERVAL_S, InFlightLeases
@@ -118,6 +118,8 @@ class Router:
             raise NotAllowed(
                 f"Model {model.name} is disabled.", hint=f"corral models enable {model.name}", code="model_disabled"
             )
+        if not model.is_attached:
+            raise make_detached_error(model)
         return model
 
     def make_not_found_error(self, name: str, is_shown: ModelFilter | None = None) -> ModelNotFound:
@@ -183,6 +185,16 @@ class Router:
             self._misses.move_to_end(name)
         while len(self._misses) > MISSES_MAX:
             self._misses.popitem(last=False)
+
+
+def make_detached_error(model: ServedModel) -> CorralError:
+    """Return the error for an adapter that no engine of its base loads."""
+    return Conflict(
+        f"The adapter {model.name} is not in the engines of its base {model.base}: its files were not fetched yet, or"
+        " it does not fit.",
+        hint=f"`corral models load {model.name}` fetches them; `corral models show {model.name}` says why not.",
+        code="adapter_detached",
+    )
 
 
 def _may_exist(name: str) -> bool:
@@ -317,7 +329,7 @@ class ReplicaSelector:
             is_background=self.is_background,
         )
         # Requests without a waiting client are no reason to load more replicas.
-        counting = nullcontext() if self.is_background else self._router.leases.count_waiting(self.model.name)
+        counting = nullcontext() if self.is_background else self._router.leases.count_waiting(self.model.pool_name)
         with counting:
             held = await pool.wait_for_turn(entry, max(0.0, self._queue_deadline - now))
         if held is not None:

@@ -41,7 +41,7 @@ _REPLICA_FIELDS = ("id", "node_id", "model", "index", "address", "revision", "en
 _NODE_FIELDS = ("id", "name", "is_open", "free_bytes")
 _MODEL_FIELDS = (
     "name", "run_hash", "is_enabled", "backend", "parallel", "route_policy", "takes_tools", "has_projector",
-    "size_bytes", "has_mcp",
+    "size_bytes", "has_mcp", "base", "is_attached", "engine_members",
 )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ class RoutingSnapshot:
 
     def find_pool(self, model: ServedModel) -> ReplicaPool | None:
         """Return the replica pool of this revision of the model."""
-        pool = self.pools.find_pool(model.name)
+        pool = self.pools.find_pool(model.pool_name)
         return pool if pool is not None and pool.model.run_hash == model.run_hash else None
 
     def list_open_replicas(self, model: ServedModel) -> list[Replica]:
@@ -130,7 +130,7 @@ class RoutingSnapshot:
         """Return the loaded replicas that get no requests, each with the reason."""
         found = (
             (replica, explain_exclusion(replica.revision, model.run_hash, self.find_node(replica), model.selector))
-            for replica in self._replicas.get(model.name, ())
+            for replica in self._replicas.get(model.pool_name, ())
         )
         return [(replica, reason) for replica, reason in found if reason]
 
@@ -174,7 +174,8 @@ class RoutingSnapshot:
         """Recompute which replicas of these models are open."""
         for name in names:
             model = self._models.get(name)
-            if model is None:
+            if model is None or model.base:
+                # The pool of an adapter is that of its base.
                 self.pools.remove_pool(name)
             else:
                 self.pools.update_pool(model, self._find_open(model))

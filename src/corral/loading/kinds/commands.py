@@ -17,6 +17,8 @@ from corral.domain.model import Model
 from corral.domain.node import Node, NodeId
 from corral.domain.operation import Target
 from corral.loading.kinds.view import read_target_plan
+from corral.policy.models.adapters import render_adapters_option
+from corral.policy.models.configuration import ADAPTERS_OPTION
 from corral.policy.models.estimate import read_context_size
 from corral.ports.credentials import BLOB_READ_SCOPE, FRONTENDS_AUDIENCE, BusCredentialIssuer
 from corral.ports.library import ModelLibrary
@@ -72,7 +74,7 @@ class BlobSourceResolver:
         """Return the sources in order: other nodes, shared storage, the frontends that the node knows, then those
         that hold the files: the node may not know them, and may not reach the address that they advertise. Never
         call it inside a transaction."""
-        sha256s = {file.sha256 for file in model.files or ()}
+        sha256s = {file.sha256 for file in model.engine_files or ()}
         if not sha256s:
             return ()
         known = [nodes.get(NodeId(one)) for one in sources if one != reader]
@@ -95,7 +97,8 @@ class BlobSourceResolver:
 
 def list_file_items(model: Model) -> tuple[ModelFileItem, ...]:
     return tuple(
-        ModelFileItem(path=file.path, sha256=file.sha256, size_bytes=file.size_bytes) for file in model.files or ()
+        ModelFileItem(path=file.path, sha256=file.sha256, size_bytes=file.size_bytes)
+        for file in model.engine_files or ()
     )
 
 
@@ -111,7 +114,7 @@ def make_load_command(target: Target, model: Model, sources: tuple[BlobSource, .
         files=list_file_items(model),
         places=sources,
         entry=find_entry(model),
-        options=dict(config.options),
+        options=dict(config.options) | _make_adapters_option(model),
         # The context that was reserved when the node was chosen; engines would take the model's whole context.
         defaults={"context_size": str(read_context_size(config, model.facts))},
         threads=plan.get("threads") or None,
@@ -119,6 +122,11 @@ def make_load_command(target: Target, model: Model, sources: tuple[BlobSource, .
         operation_id=target.operation_id,
         ticket=ticket,
     )
+
+
+def _make_adapters_option(model: Model) -> dict[str, str]:
+    """Return the adapters as an option, so that a worker that does not know of adapters refuses the load."""
+    return {ADAPTERS_OPTION: render_adapters_option(model.adapters)} if model.adapters else {}
 
 
 def make_stage_command(target: Target, model: Model, sources: tuple[BlobSource, ...]) -> StageModel:

@@ -128,7 +128,7 @@ class StageHandler:
             node=node,
             job_id=JobId(self.ids.new_id()),
             build={"name": model.name, "version": "", "load": plan},
-            total_bytes=model.payload_bytes or None,
+            total_bytes=model.engine_bytes or None,
         )
 
     async def _advance_targets(self, tx: Transaction, view: ModelOperationView, model: Model) -> AdvanceResult:

@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from corral.domain.errors import InvalidRequest
-from corral.domain.model import FilePart, ModelConfig, ModelFile, StoredFile
+from corral.domain.model import AttachedAdapter, FilePart, ModelConfig, ModelFile, StoredFile
 from corral.policy.models.mapping_reader import MappingReader, as_text, merge_patch
 from corral.policy.models.mcp_servers import read_mcp_config, to_mcp_mapping
 from corral.policy.models.tool_loop import KEYS as TOOL_LOOP_KEYS
@@ -35,13 +35,19 @@ PATH_MAX = 1024
 FILES_MAX = 1000
 ALIASES_MAX = 100
 DEFAULTS_MAX_CHARACTERS = 64 * 1024
+# The option by which a worker gets the adapters of a model; no configuration has it.
+ADAPTERS_OPTION = "adapters"
+# The file of an adapter whose address has no name in it.
+ADAPTER_NAME = "adapter.gguf"
 CALLS = ("chat", "completions", "embeddings", "transcriptions", "speech", "rerank", "images")
 SCHEMES = ("https", "http", "file", "hf", "oci", "ollama", "wheel", "upload")
 _KEYS = (
     "name", "description", "backend", "files", "entry", "options", "threads", "vram", "ram", "load_timeout", "groups",
     "aliases", "defaults", "serves", "enabled", "pinned", "idle", "gallery", "variant", "variant_pinned",
-    "mcp", "agent",
+    "mcp", "agent", "base", "adapter",
 )  # fmt: skip
+# What an adapter shares with its base.
+_OF_BASE = frozenset({"entry", "options", "threads", "vram", "ram", "load_timeout", "groups", "pinned"})
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _HUB = re.compile(r"hf://[^/\s]+/[^/@\s]+(?:@[^/\s]+)?(?P<path>/.+)?")
 
@@ -62,10 +68,12 @@ def from_mapping(value: object, *, name: str = "") -> ModelConfig:
     serves = reader.read_texts("serves")
     reader.check_words("serves", serves, CALLS)
     files = _parse_files(reader)
+    base, adapter, files = _parse_adapter(reader, files)
     return ModelConfig(
         name=checked,
         description=reader.read_text("description"),
-        backend=_parse_backend(reader),
+        # That of the base is entered when an adapter is saved.
+        backend=reader.read_text("backend", longest=NAME_MAX) if base else _parse_backend(reader),
         files=files,
         entry=_parse_path(reader, reader.read_text("entry"), "entry") if reader.value.get("entry") else "",
         options=_parse_options(reader),
@@ -85,6 +93,8 @@ def from_mapping(value: object, *, name: str = "") -> ModelConfig:
         is_variant_pinned=reader.read_flag("variant_pinned", default=False),
         mcp=read_mcp_config(reader),
         tool_loop=read_tool_loop(reader),
+        base=base,
+        adapter=adapter,
     )
 
 
@@ -102,7 +112,7 @@ def to_mapping(config: ModelConfig) -> dict[str, Any]:
         "name": config.name,
         "description": config.description,
         "backend": config.backend,
-        "files": [_make_file_mapping(file) for file in config.files],
+        "files": [to_file_mapping(file) for file in config.files],
         "entry": config.entry,
         "options": dict(sorted(config.options.items())),
         "threads": config.threads,
@@ -121,6 +131,8 @@ def to_mapping(config: ModelConfig) -> dict[str, Any]:
         "variant_pinned": config.is_variant_pinned or None,
         "mcp": to_mcp_mapping(config.mcp),
         "agent": to_tool_loop_mapping(config.tool_loop),
+        "base": config.base,
+        "adapter": config.adapter,
     }
     return {key: value for key, value in written.items() if value is not None and value not in ("", [], {})}
 
@@ -147,8 +159,11 @@ def check_name(name: str) -> str:
     return name
 
 
-def compute_run_hash(config: ModelConfig, files: Sequence[StoredFile] | None = None) -> str:
-    """Return a hash of what an engine notices: backend, entry, options, threads, and the contents of the files.
+def compute_run_hash(
+    config: ModelConfig, files: Sequence[StoredFile] | None = None, adapters: Sequence[AttachedAdapter] = ()
+) -> str:
+    """Return a hash of what an engine notices: backend, entry, options, threads, the contents of the files, and the
+    adapters that it loads.
 
     Contents count where they are known, sources where they are not. A file with a given sha256 counts the same
     before and after it was fetched, so fetching changes nothing.
@@ -160,6 +175,10 @@ def compute_run_hash(config: ModelConfig, files: Sequence[StoredFile] | None = N
         "threads": config.threads,
         "files": _list_contents(config, files),
     }
+    if adapters:
+        hashed_fields["adapters"] = [
+            [one.model, one.path, sorted([file.path, file.sha256] for file in one.files)] for one in adapters
+        ]
     text = json.dumps(hashed_fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -215,7 +234,7 @@ def _list_contents(config: ModelConfig, files: Sequence[StoredFile] | None) -> l
         return sorted([file.path, file.sha256] for file in files)
     if all(file.sha256 and not _is_folder(file.path) for file in config.files):
         return sorted([file.path, file.sha256] for file in config.files)
-    return [_make_file_mapping(file) for file in list_sources(config)]
+    return [to_file_mapping(file) for file in list_sources(config)]
 
 
 def _is_folder(path: str) -> bool:
@@ -241,8 +260,40 @@ def _parse_backend(reader: MappingReader) -> str:
     return backend
 
 
+def _parse_adapter(reader: MappingReader, files: tuple[ModelFile, ...]) -> tuple[str, str, tuple[ModelFile, ...]]:
+    """Parse what an adapter is made of. `adapter` may be an address, which is then the only file."""
+    base = reader.read_text("base", longest=NAME_MAX)
+    adapter = reader.read_text("adapter", longest=PATH_MAX * 4).strip()
+    if not base and not adapter:
+        return "", "", files
+    if not base:
+        raise reader.make_error("adapter is given without base", "base is the name of the model that it changes.")
+    given = sorted(_OF_BASE & {key for key, value in reader.value.items() if value})
+    if given:
+        raise reader.make_error(
+            f"an adapter has no {given[0]} of its own", f"It runs in the engines of {base[:80]}: set it there."
+        )
+    if _is_address(adapter) and not files:
+        path = parse_file_name(adapter) or ADAPTER_NAME
+        files = (ModelFile(path=path, parts=(_parse_part(reader.where, adapter),)),)
+        adapter = path
+    if not files:
+        raise reader.make_error("an adapter needs a file", "adapter: upload:sha256 or an address, or files.")
+    if not adapter:
+        adapter = files[0].path if len(files) == 1 else ""
+    elif adapter not in {file.path for file in files} and not all(_is_folder(file.path) for file in files):
+        raise reader.make_error(f"adapter {adapter[:100]!r} is not one of its files")
+    return check_name(base), adapter, files
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith("/") or text.partition(":")[0].lower() in SCHEMES
+
+
 def _parse_options(reader: MappingReader) -> dict[str, str]:
     inner = reader.read_inner("options")
+    if ADAPTERS_OPTION in inner.value:
+        raise inner.make_error("adapters are models of their own", "Create a model with base and adapter instead.")
     options: dict[str, str] = {}
     for key, value in inner.value.items():
         text = as_text(value)
@@ -278,6 +329,11 @@ def _parse_files(reader: MappingReader) -> tuple[ModelFile, ...]:
     if twice is not None:
         raise reader.make_error(f"files has {twice or 'the whole folder'!r} twice")
     return files
+
+
+def parse_files(items: object, where: str) -> tuple[ModelFile, ...]:
+    """Parse files as `to_file_mapping` writes them."""
+    return _parse_files(MappingReader({"files": items}, where, CODE))
 
 
 def _parse_file(reader: MappingReader, item: object, number: int) -> ModelFile:
@@ -339,7 +395,7 @@ def _parse_path(reader: MappingReader, path: str, key: str) -> str:
     return path
 
 
-def _make_file_mapping(file: ModelFile) -> dict[str, Any]:
+def to_file_mapping(file: ModelFile) -> dict[str, Any]:
     written: dict[str, Any] = {"path": file.path}
     if len(file.parts) == 1 and not file.parts[0].sha256:
         written["uri"] = file.parts[0].uri

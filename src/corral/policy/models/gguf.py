@@ -5,6 +5,7 @@ The tables of types and names are those of the format's specification.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,12 @@ LIST_LENGTH_MAX = 2_000_000
 _KV_ELEMENT_BYTES = 2  # half precision, llama.cpp's default
 
 _TEMPLATE = "tokenizer.chat_template"
+LORA = "lora"
+LORA_A, LORA_B = ".lora_a", ".lora_b"
+_LAYER = re.compile(r"\.\d+\.", re.ASCII)
+# Of the kinds of matrices in one model; a large one has about forty.
+SHAPES_MAX = 128
+SHAPE_NAME_MAX = 128
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _BLOCKS = """
@@ -90,6 +97,8 @@ class GgufHeader:
     weights_bytes: int | None = 0
     # Bytes by the name of the tensors' type.
     types: Mapping[str, int] = field(default_factory=dict)
+    # Inputs and outputs of matrices by name, with `*` for the number of a layer.
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def get_text(self, key: str) -> str:
         value = self.entries.get(key)
@@ -101,6 +110,11 @@ class GgufHeader:
     @property
     def architecture(self) -> str:
         return self.get_text("general.architecture")
+
+    @property
+    def is_lora(self) -> bool:
+        """Return whether the file is a LoRA adapter of another model."""
+        return self.get_text("general.type") == "adapter" and self.get_text("adapter.type") == "lora"
 
     @property
     def is_projector(self) -> bool:
@@ -130,9 +144,11 @@ def read_gguf(file: ReadableFile) -> GgufHeader:
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """Holds the type, number of elements and offset of one tensor."""
+    """Holds the name, type, sizes and offset of one tensor."""
 
+    name: str
     type: TensorType | None
+    sizes: tuple[int, ...]
     elements: int
     offset: int
 
@@ -160,7 +176,33 @@ def _make_header(
         parameters=sum(tensor.elements for tensor in tensors),
         weights_bytes=types.total() if is_known else file.size_bytes - begin,
         types=dict(types),
+        shapes=_collect_shapes(tensors),
     )
+
+
+def _collect_shapes(tensors: Sequence[_Tensor]) -> dict[str, Sequence[int]]:
+    """Return inputs and outputs of each kind of matrix. An adapter has two factors for each one that it changes."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    inputs: dict[str, int] = {}
+    outputs: dict[str, int] = {}
+    for tensor in tensors:
+        if len(tensor.sizes) != 2:
+            continue
+        stem, factor = tensor.name.removesuffix(LORA_A), ""
+        if stem != tensor.name:
+            factor = LORA_A
+        elif tensor.name.endswith(LORA_B):
+            stem, factor = tensor.name.removesuffix(LORA_B), LORA_B
+        if factor == LORA_A:
+            inputs[stem] = tensor.sizes[0]
+        elif factor == LORA_B:
+            outputs[stem] = tensor.sizes[1]
+        else:
+            found.setdefault(_LAYER.sub(".*.", stem), set()).add((tensor.sizes[0], tensor.sizes[1]))
+    for stem, size in inputs.items():
+        found.setdefault(_LAYER.sub(".*.", stem), set()).add((size, outputs.get(stem, 0)))
+    kept = sorted(name for name, sizes in found.items() if len(sizes) == 1 and len(name) <= SHAPE_NAME_MAX)
+    return {name: list(next(iter(found[name]))) for name in kept[:SHAPES_MAX]}
 
 
 def _read_name(cursor: HeaderCursor, file: ReadableFile) -> str:
@@ -206,15 +248,16 @@ def _read_array(cursor: HeaderCursor, file: ReadableFile, depth: int) -> GgufVal
 
 
 def _read_tensor(cursor: HeaderCursor, file: ReadableFile) -> _Tensor:
-    _read_name(cursor, file)
+    name = _read_name(cursor, file)
     dimensions = cursor.read_number("I")
     if dimensions > DIMENSIONS_MAX:
         raise BadHeader(f"{file.path} has a tensor with {dimensions} dimensions.")
-    elements = prod(cursor.read_length() for _ in range(dimensions))
+    sizes = tuple(cursor.read_length() for _ in range(dimensions))
+    elements = prod(sizes)
     kind, offset = cursor.read_number("I"), cursor.read_length()
     if parse_count(elements, 2**63) is None or parse_count(offset, 2**63) is None:
         raise BadHeader(f"{file.path} has a tensor of {elements} numbers.")
-    return _Tensor(TENSOR_TYPES.get(kind), elements, offset)
+    return _Tensor(name, TENSOR_TYPES.get(kind), sizes, elements, offset)
 
 
 def make_gguf_facts(headers: Sequence[GgufHeader], entry: str = "") -> ModelFacts:
@@ -249,6 +292,8 @@ def make_gguf_facts(headers: Sequence[GgufHeader], entry: str = "") -> ModelFact
         weights_bytes=None if None in weights else sum(size or 0 for size in weights),
         has_chat_template=_TEMPLATE in main.entries,
         takes_tools=_detect_tools(main),
+        kind=LORA if main.is_lora else "",
+        shapes={name: size for shard in shards for name, size in shard.shapes.items()},
     )
 
 

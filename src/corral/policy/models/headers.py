@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from corral.domain.model import ModelFacts
-from corral.policy.models.gguf import MAGIC, TEMPLATE_BYTES_MAX, make_gguf_facts, read_gguf
+from corral.policy.models.gguf import LORA, MAGIC, TEMPLATE_BYTES_MAX, make_gguf_facts, read_gguf
 from corral.policy.models.header_bytes import (
     BadHeader,
     HeaderCursor,
@@ -194,6 +194,8 @@ def _read_safetensors_facts(files: Sequence[ReadableFile], tensors: Sequence[Rea
     templates = [*_parse_templates(tokenizer), *_read_templates(beside)]
     headers = [read_safetensors(file) for file in _sort_shards(tensors)]
     facts = make_safetensors_facts(headers, read_document(beside.get("config.json")), has_chat_template=bool(templates))
+    if "adapter_config.json" in beside:
+        facts = replace(facts, kind=LORA)
     # Without a template the engine may have one of its own.
     return replace(facts, takes_tools=detect_tools(templates) if templates else None)
 

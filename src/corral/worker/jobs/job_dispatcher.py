@@ -19,6 +19,8 @@ from corral.bus.messages import BackendCommand, LoadModel, RunningProcess, Stage
 from corral.domain.backend import InstalledBackend
 from corral.domain.errors import Conflict, CorralError, NotFound, Unprocessable
 from corral.domain.operation import Fault, JobPhase
+from corral.policy.models.adapters import locate_adapters
+from corral.policy.models.configuration import ADAPTERS_OPTION
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.runtime.tasks import TaskSet
 from corral.worker.job_ports import BackendInstaller, ModelFiles, ProcessSupervisor
@@ -312,10 +314,13 @@ class ModelLoader:
             job.add_stopped_processes((key,))
             await self.save(job)
 
-    def _merge_options(self, job: WorkerJob, command: LoadModel) -> dict[str, str]:
+    def _merge_options(self, job: WorkerJob, command: LoadModel, folder: Path | None) -> dict[str, str]:
         runnable = self.installer.find_runnable(job.backend)
         known = {} if runnable is None else runnable.manifest.options
-        return {name: value for name, value in command.defaults.items() if name in known} | dict(command.options)
+        options = {name: value for name, value in command.defaults.items() if name in known} | dict(command.options)
+        if ADAPTERS_OPTION in options and folder is not None:
+            options[ADAPTERS_OPTION] = locate_adapters(options[ADAPTERS_OPTION], str(folder))
+        return options
 
     async def _start(self, job: WorkerJob, command: LoadModel, folder: Path | None) -> RunningProcess:
         start = StartBackend(
@@ -325,7 +330,7 @@ class ModelLoader:
             replica=command.replica,
             model_path="" if folder is None else str(folder / command.entry),
             threads=command.threads,
-            options=self._merge_options(job, command),
+            options=self._merge_options(job, command, folder),
             revision=command.revision,
             operation_id=command.operation_id,
             ready_s=command.ready_s,

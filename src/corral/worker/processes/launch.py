@@ -18,6 +18,7 @@ from corral.bus.messages import StartBackend
 from corral.domain.backend import Manifest
 from corral.domain.errors import InvalidRequest
 from corral.policy.gallery import OPTIONS
+from corral.policy.models.configuration import ADAPTERS_OPTION
 from corral.worker.job_ports import RunnableBackend
 from corral.worker.processes.process_control import BadManifest
 
@@ -142,7 +143,8 @@ def _make_option_arguments(
     backend: str, manifest: Manifest, requested: Mapping[str, str], values: Mapping[str, str]
 ) -> list[str]:
     """Return the arguments in the manifest's order: the order of a JSON object means nothing."""
-    unknown = sorted(set(requested) - set(manifest.options))
+    takes_adapters = bool(manifest.adapters.select)
+    unknown = sorted(set(requested) - set(manifest.options) - ({ADAPTERS_OPTION} if takes_adapters else set()))
     if unknown:
         known = ", ".join(sorted(manifest.options)) or "none"
         raise InvalidRequest(
@@ -158,6 +160,11 @@ def _expand_options(
         if name in requested:
             with_value = {**values, "value": requested[name]}
             yield from (fill_placeholders(part, with_value, backend) for part in parts)
+    if ADAPTERS_OPTION in requested:
+        yield from manifest.adapters.enable
+        for adapter in json.loads(requested[ADAPTERS_OPTION]):
+            with_adapter = {**values, "adapter_name": adapter["name"], "adapter_path": adapter["path"]}
+            yield from (fill_placeholders(part, with_adapter, backend) for part in manifest.adapters.each)
 
 
 def _refuse_nul(command: list[str], environment: Mapping[str, str]) -> None:

@@ -90,7 +90,7 @@ def test_address_alone_names_its_file(uri: str, path: str):
     ("change", "sentence", "hint"),
     [
         ({"bakend": "x"}, "'bakend' is not a setting", "Did you mean backend?"),
-        ({"zzz": 1}, "'zzz' is not a setting", "There are: agent, aliases"),
+        ({"zzz": 1}, "'zzz' is not a setting", "There are: adapter, agent"),
         ({"backend": None}, "backend is missing", None),
         ({"backend": 1.1}, "backend is not a text", None),
         ({"vram": "12 parsec"}, "vram is not a size", "12GB"),

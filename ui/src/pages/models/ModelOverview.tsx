@@ -45,6 +45,8 @@ function Facts({ model }: { model: ModelOut }) {
     typeof facts.context_length === "number" ? `context ${formatCount(facts.context_length)}` : "",
   ].filter(Boolean);
   const pairs: [string, string][] = [
+    ["Adapter of", model.base ?? ""],
+    ["Adapters", (model.adapters ?? []).join(", ")],
     ["Aliases", (model.aliases ?? []).join(", ")],
     ["Serves", serves.join(", ")],
     ["Source", model.gallery + (model.variant ? `, variant ${model.variant}` : "")],

@@ -1,0 +1,20 @@
+"""LoRA adapters as models: which of them the engines of their base load."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0025"
+down_revision = "0021"
+branch_labels = None
+depends_on = None
+
+STATEMENTS = (
+    "ALTER TABLE models ADD COLUMN adapters jsonb DEFAULT '[]'::jsonb NOT NULL",
+    "CREATE INDEX models_base_idx ON models ((config ->> 'base')) WHERE config ? 'base'",
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)

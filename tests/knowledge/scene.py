@@ -35,7 +35,7 @@ async def create_collection(
     await frontend.core.knowledge.tables.require()
     async with frontend.database.transaction() as tx:
         spec = CollectionSpec(name=name, embedding_model=MODEL, **fields)
-        return await frontend.core.knowledge.collections.create(tx, principal.owner, spec)
+        return await frontend.core.knowledge.collections.create(tx, principal.owner, spec, actor="test")
 
 
 async def upload(
@@ -45,12 +45,13 @@ async def upload(
     name: str = "pump.md",
     collection: str = "manuals",
     key: str = ADMIN_KEY,
+    query: str = "",
 ) -> tuple[int, Any]:
     body = content.encode() if isinstance(content, str) else content
     head = f'--X\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode()
     headers = {"Content-Type": "multipart/form-data; boundary=X", "Authorization": f"Bearer {key}"}
     data = io.BytesIO(head + body + b"\r\n--X--\r\n")
-    url = f"{frontend.url}{BASE}/{collection}/upload"
+    url = f"{frontend.url}{BASE}/{collection}/upload{query}"
     async with frontend.http.post(url, data=data, headers=headers) as answer:
         return answer.status, await answer.json()
 
@@ -122,7 +123,8 @@ async def put_chunks(database: Database, collection_id: str, entry_id: str, text
         for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))
     ]
     async with database.transaction() as tx:
-        target = ChunkTarget(collection_id=collection_id, entry_id=entry_id, version=1)
+        target = ChunkTarget(collection_id=collection_id, entry_id=entry_id, version=1, language="english")
         await chunk_store.insert_chunks(tx, target, chunks)
         await store.set_dimension(tx, collection_id, len(vectors[0]))
-        await store.update_entry(tx, entry_id, {"state": "ready", "ready_version": 1, "chunks": len(texts)})
+        values = {"state": "ready", "ready_version": 1, "language": "english", "chunks": len(texts)}
+        await store.update_entry(tx, entry_id, values)

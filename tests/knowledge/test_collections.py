@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from corral.domain.access import parse_owner
+from corral.domain.artifact import ArtifactKind
 from corral.policy.documents import ENTRY_BYTES_MAX
+from corral.store import artifacts as artifact_store
+from corral.store import collections as store
+from corral.store.artifacts import NewArtifact
+from corral.store.collections import NewEntry
+from corral.store.database import Database
 from tests.agents.hand_worker import join_worker, make_key
 from tests.knowledge.scene import (
     BASE,
@@ -16,7 +24,10 @@ from tests.knowledge.scene import (
     upload,
     wait_for_entry,
 )
+from tests.operations.scene import sql
+from tests.runs.scene import ids
 from tests.support.frontends import ADMIN_KEY, RunningFrontend
+from tests.support.polling import eventually
 
 GUIDE = "The pump starts at noon.\n\nThe valve is blue.\n\nCall the plumber on Mondays."
 
@@ -250,3 +261,127 @@ async def test_document_of_some_mib_arrives_whole(frontend: RunningFrontend, wor
     run_id = await begin(frontend, content)
     await worker.hand.take(run_id)
     assert await worker.read(run_id) == content
+
+
+@pytest.mark.behaviour("KNOW-4")
+async def test_document_that_is_stored_while_its_collection_is_emptied_keeps_the_length_of_its_embeddings(
+    frontend: RunningFrontend, worker: DocumentWorker
+) -> None:
+    """Otherwise the next document could have embeddings of another length beside it."""
+    collection = await create_collection(frontend)
+    await worker.ingest(await begin(frontend, name="old.md"))
+    async with frontend.database.transaction() as tx:
+        await store.lock_collection(tx, collection.id)
+        artifact_id, entry_id = ids.new_id(), ids.new_id()
+        owner = parse_owner(collection.owner)
+        new = NewArtifact(id=artifact_id, owner=owner, kind=ArtifactKind.COLLECTION, name="new.md")
+        await artifact_store.insert_artifact(tx, new)
+        await store.insert_entry(
+            tx,
+            NewEntry(
+                id=entry_id,
+                collection_id=collection.id,
+                name="new.md",
+                media_type="",
+                size_bytes=1,
+                sha256="",
+                artifact_id=artifact_id,
+                key_id="k",
+                owner_name="ann",
+            ),
+        )
+        values = {"state": "ready", "ready_version": 1, "language": "simple", "chunks": 1}
+        await store.update_entry(tx, entry_id, values)
+        emptying = asyncio.create_task(frontend.call("POST", f"{BASE}/manuals/reset"))
+        # It has deleted what it could see, and waits for the row of the collection.
+        await eventually(lambda: is_waiting(frontend.database))
+    assert (await emptying)[0] == 200
+    _, shown = await frontend.call("GET", f"{BASE}/manuals")
+    assert (shown["entries"], shown["dimension"]) == (1, 64)
+
+
+async def is_waiting(database: Database) -> bool:
+    """Whether a statement of this database waits for a lock."""
+    query = "SELECT count(*) AS number FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    [row] = await sql(database, f"{query} AND datname = current_database()")
+    return bool(row.number)
+
+
+# --- admins that act for others, and languages ---
+
+
+@pytest.mark.behaviour("KNOW-24")
+async def test_admin_acts_for_another_owner_and_the_audit_names_the_admin(
+    frontend: RunningFrontend, worker: DocumentWorker
+) -> None:
+    ben = await make_key(frontend, "ben")
+    await create_collection(frontend, key=ben["key"])
+    mine = f"?user_id=key:{ben['id']}"
+    assert (await frontend.call("GET", BASE))[1]["count"] == 0
+    _, found = await frontend.call("GET", f"{BASE}{mine}")
+    assert [(one["name"], one["owner"]) for one in found["items"]] == [("manuals", f"key:{ben['id']}")]
+    assert (await frontend.call("GET", f"{BASE}?all_users=true"))[1]["collections"] == ["manuals"]
+    status, made = await upload(frontend, GUIDE, collection="manuals", query=mine)
+    assert status == 201, made
+    run_id = made["entry"]["run_id"]
+    # The run is the owner's, and not the admin's.
+    assert (await frontend.call("GET", f"/api/runs/{run_id}", key=ben["key"]))[0] == 200
+    assert (await frontend.call("GET", f"/api/runs/{run_id}"))[0] == 404
+    await worker.ingest(run_id)
+    assert await list_names(frontend, key=ben["key"]) == ["pump.md"]
+    for method, path, body in (
+        ("GET", "/manuals/entries", None),
+        ("GET", "/manuals/entries/pump.md", None),
+        ("GET", "/manuals/entries-raw/pump.md", None),
+        ("DELETE", "/manuals/entry/delete", {"entry": "pump.md"}),
+        ("POST", "/manuals/reset", None),
+    ):
+        assert (await frontend.call(method, f"{BASE}{path}{mine}", body))[0] == 200, path
+    assert await list_names(frontend, key=ben["key"]) == []
+    assert (await frontend.call("DELETE", f"{BASE}/manuals{mine}"))[0] == 204
+    _, audit = await frontend.call("GET", "/api/audit")
+    lines = [(one["action"], one["actor"]) for one in audit["entries"] if one["action"].startswith("collection.")]
+    assert [action for action, _ in lines] == ["collection.delete", "collection.reset", "collection.create"]
+    assert lines[0][1] == lines[1][1] != "ben"
+
+
+@pytest.mark.behaviour("KNOW-5")
+async def test_only_admins_name_another_owner(frontend: RunningFrontend) -> None:
+    await create_collection(frontend)
+    ben = (await make_key(frontend, "ben"))["key"]
+    _, found = await frontend.call("GET", BASE)
+    owner = found["items"][0]["owner"]
+    for path in ("", "/manuals", "/manuals/entries", "/manuals/sources", "/manuals/entries-raw/x"):
+        status, refused = await frontend.call("GET", f"{BASE}{path}?user_id={owner}", key=ben)
+        assert (status, refused["error"]["code"]) == (403, "not_allowed"), path
+    for method, path in (("DELETE", "/manuals"), ("POST", "/manuals/reset")):
+        assert (await frontend.call(method, f"{BASE}{path}?user_id={owner}", key=ben))[0] == 403
+    assert (await frontend.call("GET", f"{BASE}?all_users=true", key=ben))[0] == 403
+    for strange in ("nobody", "user:nobody", "key:1", "cluster:", "team:1"):
+        assert (await frontend.call("GET", f"{BASE}?user_id={strange}"))[0] == 404, strange
+    assert (await frontend.call("GET", f"{BASE}/manuals"))[0] == 200
+
+
+@pytest.mark.behaviour("KNOW-23")
+async def test_document_has_its_own_language_or_that_of_its_collection(
+    frontend: RunningFrontend, worker: DocumentWorker
+) -> None:
+    german = "Die Pumpe läuft, wenn das Ventil des zweiten Tanks offen ist.\n\nSie hält am Mittag an."
+    await create_collection(frontend)
+    await worker.ingest(await begin(frontend, german))
+    assert (await wait_for_entry(frontend, "pump.md", "ready"))["language"] == "german"
+    # Replaced by another language, it is found in that of the text that is ready.
+    run_id = await begin(frontend, GUIDE.replace("Call", "You have to call"))
+    assert (await wait_for_entry(frontend, "pump.md"))["language"] == "german"
+    await worker.ingest(run_id)
+    assert (await wait_for_entry(frontend, "pump.md", "ready"))["language"] == "english"
+    await create_collection(frontend, "plain", language="simple")
+    await worker.ingest(await begin(frontend, german, collection="plain"))
+    assert (await wait_for_entry(frontend, "pump.md", "ready", collection="plain"))["language"] == "simple"
+
+
+@pytest.mark.parametrize("language", ["klingon", "English", "", "a; DROP TABLE users", "x" * 64])
+async def test_collection_in_a_language_that_there_is_not_is_refused(frontend: RunningFrontend, language: str) -> None:
+    body = {"name": "manuals", "language": language}
+    status, refused = await frontend.call("POST", BASE, body)
+    assert (status, refused["error"]["code"]) == (400, "bad_language"), refused

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from sqlalchemy import text
 
 from corral.domain.access import Owner
 from corral.domain.collection import FoundChunk, SearchQuery
@@ -40,17 +41,19 @@ async def put_entry(
     name: str = "a.md",
     vectors: Sequence[Sequence[float]] = (),
     ready: int | None = 1,
+    language: str = "english",
 ) -> str:
     entry_id = ids.new_id()
     await sql(
         database,
         "INSERT INTO collection_entries (id, collection_id, name, size_bytes, sha256, key_id, owner_name, state,"
-        " ready_version, chunks)"
-        " VALUES (CAST(:id AS uuid), CAST(:c AS uuid), :name, 1, '', 'k', 'ann', 'ready', :r, 1)",
+        " ready_version, chunks, language)"
+        " VALUES (CAST(:id AS uuid), CAST(:c AS uuid), :name, 1, '', 'k', 'ann', 'ready', :r, 1, :language)",
         id=entry_id,
         c=collection_id,
         name=name,
         r=ready,
+        language=language,
     )
     embedded = vectors or [compute_vector(text) for text in texts]
     chunks = [
@@ -58,7 +61,7 @@ async def put_entry(
         for number, (text, vector) in enumerate(zip(texts, embedded, strict=True))
     ]
     async with database.transaction() as tx:
-        target = ChunkTarget(collection_id=collection_id, entry_id=entry_id, version=1)
+        target = ChunkTarget(collection_id=collection_id, entry_id=entry_id, version=1, language=language)
         for start in range(0, len(chunks), 500):
             await store.insert_chunks(tx, target, chunks[start : start + 500])
     return entry_id
@@ -108,8 +111,8 @@ async def test_search_sees_only_its_collection_and_versions_that_are_ready(datab
 async def test_search_with_signs_of_the_query_language_of_postgresql_is_a_search_for_words(database: Database) -> None:
     collection = await put_collection(database, await put_owner(database))
     await put_entry(database, collection, ["The pump starts at noon."])
-    for text in ("pump & !(noon", "':* | pump", "the a of", "", "\\ pump", "café"):
-        assert len(await search(database, collection, text, vector=[1.0] * DIMENSION)) == 1
+    for words in ("pump & !(noon", "':* | pump", "the a of", "", "\\ pump", "café"):
+        assert len(await search(database, collection, words, vector=[1.0] * DIMENSION)) == 1
 
 
 async def test_embedding_of_zeros_is_found_last_and_is_no_error(database: Database) -> None:
@@ -129,17 +132,26 @@ async def test_index_is_used_and_finds_what_a_search_of_all_chunks_finds(databas
         await store.create_index(tx, store.INDEXED_DIMENSIONS_MAX + 1)
     vectors = [[rng.gauss(0, 1) for _ in range(DIMENSION)] for _ in range(3000)]
     await put_entry(database, collection, [f"text {n}" for n in range(3000)], vectors=vectors)
-    [before] = await sql(database, "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname LIKE '%hnsw_64%'")
-    hits = 0
+    assert len(await sql(database, "SELECT 1 FROM pg_indexes WHERE indexname = 'collection_chunks_hnsw_64_idx'")) == 1
+    hits, scans = 0, await count_index_scans(database)
     for _ in range(10):
         vector = [rng.gauss(0, 1) for _ in range(DIMENSION)]
         exact = await search(database, collection, "", vector=vector, results=10)
+        assert await count_index_scans(database) == scans
         near = await search(database, collection, "", vector=vector, results=10, index=True)
+        scans += 1
+        assert await count_index_scans(database) == scans
         hits += len({one.id for one in exact} & {one.id for one in near})
     assert hits >= 95
-    plan = await sql(database, "SELECT 1 FROM pg_indexes WHERE indexname = 'collection_chunks_hnsw_64_idx'")
-    assert len(plan) == 1
-    assert before.idx_scan is not None
+
+
+async def count_index_scans(database: Database) -> int:
+    """Return how often the index of the embeddings was searched, by all connections that are open."""
+    async with database.transaction() as tx:
+        await tx.execute(text("SELECT pg_stat_force_next_flush()"))
+    query = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'collection_chunks_hnsw_64_idx'"
+    [row] = await sql(database, query)
+    return int(row.idx_scan)
 
 
 async def test_tables_are_made_once_by_frontends_that_start_together(database: Database) -> None:
@@ -148,3 +160,49 @@ async def test_tables_are_made_once_by_frontends_that_start_together(database: D
     async with database.transaction() as tx:
         await store.create_table(tx, installs=True)
         assert (await store.read_support(tx)).has_table
+
+
+# --- languages ---
+
+ENGLISH = "The pump starts when the valve of the second tank is open, and it stops at noon."
+GERMAN = "Die Pumpe läuft, wenn das Ventil des zweiten Tanks offen ist, und sie hält am Mittag an."
+FRENCH = "La pompe démarre quand la vanne du deuxième réservoir est ouverte, et elle s'arrête à midi."
+RUSSIAN = "Насос запускается, когда клапан второго бака открыт, и он останавливается в полдень, как и всегда."
+POLISH = "Pompa uruchamia się, gdy zawór drugiego zbiornika jest otwarty."
+
+
+@pytest.mark.behaviour("KNOW-23")
+@pytest.mark.parametrize(
+    ("sample", "language"),
+    [
+        (ENGLISH, "english"),
+        (GERMAN, "german"),
+        (FRENCH, "french"),
+        (RUSSIAN, "russian"),
+        (POLISH, "simple"),
+        ("泵在中午启动。", "simple"),
+        ("Ann likes tea.", "simple"),
+        ("x = 1; y = 2; 4711 ' \\ %s :name", "simple"),
+        ("", "simple"),
+    ],
+)
+async def test_language_of_a_text_is_found_by_its_stop_words(database: Database, sample: str, language: str) -> None:
+    async with database.transaction() as tx:
+        assert await store.find_language(tx, sample) == language
+
+
+@pytest.mark.behaviour("KNOW-23")
+async def test_words_are_found_in_the_language_of_each_document(database: Database) -> None:
+    collection = await put_collection(database, await put_owner(database))
+    away, far = [[1.0] + [0.0] * (DIMENSION - 1)], [0.0] * (DIMENSION - 1) + [1.0]
+    for name, sample, language in (("en", ENGLISH, "english"), ("de", GERMAN, "german"), ("pl", POLISH, "simple")):
+        await put_entry(database, collection, [sample], name=name, vectors=away, language=language)
+
+    async def find_by_words(words: str) -> str:
+        """Return the name of the first result; all of them have the same meaning."""
+        return (await search(database, collection, words, vector=far))[0].entry_name
+
+    # Each word is in another form than in the text.
+    assert await find_by_words("starting") == "en"
+    assert await find_by_words("Ventile") == "de"
+    assert await find_by_words("zawór") == "pl"

@@ -47,11 +47,20 @@ async def create_collection(
     ] = "",
     chunk_size: Annotated[int, typer.Option(help="Characters of one chunk.")] = 400,
     chunk_overlap: Annotated[int, typer.Option(help="Characters that a chunk repeats of the one before.")] = 0,
+    language: Annotated[
+        str, typer.Option(help="By which words are found: auto, simple, or one such as english or german.")
+    ] = "auto",
 ) -> None:
     """Create a collection."""
     from corral.wire.collections import CollectionIn
 
-    body = CollectionIn(name=name, embedding_model=embedding_model, chunk_size=chunk_size, chunk_overlap=chunk_overlap)
+    body = CollectionIn(
+        name=name,
+        embedding_model=embedding_model,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        language=language,
+    )
     made = await session.client.collections.create(body)
     if session.as_json:
         render.print_json(made.model_dump(mode="json"))

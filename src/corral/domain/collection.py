@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+# The language of a collection whose documents have one each, which PostgreSQL's lists of stop words find.
+AUTO_LANGUAGE = "auto"
 # LocalAI's defaults, in characters.
 CHUNK_SIZE = 400
 CHUNK_OVERLAP = 0
@@ -43,6 +45,8 @@ class Collection:
     dimension: int | None
     chunk_size: int
     chunk_overlap: int
+    # A text search configuration of PostgreSQL, or `AUTO_LANGUAGE`: each document has its own.
+    language: str
     entries: int
     chunks: int
     created_at: datetime
@@ -66,6 +70,8 @@ class CollectionEntry:
     # Grows with each time that it is read; `ready_version` is the one that searches find, None before the first.
     version: int
     ready_version: int | None
+    # The text search configuration of `ready_version`; empty before the first.
+    language: str
     chunks: int
     # The run that reads it or has read it; None: none was started yet.
     run_id: str | None

@@ -106,7 +106,10 @@ class AgentMemory:
 
     async def _find_or_create(self, tx: Transaction, run: Run, name: str) -> Collection:
         found = await store.find_collection(tx, run.owner, name)
-        return found or await self._collections.create(tx, parse_owner(run.owner), CollectionSpec(name=name))
+        if found is not None:
+            return found
+        spec, owner = CollectionSpec(name=name), parse_owner(run.owner)
+        return await self._collections.create(tx, owner, spec, actor=run.owner_name)
 
     async def _put(self, tx: Transaction, run: Run, collection: Collection, part: str, text: str) -> str:
         name = f"{MEMORY_PREFIX}{run.id}-{part}.md"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corral.domain.collection import Collection, CollectionEntry, EntryState
+from corral.domain.collection import AUTO_LANGUAGE, Collection, CollectionEntry, EntryState
 from corral.domain.errors import Conflict, NotFound, Unprocessable
 from corral.domain.node import NodeId
 from corral.domain.run import Run, RunKind, RunState
@@ -103,11 +103,14 @@ class IngestService:
             stored = await chunk_store.count_chunks(tx, entry.id, entry.version)
             if delivery.first > stored:
                 raise Conflict(f"Chunk {stored} is missing before these.", code="chunk_missing")
-            target = ChunkTarget(collection_id=collection.id, entry_id=entry.id, version=entry.version)
+            language = await _find_language(tx, collection, entry, delivery)
+            target = ChunkTarget(
+                collection_id=collection.id, entry_id=entry.id, version=entry.version, language=language
+            )
             await chunk_store.insert_chunks(tx, target, _make_chunks(delivery))
             stored = await chunk_store.count_chunks(tx, entry.id, entry.version)
             if delivery.total is not None:
-                await self._complete(tx, entry, stored, delivery.total)
+                await self._complete(tx, target, stored, delivery.total)
         return stored
 
     async def _check_dimension(self, tx: Transaction, collection: Collection, dimension: int) -> None:
@@ -118,12 +121,28 @@ class IngestService:
         elif collection.dimension != dimension:
             raise make_dimension_error(collection, dimension)
 
-    async def _complete(self, tx: Transaction, entry: CollectionEntry, stored: int, total: int) -> None:
+    async def _complete(self, tx: Transaction, target: ChunkTarget, stored: int, total: int) -> None:
         if stored != total:
             raise Conflict(f"{stored} of {total} chunks are stored.", code="chunk_missing")
-        await chunk_store.delete_other_versions(tx, entry.id, entry.version)
-        values = {"state": EntryState.READY, "message": "", "ready_version": entry.version, "chunks": total}
-        await store.update_entry(tx, entry.id, values)
+        await chunk_store.delete_other_versions(tx, target.entry_id, target.version)
+        values = {
+            "state": EntryState.READY,
+            "message": "",
+            "ready_version": target.version,
+            "language": target.language,
+            "chunks": total,
+        }
+        await store.update_entry(tx, target.entry_id, values)
+
+
+async def _find_language(
+    tx: Transaction, collection: Collection, entry: CollectionEntry, delivery: ChunkDelivery
+) -> str:
+    """Return the text search configuration of a document: that of its collection, else that of its first chunks."""
+    if collection.language != AUTO_LANGUAGE:
+        return collection.language
+    known = await chunk_store.read_language(tx, entry.id, entry.version)
+    return known or await chunk_store.find_language(tx, policy.make_sample(delivery.contents))
 
 
 async def _require_entry(tx: Transaction, run: Run) -> tuple[Collection, CollectionEntry]:

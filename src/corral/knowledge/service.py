@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from corral.domain.access import Owner, Principal, parse_owner
 from corral.domain.artifact import Artifact, ArtifactKind
 from corral.domain.collection import (
+    AUTO_LANGUAGE,
     CHUNK_OVERLAP,
     CHUNK_SIZE,
     Collection,
@@ -31,6 +32,7 @@ from corral.policy import documents as policy
 from corral.ports.runtime import IdGenerator
 from corral.runs.artifacts import ArtifactService, UploadDescription
 from corral.runs.service import RunService
+from corral.store import access as access_store
 from corral.store import artifacts as artifact_store
 from corral.store import chunks as chunk_store
 from corral.store import collections as store
@@ -72,6 +74,8 @@ class CollectionSpec:
     embedding_model: str = ""
     chunk_size: int = CHUNK_SIZE
     chunk_overlap: int = CHUNK_OVERLAP
+    # A text search configuration of PostgreSQL; auto: each document has its own.
+    language: str = AUTO_LANGUAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +96,10 @@ class CollectionService:
 
     # --- collections ---
 
-    async def list_collections(self, owner: Owner) -> list[Collection]:
+    async def list_collections(self, owner: Owner | None) -> list[Collection]:
+        """Return the collections of an owner by name; None: those of all owners."""
         async with self._deps.database.transaction() as tx:
-            return await store.list_collections(tx, str(owner))
+            return await store.list_collections(tx, None if owner is None else str(owner))
 
     async def get(self, owner: Owner, name: str) -> Collection:
         async with self._deps.database.transaction() as tx:
@@ -104,10 +109,11 @@ class CollectionService:
         """Make the tables of collections. Raises `Unavailable` if PostgreSQL lacks the extension for them."""
         await self._deps.tables.require()
 
-    async def create(self, tx: Transaction, owner: Owner, spec: CollectionSpec) -> Collection:
+    async def create(self, tx: Transaction, owner: Owner, spec: CollectionSpec, *, actor: str) -> Collection:
         """Create a collection inside a larger transaction, behind `require_tables`."""
         policy.check_collection_name(spec.name)
         policy.check_chunks(spec.chunk_size, spec.chunk_overlap)
+        await _require_language(tx, spec.language)
         model = spec.embedding_model or self._deps.find_default_model()
         if not model:
             raise InvalidRequest(
@@ -129,26 +135,38 @@ class CollectionService:
             embedding_model=model,
             chunk_size=spec.chunk_size,
             chunk_overlap=spec.chunk_overlap,
+            language=spec.language,
         )
         await store.insert_collection(tx, new)
+        await access_store.record_audit(tx, actor, "collection.create", new.id, new.name)
         return await store.get_collection(tx, str(owner), spec.name)
 
-    async def reset(self, owner: Owner, name: str) -> Collection:
+    async def reset(self, owner: Owner, name: str, *, actor: str) -> Collection:
         """Delete all entries and sources of a collection. Its next document may have embeddings of another length."""
         collection = await self.get(owner, name)
+        await self._empty(collection)
+        async with self._deps.database.transaction() as tx:
+            await access_store.record_audit(tx, actor, "collection.reset", collection.id, collection.name)
+        return await self.get(owner, name)
+
+    async def _empty(self, collection: Collection) -> None:
         async with self._deps.database.transaction() as tx:
             for source in await store.list_sources(tx, collection.id):
                 await store.delete_source(tx, source.id)
         await self._delete_entries(collection)
         async with self._deps.database.transaction() as tx:
-            await store.set_dimension(tx, collection.id, None)
-        return await self.get(owner, name)
+            # A document may have come meanwhile, and its embeddings have a length.
+            locked = await store.lock_collection(tx, collection.id)
+            if locked is not None and not locked.entries:
+                await store.set_dimension(tx, collection.id, None)
 
-    async def delete(self, owner: Owner, name: str) -> None:
+    async def delete(self, owner: Owner, name: str, *, actor: str) -> None:
         """Delete a collection with everything in it."""
-        collection = await self.reset(owner, name)
+        collection = await self.get(owner, name)
+        await self._empty(collection)
         async with self._deps.database.transaction() as tx:
             await store.delete_collection(tx, collection.id)
+            await access_store.record_audit(tx, actor, "collection.delete", collection.id, collection.name)
 
     async def _delete_entries(self, collection: Collection) -> None:
         while True:
@@ -345,6 +363,15 @@ class CollectionService:
             cancelled = await self._delete_entry(tx, entry) if entry else []
             await store.delete_source(tx, source.id)
         await self._deps.runs.announce_cancelled(cancelled)
+
+
+async def _require_language(tx: Transaction, name: str) -> None:
+    policy.check_language_name(name)
+    if name != AUTO_LANGUAGE and not await chunk_store.has_language(tx, name):
+        known = ", ".join(await chunk_store.list_languages(tx))
+        raise InvalidRequest(
+            f"PostgreSQL has no text search configuration {name!r}.", hint=f"One of: auto, {known}", code="bad_language"
+        )
 
 
 def make_dimension_error(collection: Collection, dimension: int) -> Conflict:

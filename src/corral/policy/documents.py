@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ QUERY_CHARS_MAX = 8000
 SOURCE_INTERVAL_MIN_S, SOURCE_INTERVAL_MAX_S = 60.0, 31 * 86400.0
 # Of what an agent remembers of one turn.
 MEMORY_CHARS_MAX = 32 * 1024
+# Of which the language of a document is found: a title alone, or a table of contents, says little.
+SAMPLED_CHUNKS = 8
+_LANGUAGE = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 _FORBIDDEN = (":", "/", "\\", "..")
 _RAW_ROUTE = "/api/agents/collections/{collection}/entries-raw/{entry}"
 _SOURCES = re.compile(r"\n\nSources:\n(?:\d+\. \[[^\n]*\]\(/api/agents/collections/[^\n]*\)(?:\n|\Z))+\Z", re.MULTILINE)
@@ -116,6 +120,22 @@ def check_chunks(size: int, overlap: int) -> None:
         )
 
 
+def check_language_name(name: str) -> None:
+    """Raise `InvalidRequest` unless this could be the name of a text search configuration of PostgreSQL."""
+    if not _LANGUAGE.fullmatch(name):
+        raise InvalidRequest(
+            f"{name[:40]!r} is not the name of a language.",
+            hint="auto, simple (whole words), or a language in English: english, german, french, …",
+            code="bad_language",
+        )
+
+
+def make_sample(contents: Sequence[str]) -> str:
+    """Return pieces of a text that stand for all of it: chunks at equal distances."""
+    step = max(1, len(contents) // SAMPLED_CHUNKS)
+    return "\n".join(contents[::step][:SAMPLED_CHUNKS])
+
+
 def check_embedding(values: Sequence[float], limit: int) -> None:
     """Raise `InvalidRequest` unless these are numbers that can be stored as an embedding."""
     if not 0 < len(values) <= limit or not all(map(math.isfinite, values)):
@@ -130,6 +150,13 @@ def make_entry_name(url: str, media_type: str) -> str:
     kind = find_document_kind(name, "")
     plain = media_type.partition(";")[0].strip().lower()
     return name if kind is not None or find_document_kind("", plain) is not None else f"{name}.html"
+
+
+def make_distinct_name(name: str, url: str) -> str:
+    """Return the name of a source's entry with a part of the hash of its address before the ending."""
+    path = PurePosixPath(name)
+    digest = hashlib.sha256(url.encode()).hexdigest()[:8]
+    return str(path.with_name(f"{path.stem}-{digest}{path.suffix}"))
 
 
 # --- what agents say and remember ---

@@ -32,6 +32,13 @@ _CANDIDATES_PER_RESULT = 4
 _CANDIDATES_MIN = 20
 # Of a query, in the search for words: longer texts are whole documents.
 _QUERY_CHARS_MAX = 2000
+# The text search configuration that takes words as they are.
+PLAIN_LANGUAGE = "simple"
+# A text is in a language if this share of its words, and so many, are stop words of it. In prose it is a third.
+_STOP_WORDS_SHARE_MIN = 0.1
+_STOP_WORDS_MIN = 3
+# Some six hundred words; each is looked up in the list of each language.
+_SAMPLE_CHARS_MAX = 4000
 _LOCK = 0x636F7272616D
 
 _CREATE_TABLE = (
@@ -42,7 +49,8 @@ _CREATE_TABLE = (
         number integer NOT NULL,
         collection_id uuid NOT NULL,
         content text NOT NULL,
-        words tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED,
+        language text NOT NULL,
+        words tsvector,
         dimension integer NOT NULL,
         embedding vector NOT NULL,
         CONSTRAINT collection_chunks_pkey PRIMARY KEY (entry_id, version, number)
@@ -122,11 +130,15 @@ class ChunkTarget:
     collection_id: str
     entry_id: str
     version: int
+    # The text search configuration by which their words are stemmed.
+    language: str
 
 
 _INSERT = text("""
-    INSERT INTO collection_chunks (entry_id, version, number, collection_id, content, dimension, embedding)
-    SELECT CAST(:entry AS uuid), :version, n, CAST(:collection AS uuid), c, :dimension, CAST(v AS vector)
+    INSERT INTO collection_chunks (entry_id, version, number, collection_id, content, language, words, dimension,
+           embedding)
+    SELECT CAST(:entry AS uuid), :version, n, CAST(:collection AS uuid), c, CAST(:language AS text),
+           to_tsvector(CAST(CAST(:language AS text) AS regconfig), c), :dimension, CAST(v AS vector)
       FROM unnest(CAST(:numbers AS integer[]), CAST(:contents AS text[]), CAST(:vectors AS text[])) AS piece (n, c, v)
     ON CONFLICT (entry_id, version, number) DO NOTHING
 """)
@@ -140,12 +152,58 @@ async def insert_chunks(tx: Transaction, target: ChunkTarget, chunks: Sequence[N
         "entry": target.entry_id,
         "version": target.version,
         "collection": target.collection_id,
+        "language": target.language,
         "dimension": len(chunks[0].embedding),
         "numbers": [chunk.number for chunk in chunks],
         "contents": [chunk.content for chunk in chunks],
         "vectors": [_render_vector(chunk.embedding) for chunk in chunks],
     }
     await tx.execute(_INSERT, values)
+
+
+# How many words of a text each language with a stemmer calls stop words, such as "the" and "and".
+_COUNT_STOP_WORDS = text("""
+    WITH tokens AS MATERIALIZED (
+        SELECT lower(token) AS token FROM ts_parse('default', :sample) WHERE tokid IN (1, 2)
+    )
+    SELECT c.cfgname AS language, count(*) AS tokens,
+           count(*) FILTER (WHERE ts_lexize(CAST(d.oid AS regdictionary), tokens.token) = '{}') AS stops
+      FROM tokens, pg_ts_dict d
+      JOIN pg_ts_config c ON c.cfgname || '_stem' = d.dictname AND c.cfgnamespace = d.dictnamespace
+     WHERE d.dictnamespace = CAST('pg_catalog' AS regnamespace) AND d.dictinitoption LIKE '%stopwords%'
+     GROUP BY c.cfgname ORDER BY stops DESC, c.cfgname LIMIT 2
+""")
+
+
+async def find_language(tx: Transaction, sample: str) -> str:
+    """Return the text search configuration of the language that a text is in, by its stop words; `simple`, which
+    matches whole words, if no language has enough of them, or two have as many."""
+    rows = (await tx.execute(_COUNT_STOP_WORDS, {"sample": sample[:_SAMPLE_CHARS_MAX]})).all()
+    if not rows or rows[0].stops < max(_STOP_WORDS_MIN, rows[0].tokens * _STOP_WORDS_SHARE_MIN):
+        return PLAIN_LANGUAGE
+    is_tie = len(rows) > 1 and rows[1].stops == rows[0].stops
+    return PLAIN_LANGUAGE if is_tie else str(rows[0].language)
+
+
+async def has_language(tx: Transaction, name: str) -> bool:
+    """Return whether PostgreSQL has a text search configuration of this name."""
+    statement = text("SELECT 1 FROM pg_ts_config WHERE cfgname = :name AND pg_ts_config_is_visible(oid)")
+    return (await tx.execute(statement, {"name": name})).first() is not None
+
+
+async def list_languages(tx: Transaction) -> list[str]:
+    statement = text("SELECT cfgname FROM pg_ts_config WHERE pg_ts_config_is_visible(oid) ORDER BY cfgname")
+    return [row.cfgname for row in await tx.execute(statement)]
+
+
+async def read_language(tx: Transaction, entry_id: str, version: int) -> str | None:
+    """Return the text search configuration of a version that is being read; None before its first chunk."""
+    statement = text("""
+        SELECT language FROM collection_chunks
+         WHERE entry_id = CAST(:entry AS uuid) AND version = :version ORDER BY number LIMIT 1
+    """)
+    found: str | None = (await tx.execute(statement, {"entry": entry_id, "version": version})).scalar_one_or_none()
+    return found
 
 
 async def count_chunks(tx: Transaction, entry_id: str, version: int) -> int:
@@ -181,11 +239,15 @@ _SEARCH = """
                SELECT FROM collection_entries e WHERE e.id = c.entry_id AND e.ready_version = c.version)
          ORDER BY {distance} LIMIT :candidates
     ), question AS (
-        SELECT CAST(replace(CAST(plainto_tsquery('english', :words) AS text), '&', '|') AS tsquery) AS words
+        SELECT used.language, CAST(replace(CAST(
+                   plainto_tsquery(CAST(used.language AS regconfig), :words) AS text), '&', '|') AS tsquery) AS words
+          FROM (SELECT DISTINCT language FROM collection_entries
+                 WHERE collection_id = CAST(:collection AS uuid) AND ready_version IS NOT NULL) used
     ), worded AS MATERIALIZED (
         SELECT c.entry_id, c.number, c.version, ts_rank_cd(c.words, question.words, 1) AS rank
           FROM question, collection_chunks c
-         WHERE c.collection_id = CAST(:collection AS uuid) AND c.words @@ question.words AND EXISTS (
+         WHERE c.collection_id = CAST(:collection AS uuid) AND c.language = question.language
+           AND c.words @@ question.words AND EXISTS (
                SELECT FROM collection_entries e WHERE e.id = c.entry_id AND e.ready_version = c.version)
          ORDER BY rank DESC, c.entry_id, c.number LIMIT :candidates
     ), ranked AS (

@@ -36,6 +36,8 @@ collections = Table(
     Column("dimension", Integer),
     Column("chunk_size", Integer, nullable=False),
     Column("chunk_overlap", Integer, nullable=False),
+    # A text search configuration, or auto: each document has its own.
+    Column("language", String(63), nullable=False, server_default="auto"),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     UniqueConstraint("owner", "name"),
     CheckConstraint("num_nonnulls(user_id, owner_key_id) = 1", name="owner"),
@@ -74,6 +76,8 @@ collection_entries = Table(
     # Grows with each time that it is read; searches find the chunks of `ready_version`.
     Column("version", Integer, nullable=False, server_default=text("1")),
     Column("ready_version", Integer),
+    # The text search configuration of the chunks of `ready_version`; empty before the first.
+    Column("language", String(63), nullable=False, server_default=""),
     Column("chunks", Integer, nullable=False, server_default=text("0")),
     # The run that reads it; NULL: none was started yet.
     Column("run_id", ID, index=True),

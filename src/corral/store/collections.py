@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.sql import Select
 
 from corral.domain.access import Owner
-from corral.domain.collection import Collection, CollectionEntry, CollectionSource, EntryState
+from corral.domain.collection import AUTO_LANGUAGE, Collection, CollectionEntry, CollectionSource, EntryState
 from corral.domain.errors import Conflict, NotFound
 from corral.store.access import has_active_owner
 from corral.store.collection_schema import collection_entries, collection_sources, collections
@@ -40,6 +40,7 @@ class NewCollection:
     embedding_model: str
     chunk_size: int
     chunk_overlap: int
+    language: str = AUTO_LANGUAGE
 
 
 def _select_collections() -> Select[Any]:
@@ -58,6 +59,7 @@ def _to_collection(row: Any) -> Collection:
         dimension=row.dimension,
         chunk_size=row.chunk_size,
         chunk_overlap=row.chunk_overlap,
+        language=row.language,
         entries=int(row.entries),
         chunks=int(row.chunks),
         created_at=row.created_at,
@@ -85,6 +87,7 @@ async def insert_collection(tx: Transaction, new: NewCollection) -> None:
             embedding_model=new.embedding_model,
             chunk_size=new.chunk_size,
             chunk_overlap=new.chunk_overlap,
+            language=new.language,
         )
     )
 
@@ -122,8 +125,11 @@ async def lock_collection(tx: Transaction, collection_id: str) -> Collection | N
     return _to_collection(row)
 
 
-async def list_collections(tx: Transaction, owner: str) -> list[Collection]:
-    statement = _select_collections().where(collections.c.owner == owner).order_by(collections.c.name)
+async def list_collections(tx: Transaction, owner: str | None) -> list[Collection]:
+    """List the collections of an owner by name; None: of all owners, at most `LISTED_MAX`."""
+    statement = _select_collections().order_by(collections.c.name, collections.c.owner)
+    if owner is not None:
+        statement = statement.where(collections.c.owner == owner)
     return [_to_collection(row) for row in await tx.execute(statement.limit(LISTED_MAX))]
 
 

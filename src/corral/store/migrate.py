@@ -21,8 +21,8 @@ from corral.store.database import Database
 
 HEAD = "0026"
 # Programs that were made for this schema, or for one in between, work on that of HEAD: they find what they read, and
-# what they write fits. 0021 has operations of kinds that those of earlier ones do not know.
-WORKS_WITH = "0021"
+# what they write fits. Those of before 0026 would store chunks without their words.
+WORKS_WITH = "0026"
 # Names the schema that the comment is about: a comment of an earlier version does not count.
 _WORD = "corral: {schema} works with {oldest}"
 _LOCK = 0x636F7272616C  # "corral" in ASCII

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from corral.domain.collection import CHUNK_OVERLAP, CHUNK_SIZE, SEARCH_RESULTS
+from corral.domain.collection import AUTO_LANGUAGE, CHUNK_OVERLAP, CHUNK_SIZE, SEARCH_RESULTS
 from corral.wire.base import LenientModel, StrictModel
 
 _Name = Annotated[str, StringConstraints(max_length=255)]
@@ -23,16 +23,23 @@ class CollectionIn(StrictModel):
     )
     chunk_size: int = Field(default=CHUNK_SIZE, description="Characters of one chunk: 50 to 8,000.")
     chunk_overlap: int = Field(default=CHUNK_OVERLAP, description="Characters that a chunk repeats of the one before.")
+    language: _Name = Field(
+        default=AUTO_LANGUAGE,
+        description="By which words are searched for: auto (that of each document), simple (whole words), or a text "
+        "search configuration of PostgreSQL such as english or german.",
+    )
 
 
 class CollectionOut(LenientModel):
     """A collection of documents: how its text is cut and embedded, and how much is in it."""
 
     name: str
+    owner: str = Field(default="", description="user:… or key:…")
     embedding_model: str
     dimension: int | None = Field(default=None, description="The length of the embeddings, once there are some.")
     chunk_size: int
     chunk_overlap: int
+    language: str = AUTO_LANGUAGE
     entries: int
     chunks: int
     created_at: datetime
@@ -54,6 +61,7 @@ class CollectionEntryOut(LenientModel):
     message: str = Field(default="", description="Why it failed, or what it waits for.")
     size_bytes: int
     chunks: int
+    language: str = Field(default="", description="The language that its words are searched for in, once it is read.")
     run_id: str | None = Field(default=None, description="The run that reads it.")
     is_source: bool = Field(default=False, description="Whether it is kept up to date with a source.")
     updated_at: datetime

@@ -4927,6 +4927,12 @@ export interface components {
              */
             is_source: boolean;
             /**
+             * Language
+             * @description The language that its words are searched for in, once it is read.
+             * @default
+             */
+            language: string;
+            /**
              * Message
              * @description Why it failed, or what it waits for.
              * @default
@@ -4975,6 +4981,12 @@ export interface components {
              * @default
              */
             embedding_model: string;
+            /**
+             * Language
+             * @description By which words are searched for: auto (that of each document), simple (whole words), or a text search configuration of PostgreSQL such as english or german.
+             * @default auto
+             */
+            language: string;
             /** Name */
             name: string;
         };
@@ -5015,8 +5027,19 @@ export interface components {
             embedding_model: string;
             /** Entries */
             entries: number;
+            /**
+             * Language
+             * @default auto
+             */
+            language: string;
             /** Name */
             name: string;
+            /**
+             * Owner
+             * @description user:… or key:…
+             * @default
+             */
+            owner: string;
         };
         /**
          * CollectionSearchIn
@@ -13935,7 +13958,12 @@ export interface operations {
     };
     list_collections_api_agents_collections_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: those of all owners. */
+                all_users?: boolean;
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13955,7 +13983,10 @@ export interface operations {
     };
     create_collection_api_agents_collections_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13979,7 +14010,10 @@ export interface operations {
     };
     show_collection_api_agents_collections__name__get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14001,7 +14035,10 @@ export interface operations {
     };
     delete_collection_api_agents_collections__name__delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14025,6 +14062,8 @@ export interface operations {
                 /** @description The name of the last entry of the page before. */
                 after?: string;
                 limit?: number;
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
             };
             header?: never;
             path: {
@@ -14047,7 +14086,10 @@ export interface operations {
     };
     download_entry_api_agents_collections__name__entries_raw__entry__get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 entry: string;
@@ -14073,6 +14115,8 @@ export interface operations {
             query?: {
                 /** @description The number of the first chunk. */
                 start?: number;
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
             };
             header?: never;
             path: {
@@ -14096,7 +14140,10 @@ export interface operations {
     };
     delete_entry_api_agents_collections__name__entry_delete_delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14122,7 +14169,10 @@ export interface operations {
     };
     reset_collection_api_agents_collections__name__reset_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14149,6 +14199,8 @@ export interface operations {
                 max_results?: number;
                 /** @description What to search for. */
                 query?: string;
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
             };
             header?: never;
             path: {
@@ -14171,7 +14223,10 @@ export interface operations {
     };
     search_collection_api_agents_collections__name__search_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14197,7 +14252,10 @@ export interface operations {
     };
     list_sources_api_agents_collections__name__sources_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14219,7 +14277,10 @@ export interface operations {
     };
     add_source_api_agents_collections__name__sources_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14245,7 +14306,10 @@ export interface operations {
     };
     delete_source_api_agents_collections__name__sources_delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;
@@ -14271,7 +14335,10 @@ export interface operations {
     };
     upload_entry_api_agents_collections__name__upload_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description For admins: whose collections are meant: a user's id, or key:… of a key. */
+                user_id?: string;
+            };
             header?: never;
             path: {
                 name: string;

@@ -59,8 +59,9 @@ function NewCollectionDialog({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const [name, setName] = useState("");
   const [model, setModel] = useState("");
+  const [language, setLanguage] = useState("");
   const creation = useMutation({
-    mutationFn: () => createCollection(name.trim(), model.trim()),
+    mutationFn: () => createCollection(name.trim(), model.trim(), language.trim() || "auto"),
     onSuccess: async (made) => {
       await cache.invalidateQueries({ queryKey: ["collections"] });
       await navigate({ to: "/agents/collections/$collection", params: { collection: made.name } });
@@ -79,6 +80,12 @@ function NewCollectionDialog({ onClose }: { onClose: () => void }) {
           hint="Empty: the default of the cluster."
           value={model}
           onChange={(event) => setModel(event.target.value)}
+        />
+        <TextField
+          label="Language"
+          hint="Empty: that of each document. Or simple (whole words), or one such as english or german."
+          value={language}
+          onChange={(event) => setLanguage(event.target.value)}
         />
         <ErrorNotice error={creation.error} />
         <div className="row collections-buttons">

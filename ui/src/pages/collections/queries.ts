@@ -36,10 +36,10 @@ export const sourcesQuery = (name: string) =>
     refetchInterval: IDLE_POLL_MS,
   });
 
-export const createCollection = (name: string, embedding_model: string) =>
+export const createCollection = (name: string, embedding_model: string, language: string) =>
   unwrapResponse(
     api.POST("/api/agents/collections", {
-      body: { name, embedding_model, chunk_size: 400, chunk_overlap: 0 },
+      body: { name, embedding_model, chunk_size: 400, chunk_overlap: 0, language },
     }),
   );
 export const deleteCollection = (name: string) =>

@@ -18,6 +18,21 @@ STATEMENTS = (
         ADD COLUMN next_sync_at timestamptz
     """,
     "CREATE INDEX skill_repos_next_sync_at_idx ON skill_repos (next_sync_at)",
+    "ALTER TABLE collections ADD COLUMN language varchar(63) DEFAULT 'auto' NOT NULL",
+    "ALTER TABLE collection_entries ADD COLUMN language varchar(63) DEFAULT '' NOT NULL",
+    # Chunks of before are in English, and so are their words.
+    "UPDATE collection_entries SET language = 'english' WHERE ready_version IS NOT NULL",
+    # The table is there only where the extension is.
+    """
+    DO $$
+    BEGIN
+        IF to_regclass('collection_chunks') IS NOT NULL THEN
+            ALTER TABLE collection_chunks ADD COLUMN language text DEFAULT 'english' NOT NULL;
+            ALTER TABLE collection_chunks ALTER COLUMN words DROP EXPRESSION;
+        END IF;
+    END
+    $$
+    """,
 )
 
 

@@ -105,6 +105,33 @@ async def test_source_is_read_again_and_only_a_changed_page_is_read_by_a_worker(
         assert (status, left["sources"], await list_names(frontend)) == (200, [], [])
 
 
+@pytest.mark.behaviour("KNOW-11")
+async def test_sources_that_differ_in_their_query_are_entries_of_their_own(
+    frontend: RunningFrontend, worker: DocumentWorker
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=f"<h1>{request.query.get('page')}</h1>", content_type="text/html")
+
+    async with serving("/guide", answer) as url:
+        await create_collection(frontend)
+        for page in ("one", "two"):
+            body = {"url": f"{url}/guide?page={page}"}
+            assert (await frontend.call("POST", f"{BASE}/manuals/sources", body))[0] == 201
+
+        async def look() -> list[str]:
+            found = await list_names(frontend)
+            return found if len(found) == 2 else []
+
+        names = await eventually(look)
+        texts = {tuple(await worker.ingest(await run_of(frontend, one))) for one in names}
+        assert texts == {("<h1>one</h1>",), ("<h1>two</h1>",)}
+        # Read again, each finds its own entry as it was.
+        await sql(frontend.database, "UPDATE collection_sources SET next_read_at = corral_now(), last_read_at = NULL")
+        await frontend.core.knowledge.reader.tick()
+        assert await list_names(frontend) == names
+        assert {(await wait_for_entry(frontend, one))["state"] for one in names} == {"ready"}
+
+
 @pytest.mark.behaviour("KNOW-12")
 @pytest.mark.parametrize("url", ["http://127.0.0.1/x", "http://10.0.0.1/x", "http://printer/x", "http://[::1]/"])
 async def test_source_in_a_private_network_is_refused(database_url: str, url: str) -> None:

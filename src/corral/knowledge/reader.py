@@ -29,7 +29,7 @@ from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import artifacts as artifact_store
 from corral.store import collections as store
 from corral.store.collections import NewEntry
-from corral.store.database import Database
+from corral.store.database import Database, Transaction
 
 log = structlog.get_logger(__name__)
 INTERVAL_S = 10.0
@@ -133,7 +133,7 @@ class SourceReader:
             new = NewEntry(
                 id=self._deps.ids.new_id(),
                 collection_id=collection.id,
-                name=entry.name if entry else artifact.name,
+                name=entry.name if entry else await _find_free_name(tx, source, artifact.name),
                 media_type=artifact.media_type,
                 size_bytes=artifact.size_bytes,
                 sha256=artifact.sha256,
@@ -178,6 +178,14 @@ class SourceReader:
             values["state"] = EntryState.FAILED
         async with self._deps.database.transaction() as tx:
             await store.update_entry(tx, entry.id, values)
+
+
+async def _find_free_name(tx: Transaction, source: CollectionSource, name: str) -> str:
+    """Return the name of the entry of a source. If it is that of another source, whose address differs in its query or
+    scheme, or of an upload, a part of the address's hash is put behind it."""
+    if await store.find_entry(tx, source.collection_id, name) is None:
+        return name
+    return policy.make_distinct_name(name, source.url)
 
 
 async def _iter_once(content: bytes) -> AsyncIterator[bytes]:

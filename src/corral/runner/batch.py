@@ -16,8 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from corral.domain.errors import CorralError
 from corral.domain.run import RunEventType
 from corral.policy.batches import (
@@ -29,12 +27,10 @@ from corral.policy.batches import (
 )
 from corral.ports.runtime import Clock
 from corral.runner.batch_client import BatchClient, LineAnswer
+from corral.runner.guarded_execution import run_guarded
 from corral.runner.tool_executor import EventEmitter
-from corral.runtime.attempt import AttemptFailure, attempt
 from corral.wire.run_work import RunOutcome, RunSpec
 from corral.wire.runner_protocol import CallMethod
-
-log = structlog.get_logger(__name__)
 
 LINES_AT_A_TIME = 8
 # Lines that are read and not delivered: a slow line holds up the delivery of those behind it.
@@ -152,16 +148,7 @@ class BatchExecution:
 
     async def run(self) -> RunOutcome:
         """Execute the batch. Only cancellation passes through; every error becomes an outcome."""
-        result = await attempt(self._execute)
-        if not isinstance(result, AttemptFailure):
-            return result.value
-        error: BaseException = result.error
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        if isinstance(error, CorralError):
-            return self.make_failure(error.slug, error.message)
-        log.error("batch failed", run_id=self._spec.run_id, exc_info=error)
-        return self.make_failure("internal", f"The batch failed inside the runner: {type(error).__name__}.")
+        return await run_guarded(self._execute, self.make_failure, run_id=self._spec.run_id, what="The batch")
 
     def make_failure(self, code: str, sentence: str, reason: str = "error") -> RunOutcome:
         """Return the outcome of a batch that cannot go on; answers that were delivered stay."""

@@ -1,8 +1,7 @@
 """Asks the cluster for embeddings, in the name of the run's owner.
 
 A refusal that passes (429, 503, no frontend) is waited for, as long as the run has time. A failing engine is tried a
-few times. Every other answer is an error with the frontend's own sentence. Answers are bounded; redirects are not
-followed: the key belongs to the frontends.
+few times. Every other answer is an error with the frontend's own sentence.
 """
 
 from __future__ import annotations
@@ -14,26 +13,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-import structlog
 from pydantic_core import from_json
 
 from corral.domain.errors import CorralError
 from corral.ports.runtime import Clock
-from corral.runner.chat_client import parse_retry_after
-
-log = structlog.get_logger(__name__)
+from corral.runner.frontend_poster import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    TRIES_MAX,
+    FrontendAnswer,
+    FrontendPoster,
+    PostLimits,
+    PostTarget,
+)
 
 # 64 embeddings of the greatest length, in text.
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-TRIES_MAX = 3
-CONNECT_S = 10.0
 ANSWER_S = 900.0
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
-_PASSING_STATUSES = frozenset({429, 503})
-_FAILING_STATUSES = frozenset({500, 502, 504})
 _SUCCESS = 200
-_TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class EmbeddingRefused(CorralError):
@@ -59,34 +56,29 @@ class EmbeddingResult:
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EmbeddingAnswer:
-    """Holds the response to a request for embeddings."""
-
-    status: int
-    body: bytes
-    retry_after_s: float | None
-
-
 class EmbeddingClient:
     """Embeds texts by a model of the cluster."""
 
     def __init__(self, session: aiohttp.ClientSession, endpoint: EmbeddingEndpoint, clock: Clock) -> None:
-        self._session = session
-        self._endpoint = endpoint
+        target = PostTarget(base_urls=endpoint.base_urls, path="/embeddings", ticket=endpoint.ticket)
+        limits = PostLimits(answer_bytes=ANSWER_BYTES_MAX, answer_s=ANSWER_S)
+        self._poster = FrontendPoster(session, target, limits, clock)
+        self._model = endpoint.model
         self._clock = clock
-        self._preferred = 0
 
     async def embed(self, texts: Sequence[str], *, waits: bool = True) -> EmbeddingResult:
         """Return the embeddings of texts, in their order. `waits`: a refusal that passes is waited for. Raises
         `EmbeddingRefused`."""
         tries, pause_s = 0, FIRST_PAUSE_S
+        body = {"model": self._model, "input": list(texts), "encoding_format": "base64"}
         while True:
-            answer = await self._send(texts)
+            answer = await self._poster.post(body)
+            if answer is not None and answer.body is None:
+                raise EmbeddingRefused(f"The answer has more than {ANSWER_BYTES_MAX} bytes.")
             if answer is not None and answer.status == _SUCCESS:
-                return _read_result(answer.body, len(texts))
-            is_passing = answer is None or answer.status in _PASSING_STATUSES
-            is_failing = answer is not None and answer.status in _FAILING_STATUSES
+                return _read_result(answer.body or b"", len(texts))
+            is_passing = answer is None or answer.is_passing
+            is_failing = answer is not None and answer.is_failing
             tries += is_failing or not waits
             if not (is_passing or is_failing) or tries >= TRIES_MAX:
                 raise _make_refusal(answer)
@@ -94,43 +86,12 @@ class EmbeddingClient:
             await self._clock.sleep(min(max(wait_s, FIRST_PAUSE_S), LONGEST_PAUSE_S))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
-    async def _send(self, texts: Sequence[str]) -> _EmbeddingAnswer | None:
-        """Return the response of the first frontend that answers; None if there is none now."""
-        urls = self._endpoint.base_urls
-        for offset in range(len(urls)):
-            index = (self._preferred + offset) % len(urls)
-            try:
-                answer = await self._post(urls[index], texts)
-            except _TRANSPORT_ERRORS as error:
-                log.info("frontend not reached", address=urls[index], error=type(error).__name__)
-                continue
-            self._preferred = index
-            return answer
-        return None
 
-    async def _post(self, base_url: str, texts: Sequence[str]) -> _EmbeddingAnswer:
-        async with self._session.post(
-            f"{base_url.rstrip('/')}/embeddings",
-            json={"model": self._endpoint.model, "input": list(texts), "encoding_format": "base64"},
-            headers={"Authorization": f"Bearer {self._endpoint.ticket}"},
-            allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S),
-        ) as response:
-            body = bytearray()
-            async for chunk in response.content.iter_any():
-                body += chunk
-                if len(body) > ANSWER_BYTES_MAX:
-                    response.close()
-                    raise EmbeddingRefused(f"The answer has more than {ANSWER_BYTES_MAX} bytes.")
-            retry_after_s = parse_retry_after(response.headers.get("Retry-After", ""), self._clock.wall())
-            return _EmbeddingAnswer(status=response.status, body=bytes(body), retry_after_s=retry_after_s)
-
-
-def _make_refusal(answer: _EmbeddingAnswer | None) -> EmbeddingRefused:
+def _make_refusal(answer: FrontendAnswer | None) -> EmbeddingRefused:
     if answer is None:
         return EmbeddingRefused("No frontend can be reached.")
     try:
-        error: Any = from_json(answer.body)["error"]
+        error: Any = from_json(answer.body or b"")["error"]
         message, code = str(error["message"])[:500], str(error.get("code") or EmbeddingRefused.code)[:64]
     except (ValueError, TypeError, KeyError, AttributeError):
         message, code = f"The embedding model answers with {answer.status}.", EmbeddingRefused.code

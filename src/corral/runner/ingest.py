@@ -12,19 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
-from corral.domain.errors import CorralError
 from corral.domain.run import RunEventType
 from corral.policy.documents import ENTRY_BYTES_MAX, find_document_kind
 from corral.runner.document_reader import ChunkOptions, DocumentReader, DocumentUnreadable
 from corral.runner.embedding_client import EmbeddingClient
+from corral.runner.guarded_execution import run_guarded
 from corral.runner.tool_executor import EventEmitter
-from corral.runtime.attempt import AttemptFailure, attempt
 from corral.wire.run_work import RunOutcome, RunSpec
 from corral.wire.runner_protocol import CallMethod
-
-log = structlog.get_logger(__name__)
 
 # Deliveries that are embedded at the same time.
 LANES = 2
@@ -54,16 +49,7 @@ class IngestExecution:
 
     async def run(self) -> RunOutcome:
         """Execute the run. Only cancellation passes through; every error becomes an outcome."""
-        result = await attempt(self._execute)
-        if not isinstance(result, AttemptFailure):
-            return result.value
-        error: BaseException = result.error
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        if isinstance(error, CorralError):
-            return self.make_failure(error.slug, error.message)
-        log.error("reading a document failed", run_id=self._spec.run_id, exc_info=error)
-        return self.make_failure("internal", f"The run failed inside the runner: {type(error).__name__}.")
+        return await run_guarded(self._execute, self.make_failure, run_id=self._spec.run_id, what="The run")
 
     def make_failure(self, code: str, sentence: str, reason: str = "error") -> RunOutcome:
         return RunOutcome(state="failed", reason=reason, error_code=code, error_text=sentence, usage=self._usage)

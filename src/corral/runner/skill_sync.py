@@ -15,17 +15,13 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import structlog
-
 from corral.domain.errors import CorralError
 from corral.runner import stdio_launcher
-from corral.runtime.attempt import AttemptFailure, attempt
+from corral.runner.guarded_execution import run_guarded
 from corral.runtime.processes import kill_group
 from corral.runtime.python_environment import make_python_environment
 from corral.wire.run_work import RunOutcome, RunSpec
 from corral.wire.runner_protocol import ProgramLimits
-
-log = structlog.get_logger(__name__)
 
 # The objects of one commit, unpacked one at a time.
 MEMORY_BYTES = 1024**3
@@ -54,13 +50,7 @@ class SkillSyncExecution:
 
     async def run(self) -> RunOutcome:
         """Execute the sync. Only cancellation passes through; every error becomes an outcome."""
-        result = await attempt(self._execute)
-        if not isinstance(result, AttemptFailure):
-            return result.value
-        if isinstance(result.error, CorralError):
-            return self.make_failure(result.error.slug, result.error.message)
-        log.error("sync failed", run_id=self._spec.run_id, exc_info=result.error)
-        return self.make_failure("internal", f"The sync failed inside the runner: {type(result.error).__name__}.")
+        return await run_guarded(self._execute, self.make_failure, run_id=self._spec.run_id, what="The sync")
 
     def make_failure(self, code: str, sentence: str, reason: str = "error") -> RunOutcome:
         return RunOutcome(state="failed", reason=reason, error_code=code, error_text=sentence)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,6 +81,12 @@ async def read_again(frontend: RunningFrontend) -> Any:
     return await eventually(look)
 
 
+def find_pause(source: Any) -> timedelta:
+    """Return the time between the last reading of a source and the next one."""
+    last, following = (datetime.fromisoformat(source[name]) for name in ("last_update", "next_update"))
+    return timedelta(seconds=round((following - last).total_seconds()))
+
+
 @pytest.mark.behaviour("KNOW-11")
 async def test_source_is_read_again_and_only_a_changed_page_is_read_by_a_worker(
     frontend: RunningFrontend, worker: DocumentWorker
@@ -93,13 +100,17 @@ async def test_source_is_read_again_and_only_a_changed_page_is_read_by_a_worker(
         name = f"{urlsplit(url).netloc}/guide"
         first = await run_of(frontend, name)
         assert await worker.ingest(first) == ["<h1>Pump</h1>"]
-        assert (await read_again(frontend))["problem"] == ""
+        again = await read_again(frontend)
+        assert (again["problem"], find_pause(again)) == ("", timedelta(minutes=30))
         assert (await wait_for_entry(frontend, name))["run_id"] == first
         site.text = "<h1>Valve</h1>"
         await read_again(frontend)
         assert await worker.ingest(await run_of(frontend, name, not_in=(first,))) == ["<h1>Valve</h1>"]
         site.status = 500
-        assert "500" in (await read_again(frontend))["problem"]
+        failed = await read_again(frontend)
+        assert "500" in failed["problem"]
+        # It is tried again sooner than at its interval.
+        assert datetime.fromisoformat(failed["next_update"]) < datetime.now(UTC) + timedelta(minutes=20)
         assert (await wait_for_entry(frontend, name))["state"] == "ready"
         status, left = await frontend.call("DELETE", f"{BASE}/manuals/sources", {"url": f"{url}/guide"})
         assert (status, left["sources"], await list_names(frontend)) == (200, [], [])

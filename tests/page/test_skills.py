@@ -72,7 +72,7 @@ def test_skill_is_written_given_a_file_changed_and_deleted(page: Page, scene: Ru
     expect(page.get_by_role("list", name="Files")).to_contain_text("references/fields.md")
     document = page.get_by_label("Front matter and instructions")
     document.fill(skill_text("pdf-forms", "Better."))
-    # Somebody else is faster.
+    # Another author is faster.
     body = {"description": "Theirs.", "content": "x"}
     assert scene.call("PUT", "/api/agents/skills/pdf-forms", body)[0] == 200
     page.get_by_role("button", name="Save").click()

@@ -147,7 +147,7 @@ def data() -> bytes:
 
 @server.prompt()
 def greet(name: str) -> str:
-    """Greet somebody."""
+    """Greet a person by name."""
     return f"Say hello to {name}."
 
 

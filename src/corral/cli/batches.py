@@ -10,7 +10,8 @@ import typer
 
 from corral.cli import render
 from corral.cli.command import CommandSession, make_group, register_command
-from corral.domain.errors import Conflict, InvalidRequest
+from corral.cli.new_file import open_new_file
+from corral.domain.errors import Conflict
 from corral.domain.state_words import say_run_state
 
 if TYPE_CHECKING:
@@ -114,14 +115,8 @@ async def download_batch(
     if file_id is None:
         what = "no failed requests" if errors else "no answers"
         raise Conflict(f"{say_run_state('The batch', found.status)} and has {what} to download.", code="no_batch_file")
-    try:
-        with file.open("xb") as target:
-            size_bytes = await session.client.batches.download(file_id, target)
-    except OSError as error:
-        raise InvalidRequest(
-            f"{file} cannot be written: {error.strerror}.",
-            hint="Choose another path, of a file that does not exist yet.",
-        ) from error
+    with open_new_file(file) as target:
+        size_bytes = await session.client.batches.download(file_id, target)
     if session.as_json:
         render.print_json({"file_id": file_id, "path": str(file), "size_bytes": size_bytes})
     else:

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from corral.cli import render
 from corral.cli.command import CommandSession, register_command
 from corral.cli.completion import complete_model_names
-from corral.domain.errors import InvalidRequest
+from corral.cli.new_file import open_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,14 +169,8 @@ async def download_quantization(
 ) -> None:
     """Download the file that a quantisation has made."""
     job_id = await _find_id(session, job)
-    try:
-        with file.open("xb") as target:
-            size_bytes = await session.client.quantizations.download(job_id, target)
-    except OSError as error:
-        raise InvalidRequest(
-            f"{file} cannot be written: {error.strerror}.",
-            hint="Choose another path, of a file that does not exist yet.",
-        ) from error
+    with open_new_file(file) as target:
+        size_bytes = await session.client.quantizations.download(job_id, target)
     if session.as_json:
         render.print_json({"path": str(file), "size_bytes": size_bytes})
     else:

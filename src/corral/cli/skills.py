@@ -11,6 +11,7 @@ import typer
 from corral.cli import render
 from corral.cli.command import CommandSession, make_group, register_command
 from corral.cli.completion import complete_skill_names
+from corral.cli.new_file import open_new_file
 from corral.domain.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ async def export_skill(
     """Write a skill with its files to a tar.gz."""
     target = file or Path(f"{skill}.tar.gz")
     content = await session.client.skills.export(skill)
-    _write_new(target, content)
+    with open_new_file(target) as opened:
+        opened.write(content)
     if session.as_json:
         render.print_json({"path": str(target), "size_bytes": len(content)})
     else:
@@ -346,17 +348,6 @@ def _read(text: str) -> str:
         raise InvalidRequest(f"{text[1:]} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"{text[1:]} is not UTF-8 text.") from error
-
-
-def _write_new(target: Path, content: bytes) -> None:
-    try:
-        with target.open("xb") as opened:
-            opened.write(content)
-    except OSError as error:
-        raise InvalidRequest(
-            f"{target} cannot be written: {error.strerror}.",
-            hint="Choose another path, of a file that does not exist yet.",
-        ) from error
 
 
 def _print_saved(session: CommandSession, skill: SkillDetailOut, sentence: str) -> None:

@@ -1,20 +1,10 @@
 // The pages about agents, the skills that they read, and the repositories that skills come from.
-import { Link } from "@tanstack/react-router";
+import { SectionTabs } from "@/kit/SectionTabs";
 
-const EXACT = { exact: true, includeSearch: false } as const;
+const PAGES = [
+  ["/agents", "Agents"],
+  ["/agents/skills", "Skills"],
+  ["/agents/git-repos", "Repositories"],
+] as const;
 
-export function AgentTabs() {
-  return (
-    <nav className="tabs section-tabs" aria-label="Agents and skills">
-      <Link to="/agents" activeOptions={EXACT}>
-        Agents
-      </Link>
-      <Link to="/agents/skills" activeOptions={EXACT}>
-        Skills
-      </Link>
-      <Link to="/agents/git-repos" activeOptions={EXACT}>
-        Repositories
-      </Link>
-    </nav>
-  );
-}
+export const AgentTabs = () => <SectionTabs label="Agents and skills" pages={PAGES} />;

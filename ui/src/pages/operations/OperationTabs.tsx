@@ -1,19 +1,12 @@
 // The two pages about work: operations of the cluster, and runs of people. A caller who may not operate has runs only.
-import { Link } from "@tanstack/react-router";
+import { SectionTabs } from "@/kit/SectionTabs";
 import { useHasScope } from "@/shell/me";
 
-const EXACT = { exact: true, includeSearch: false } as const;
+const PAGES = [
+  ["/operations", "Operations"],
+  ["/runs", "Runs"],
+] as const;
 
 export function OperationTabs() {
-  if (!useHasScope("operate")) return null;
-  return (
-    <nav className="tabs section-tabs" aria-label="Operations and runs">
-      <Link to="/operations" activeOptions={EXACT}>
-        Operations
-      </Link>
-      <Link to="/runs" activeOptions={EXACT}>
-        Runs
-      </Link>
-    </nav>
-  );
+  return useHasScope("operate") ? <SectionTabs label="Operations and runs" pages={PAGES} /> : null;
 }

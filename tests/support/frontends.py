@@ -36,6 +36,9 @@ from corral.store.database import Database
 ADMIN_KEY = "ck_the-admin-key-of-the-tests-0123456789abcdef"
 # No process listens on port 1 of the loopback: a bus that is always away.
 NO_BUS = "nats://127.0.0.1:1"
+# Most tests take less: the first passes of late loops are a third of the work of a frontend that is started for one
+# test. A test that waits for what such a loop does by itself waits so much longer.
+LATE_LOOPS_AFTER_S = 5.0
 _ids = SystemIdGenerator()
 
 
@@ -67,8 +70,15 @@ class RunningFrontend:
 
 
 def options(**changes: Any) -> CoreOptions:
-    """Return options for a test: the real defaults, with a new frontend id."""
-    base = CoreOptions(frontend_id=_ids.new_id(), host="127.0.0.1", port=0, nats_public_url=NO_BUS, admin_key=ADMIN_KEY)
+    """Return options for a test: the real defaults, with a new frontend id and with late loops that begin later."""
+    base = CoreOptions(
+        frontend_id=_ids.new_id(),
+        host="127.0.0.1",
+        port=0,
+        nats_public_url=NO_BUS,
+        admin_key=ADMIN_KEY,
+        late_loops_after_s=LATE_LOOPS_AFTER_S,
+    )
     return replace(base, **changes)
 
 

@@ -61,7 +61,7 @@ class FrontendCore:
         self.checks_disk = options.checks_disk
         self.health = Health(deps.clock)
         self.metrics = FrontendMetrics()
-        self.loops = LoopSet(deps.clock, deps.rng, on_crash)
+        self.loops = LoopSet(deps.clock, deps.rng, on_crash, options.late_loops_after_s)
         context = parts.PartContext(
             options=options, deps=deps, health=self.health, metrics=self.metrics, on_crash=on_crash
         )

@@ -1,7 +1,8 @@
 """The background loops of a frontend as one table, and the set that makes, finds and wakes them.
 
 Loops are started in the order of the table. Those of before the boot serve the first requests, which may come before
-PostgreSQL is reachable; they are stopped last. All others are stopped in the opposite order.
+PostgreSQL is reachable; they are stopped last. All others are stopped in the opposite order. Loops that no request
+waits for make their first pass a little later, so that the passes of a start do not all open a connection at once.
 """
 
 from __future__ import annotations
@@ -42,13 +43,17 @@ COUNT_INTERVAL_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class LoopSpec:
-    """Describes one background loop of a frontend: its name, interval, pass, and where and from when on it runs."""
+    """Describes one background loop of a frontend: its name, interval, pass, and where and from when on it runs.
+
+    A late one makes its first pass `CoreOptions.late_loops_after_s` after the boot, unless it is woken before.
+    """
 
     name: str
     interval_s: float
     tick: Callable[[], Awaitable[object]]
     leader_only: bool = False
     before_boot: bool = False
+    is_late: bool = False
 
 
 def list_loops(core: FrontendCore, options: CoreOptions) -> tuple[LoopSpec | Loop, ...]:
@@ -66,45 +71,54 @@ def list_loops(core: FrontendCore, options: CoreOptions) -> tuple[LoopSpec | Loo
         LoopSpec("kept", saved_state.INTERVAL_S, core.save_state),
         LoopSpec("leader", options.leader_lease_s / 3, core.leader.tick),
         LoopSpec("liveness", options.liveness_interval_s, core.find_lost_nodes, leader_only=True),
-        LoopSpec("pruner", PRUNE_INTERVAL_S, core.pruner.tick, leader_only=True),
+        LoopSpec("pruner", PRUNE_INTERVAL_S, core.pruner.tick, leader_only=True, is_late=True),
         # Catalogs and files.
         LoopSpec("galleries", refresh.LOOK_INTERVAL_S, core.refresher.tick, leader_only=True),
         LoopSpec("model galleries", refresh.LOOK_INTERVAL_S, core.model_refresher.tick, leader_only=True),
-        LoopSpec("upgrades", upgrades.LOOK_INTERVAL_S, core.upgrade_checker.tick, leader_only=True),
-        LoopSpec("library", PRUNE_INTERVAL_S, core.library.tick),
-        LoopSpec("lost uploads", LOST_UPLOADS_INTERVAL_S, core.library.find_lost),
+        LoopSpec("upgrades", upgrades.LOOK_INTERVAL_S, core.upgrade_checker.tick, leader_only=True, is_late=True),
+        LoopSpec("library", PRUNE_INTERVAL_S, core.library.tick, is_late=True),
+        LoopSpec("lost uploads", LOST_UPLOADS_INTERVAL_S, core.library.find_lost, is_late=True),
         # Requests and replicas.
-        LoopSpec("numbers", COUNT_INTERVAL_S, core.update_counts),
+        LoopSpec("numbers", COUNT_INTERVAL_S, core.update_counts, is_late=True),
         LoopSpec("limits", key_limiter.INTERVAL_S, core.key_limiter.tick),
         LoopSpec("use", in_flight_leases.INTERVAL_S, core.router.tick),
         LoopSpec("stops", replica_stopper.INTERVAL_S, operations.replica_stopper.tick),
-        LoopSpec("removals", copy_remover.INTERVAL_S, operations.copy_remover.tick),
-        LoopSpec("replicas", maintenance.REPLICA_CHECK_INTERVAL_S, core.replica_checker.tick, leader_only=True),
-        LoopSpec("scaling", scaling.INTERVAL_S, core.scaling.tick, leader_only=True),
+        LoopSpec("removals", copy_remover.INTERVAL_S, operations.copy_remover.tick, is_late=True),
+        LoopSpec(
+            "replicas", maintenance.REPLICA_CHECK_INTERVAL_S, core.replica_checker.tick, leader_only=True, is_late=True
+        ),
+        LoopSpec("scaling", scaling.INTERVAL_S, core.scaling.tick, leader_only=True, is_late=True),
         # Tasks of users.
-        LoopSpec("task scheduler", scheduler.INTERVAL_S, core.tasks.scheduler.tick, leader_only=True),
+        LoopSpec("task scheduler", scheduler.INTERVAL_S, core.tasks.scheduler.tick, leader_only=True, is_late=True),
         LoopSpec("webhooks", webhook_sender.INTERVAL_S, core.tasks.webhook_sender.tick),
-        LoopSpec("batches", finalizer.INTERVAL_S, core.batches.finalizer.tick),
-        LoopSpec("agent schedule", schedule.INTERVAL_S, core.agents.scheduler.tick, leader_only=True),
-        LoopSpec("skill syncs", sync_scheduler.INTERVAL_S, core.skills.scheduler.tick, leader_only=True),
-        LoopSpec("collections", reader.INTERVAL_S, core.knowledge.reader.tick, leader_only=True),
-        LoopSpec("vector tables", vector_tables.INTERVAL_S, core.knowledge.tables.tick),
-        LoopSpec("key uses", USES_INTERVAL_S, core.directory.write_uses),
+        LoopSpec("batches", finalizer.INTERVAL_S, core.batches.finalizer.tick, is_late=True),
+        LoopSpec("agent schedule", schedule.INTERVAL_S, core.agents.scheduler.tick, leader_only=True, is_late=True),
+        LoopSpec("skill syncs", sync_scheduler.INTERVAL_S, core.skills.scheduler.tick, leader_only=True, is_late=True),
+        LoopSpec("collections", reader.INTERVAL_S, core.knowledge.reader.tick, leader_only=True, is_late=True),
+        LoopSpec("vector tables", vector_tables.INTERVAL_S, core.knowledge.tables.tick, is_late=True),
+        LoopSpec("key uses", USES_INTERVAL_S, core.directory.write_uses, is_late=True),
         # "dispatcher", "operation leases", "job events" and "operation deltas", which the dispatcher wakes itself.
         *core.dispatcher.loops,
         # What watchers see.
         LoopSpec("live numbers", traffic_aggregator.INTERVAL_S, views.tick),
-        LoopSpec("node numbers", NODES_INTERVAL_S, views.tick_nodes),
-        LoopSpec("history", history.STEP_S, views.record_history),
-        LoopSpec("history keeper", history.SAVE_INTERVAL_S, views.history_keeper.tick, leader_only=True),
+        LoopSpec("node numbers", NODES_INTERVAL_S, views.tick_nodes, is_late=True),
+        LoopSpec("history", history.STEP_S, views.record_history, is_late=True),
+        LoopSpec("history keeper", history.SAVE_INTERVAL_S, views.history_keeper.tick, leader_only=True, is_late=True),
     )
 
 
 class LoopSet:
     """Holds a frontend's background loops by name. Empty until `add`; a part may keep the set and wake a loop later."""
 
-    def __init__(self, clock: Clock, rng: random.Random, on_crash: Callable[[BaseException], None] | None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        on_crash: Callable[[BaseException], None] | None,
+        late_after_s: float,
+    ) -> None:
         self._clock = clock
+        self._late_after_s = late_after_s
         self._rng = rng
         self._on_crash = on_crash
         self._by_name: dict[str, Loop] = {}
@@ -132,6 +146,8 @@ class LoopSet:
         self._by_name[name].wake()
 
     def _make(self, spec: LoopSpec, is_leader: Callable[[], bool]) -> Loop:
-        options = LoopOptions(name=spec.name, interval_s=spec.interval_s)
+        options = LoopOptions(
+            name=spec.name, interval_s=spec.interval_s, first_after_s=self._late_after_s if spec.is_late else 0.0
+        )
         gate = is_leader if spec.leader_only else lambda: True
         return Loop(options, spec.tick, self._clock, self._rng, gate=gate, on_crash=self._on_crash)

@@ -48,6 +48,8 @@ class CoreOptions:
     liveness_interval_s: float = 5.0
     leader_lease_s: float = 15.0
     outbox_retention_s: float = 86400.0
+    # Time from the boot to the first pass of background loops that no request waits for.
+    late_loops_after_s: float = 2.0
     approves_all: bool = False
     admin_key: str | None = None
     local_join_token: str | None = None

@@ -57,6 +57,8 @@ class LoopOptions:
     interval_s: float
     # A tenth of the interval keeps peers from ticking in step.
     jitter: float = 0.1
+    # Time from the start to the first pass; a wake ends it.
+    first_after_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.interval_s <= 0:
@@ -127,16 +129,18 @@ class Loop:
         self.tick_signal.fire(outcome.value)
 
     async def _run(self) -> None:
+        if self.options.first_after_s:
+            await self._wait(self.options.first_after_s)
         while True:
             self._wake.clear()
             await self.run_once()
-            await self._wait_for_interval()
+            spread = self.options.interval_s * self.options.jitter
+            await self._wait(self.options.interval_s + self.rng.uniform(-spread, spread))
 
-    async def _wait_for_interval(self) -> None:
-        spread = self.options.interval_s * self.options.jitter
-        pause = self.options.interval_s + self.rng.uniform(-spread, spread)
+    async def _wait(self, seconds: float) -> None:
+        """Wait for so long, or until the loop is woken."""
         try:
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
             return

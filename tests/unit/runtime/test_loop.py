@@ -36,8 +36,8 @@ class Passes:
 async def loops() -> AsyncIterator[Callable[..., Loop]]:
     made: list[Loop] = []
 
-    def make(tick: Any, *, interval_s: float = NEVER_S, **options: Any) -> Loop:
-        plan = LoopOptions(name="test", interval_s=interval_s)
+    def make(tick: Any, *, interval_s: float = NEVER_S, first_after_s: float = 0.0, **options: Any) -> Loop:
+        plan = LoopOptions(name="test", interval_s=interval_s, first_after_s=first_after_s)
         made.append(Loop(plan, tick, SystemClock(), random.Random(1), **options))
         return made[-1]
 
@@ -166,3 +166,14 @@ async def test_broken_assert_ends_the_loop_and_is_reported(loops: Callable[..., 
 def test_interval_must_be_positive() -> None:
     with pytest.raises(ValueError, match="positive"):
         LoopOptions(name="test", interval_s=0)
+
+
+async def test_loop_with_a_later_first_pass_ticks_when_it_is_woken_and_not_before(loops: Callable[..., Loop]) -> None:
+    tick = Passes()
+    late, prompt = loops(tick, first_after_s=NEVER_S), loops(Passes())
+    await late.start()
+    await prompt.start()
+    await prompt.tick_signal.wait()
+    assert tick.count == 0
+    await _pass(late)
+    assert tick.count == 1

@@ -237,7 +237,7 @@ async def test_model_without_gguf_weights_is_refused_with_a_sentence(scene: Quan
     assert status == 200, saved
     status, refused = await scene.start(model="voice")
     assert (status, refused["error"]["code"]) == (422, "not_quantizable"), refused
-    assert refused["error"]["message"] == "voice has no GGUF file."
+    assert refused["error"]["message"] == "voice has neither GGUF nor safetensors files."
 
 
 @pytest.mark.behaviour("QUANT-10")

@@ -24,12 +24,12 @@ _WORDS = tuple(_TEXT.split())
 _END_OF_TEXT = "<|endoftext|>"
 _TURN_STARTS = "<|im_start|>"
 _TURN_ENDS = "<|im_end|>"
-_CONTROL = (_END_OF_TEXT, _TURN_STARTS, _TURN_ENDS)
-_CHAT = (
+CONTROL = (_END_OF_TEXT, _TURN_STARTS, _TURN_ENDS)
+CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-_HEADS, _KEY_HEADS = 4, 2
+HEADS, KEY_HEADS = 4, 2
 # How much likelier a readable token is than any other: the first dimension of every state is this handle.
 _HANDLE, _READABLE, _UNREADABLE, _NEVER = 3.0, 1.0, -14.0, -20.0
 
@@ -49,16 +49,16 @@ def write_tiny_gguf(
 ) -> Path:
     """Write the model and give its path back. With `is_half`, its matrices are in half precision."""
     shape = shape or ModelShape()
-    tokens, kinds, merges = _vocabulary()
+    tokens, kinds, merges = make_vocabulary()
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(name)
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)
     writer.add_feed_forward_length(shape.feed_forward)
-    writer.add_head_count(_HEADS)
-    writer.add_head_count_kv(_KEY_HEADS)
-    writer.add_rope_dimension_count(shape.width // _HEADS)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KEY_HEADS)
+    writer.add_rope_dimension_count(shape.width // HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(len(tokens))
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16 if is_half else gguf.LlamaFileType.ALL_F32)
@@ -70,8 +70,8 @@ def write_tiny_gguf(
     writer.add_bos_token_id(tokens.index(_END_OF_TEXT))
     writer.add_eos_token_id(tokens.index(_TURN_ENDS))
     writer.add_add_bos_token(False)
-    writer.add_chat_template(_CHAT)
-    for tensor, values in _weights(tokens, shape, np.random.default_rng(seed)).items():
+    writer.add_chat_template(CHAT)
+    for tensor, values in make_weights(tokens, shape, np.random.default_rng(seed)).items():
         writer.add_tensor(tensor, values.astype(np.float16) if is_half and values.ndim > 1 else values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -87,7 +87,7 @@ def _letters() -> list[str]:
     return [chr(byte) if byte in as_they_are else chr(next(others)) for byte in range(256)]
 
 
-def _vocabulary() -> tuple[list[str], list[int], list[str]]:
+def make_vocabulary() -> tuple[list[str], list[int], list[str]]:
     """Return all bytes, the common words with all their prefixes, and the control tokens."""
     letters = _letters()
     tokens, merges = list(letters), []
@@ -97,12 +97,12 @@ def _vocabulary() -> tuple[list[str], list[int], list[str]]:
             if spelled[:end] not in tokens:
                 tokens.append(spelled[:end])
                 merges.append(f"{spelled[: end - 1]} {spelled[end - 1]}")
-    kinds = [int(gguf.TokenType.NORMAL)] * len(tokens) + [int(gguf.TokenType.CONTROL)] * len(_CONTROL)
-    return [*tokens, *_CONTROL], kinds, merges
+    kinds = [int(gguf.TokenType.NORMAL)] * len(tokens) + [int(gguf.TokenType.CONTROL)] * len(CONTROL)
+    return [*tokens, *CONTROL], kinds, merges
 
 
-def _weights(tokens: list[str], shape: ModelShape, rng: np.random.Generator) -> dict[str, Array]:
-    width, head = shape.width, shape.width // _HEADS
+def make_weights(tokens: list[str], shape: ModelShape, rng: np.random.Generator) -> dict[str, Array]:
+    width, head = shape.width, shape.width // HEADS
 
     def noise(rows: int, columns: int, scale: float) -> Array:
         values: Array = (rng.standard_normal((rows, columns)) * scale / np.sqrt(columns)).astype(np.float32)
@@ -122,10 +122,10 @@ def _weights(tokens: list[str], shape: ModelShape, rng: np.random.Generator) -> 
     for layer in range(shape.layers):
         weights |= {
             f"blk.{layer}.attn_norm.weight": plain,
-            f"blk.{layer}.attn_q.weight": noise(_HEADS * head, width, 2.0),
-            f"blk.{layer}.attn_k.weight": noise(_KEY_HEADS * head, width, 2.0),
-            f"blk.{layer}.attn_v.weight": noise(_KEY_HEADS * head, width, 1.0),
-            f"blk.{layer}.attn_output.weight": noise_beside_the_handle(_HEADS * head, 1.0),
+            f"blk.{layer}.attn_q.weight": noise(HEADS * head, width, 2.0),
+            f"blk.{layer}.attn_k.weight": noise(KEY_HEADS * head, width, 2.0),
+            f"blk.{layer}.attn_v.weight": noise(KEY_HEADS * head, width, 1.0),
+            f"blk.{layer}.attn_output.weight": noise_beside_the_handle(HEADS * head, 1.0),
             f"blk.{layer}.ffn_norm.weight": plain,
             f"blk.{layer}.ffn_gate.weight": noise(shape.feed_forward, width, 2.0),
             f"blk.{layer}.ffn_up.weight": noise(shape.feed_forward, width, 2.0),
@@ -135,7 +135,7 @@ def _weights(tokens: list[str], shape: ModelShape, rng: np.random.Generator) -> 
 
 
 def _likeliness(token: str) -> float:
-    if token in _CONTROL:
+    if token in CONTROL:
         return _NEVER
     text = token.removeprefix(_letters()[ord(" ")])
     if text in _WORDS:

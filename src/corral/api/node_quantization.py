@@ -60,7 +60,7 @@ async def find_quantization_source(
             is_ready=False, operation_id=found.fetch.id, percent=found.fetch.progress.percent or 0.0
         )
     source = choose_source(found.model)
-    needed = {file.path for file in (*source.weights, *source.kept)}
+    needed = {file.path for file in source.needed}
     return QuantizationSourceOut(
         is_ready=True,
         model=found.model.name,

@@ -106,6 +106,7 @@ async def start_quantization(request: Request, deps: DepsIn, caller: OperatorIn,
         weight_type=body.quantization_type,
         name=body.name,
         backend=body.backend or policy.BACKEND,
+        base=body.base,
     )
     size_bytes = await _measure_source(deps, body.model)
 

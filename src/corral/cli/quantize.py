@@ -50,7 +50,10 @@ app = typer.Typer(
 )
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the quantisation, or its beginning or end.")]
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model with GGUF files.", autocompletion=complete_model_names)
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A model with GGUF or safetensors files.", autocompletion=complete_model_names
+    ),
 ]
 
 
@@ -64,6 +67,9 @@ async def start_quantization(
     ] = "q4_k_m",
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the new model.  [MODEL-TYPE]")] = None,
     backend: Annotated[str, typer.Option("--backend", help="The backend that quantises.")] = "",
+    base: Annotated[
+        str, typer.Option("--base", metavar="MODEL", help="If MODEL is a LoRA adapter: the model that it changes.")
+    ] = "",
     no_register: Annotated[bool, typer.Option("--no-register", help="Keep the file, and make no model of it.")] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for the end.")] = False,
 ) -> None:
@@ -73,6 +79,7 @@ async def start_quantization(
         "quantization_type": weight_type,
         "name": "" if no_register else name or f"{model}-{weight_type.lower()}",
         "backend": backend,
+        **({"base": base} if base else {}),
     }
     started = await session.client.quantizations.start(body)
     if detach:

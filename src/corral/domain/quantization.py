@@ -74,6 +74,8 @@ class Quantization:
     finished_at: datetime | None
     # Disk and memory that it takes of its node.
     needs: Mapping[str, Any] = field(default_factory=dict)
+    # The base of an adapter that is converted, as `policy.quantization.AdapterBase` has it; empty for a model.
+    adapter: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_result(self) -> bool:

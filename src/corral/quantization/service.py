@@ -14,7 +14,7 @@ from typing import Any
 from corral.domain.access import Principal
 from corral.domain.errors import Conflict, CorralError, NotFound, Unprocessable
 from corral.domain.model import Model, ModelFacts, ModelProvenance, StoredFile
-from corral.domain.node import NodeId
+from corral.domain.node import Node, NodeId
 from corral.domain.quantization import Quantization
 from corral.domain.run import Run, RunBudgets, RunKind, RunNeeds
 from corral.models import catalog as model_catalog
@@ -51,6 +51,8 @@ class QuantizationSpec:
     # Empty: the result is kept and not registered.
     name: str = ""
     backend: str = policy.BACKEND
+    # Of a LoRA adapter: the model that the result changes.
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,8 @@ class QuantizationService:
             policy.choose_source(model)
         if spec.name:
             await _require_free_name(tx, spec.name)
+        base = await model_store.get_model(tx, spec.base) if spec.base else None
+        adapter = policy.choose_base(model, base, weight_type)
         needs = policy.compute_needs(model, model.payload_bytes or source_bytes, weight_type)
         run = NewRun(
             kind=RunKind.QUANTIZE,
@@ -100,7 +104,8 @@ class QuantizationService:
             owner_name=caller.name,
             key_id=caller.key_id,
             subject=model.name,
-            request={"model": model.name, "weight_type": weight_type.name, "needs": asdict(needs)},
+            request={"model": model.name, "weight_type": weight_type.name, "needs": asdict(needs)}
+            | ({"adapter": asdict(adapter)} if adapter is not None else {}),
             budgets=RunBudgets(wall_s=WALL_S, steps=None),
         )
         # First, because without any node its sentence says more.
@@ -154,8 +159,21 @@ class QuantizationService:
         return {
             "model": "",
             "budgets": {"wall_s": run.budgets.wall_s, "steps": None, "tool_calls": None, "tokens": None},
-            "extra": {"build": build_to_json(build), "weight_type": job.weight_type, "needs": dict(job.needs)},
+            "extra": {
+                "build": build_to_json(build),
+                "weight_type": job.weight_type,
+                "needs": dict(job.needs),
+                "converter": self._find_converter(node),
+                "adapter": dict(job.adapter) or None,
+            },
         }
+
+    def _find_converter(self, node: Node) -> dict[str, Any] | None:
+        """Return the build that makes GGUF files of safetensors on a node; None without one."""
+        try:
+            return build_to_json(self._deps.catalog.resolve(policy.CONVERTER, find_capability(node.hardware)))
+        except CorralError:
+            return None
 
     async def on_run_ended(self, tx: Transaction, ending: RunEnding) -> None:
         """Do nothing: the result was taken in before the run ended."""
@@ -196,7 +214,12 @@ class QuantizationService:
         file_name = policy.make_file_name(source.entry.path, job.weight_type)
         result = StoredFile(path=file_name, sha256=finished.sha256, size_bytes=size_bytes)
         provenance = _make_provenance(run, job, model, source, finished, size_bytes)
-        config = policy.make_result_config(model, source, result)
+        base = str(job.adapter.get("name") or "")
+        config = (
+            policy.make_adapter_config(model, base, result)
+            if base
+            else policy.make_result_config(model, source, result)
+        )
         await store.record_result(
             tx, job.id, QuantizationResult(file_name=file_name, provenance=provenance, config=config)
         )

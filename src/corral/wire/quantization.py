@@ -26,7 +26,7 @@ class QuantizationIn(LenientModel):
     """Body of `POST /api/quantization/jobs`: starts a quantisation of a model of the catalog."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=255)] = Field(
-        description="A model of the catalog, with GGUF files."
+        description="A model of the catalog, with GGUF or safetensors files."
     )
     quantization_type: Annotated[str, StringConstraints(min_length=1, max_length=40)] = Field(
         default="q4_k_m", description="The type of the weights, such as q4_k_m, q8_0 or f16."
@@ -35,6 +35,7 @@ class QuantizationIn(LenientModel):
         default="", description="The name under which the result is registered as a model; empty: it is not registered."
     )
     backend: _Text = Field(default="", description="The backend that quantises; empty: llama-cpp-quantization.")
+    base: _Text = Field(default="", description="If the model is a PEFT LoRA adapter: the GGUF model that it changes.")
 
 
 class QuantizationOut(StrictModel):

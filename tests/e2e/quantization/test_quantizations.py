@@ -13,9 +13,11 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.models.scene import Models, models_of
-from tests.e2e.models.system import llama_folder
+from tests.e2e.models.system import add_engine, llama_folder
 from tests.support.polling import eventually
 from tests.support.tiny_gguf import ModelShape, write_tiny_gguf
+from tests.support.tiny_llama import write_tiny_llama
+from tests.support.tiny_lora import write_peft_lora
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 JOBS = "/api/quantization/jobs"
@@ -33,16 +35,18 @@ LONG_S = 240.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def models(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Models]:
-    """Run a frontend and a worker that has llama.cpp; the quantiser is installed by the first quantisation."""
+    """Run a frontend, and a worker with llama.cpp and the converter; the first quantisation installs the quantiser."""
     folder = tmp_path_factory.mktemp("quantization")
-    settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(llama_folder(folder / "system"))}
+    system = llama_folder(folder / "system")
+    add_engine(system, "cpu-llama-conversion", meta="llama-conversion")
+    settings = {"CORRAL_SYSTEM_BACKENDS_DIR": str(system)}
     async with models_of(folder, "worker-1", frontends=1, settings=settings, lease="20s") as scene:
         await scene.put(SMOL, backend="llama-cpp", files=[SMOL_FILE], options={"context_size": "512"})
         yield scene
 
 
-async def start(models: Models, model: str, kind: str, name: str) -> str:
-    body = {"model": model, "quantization_type": kind, "name": name}
+async def start(models: Models, model: str, kind: str, name: str, **more: str) -> str:
+    body = {"model": model, "quantization_type": kind, "name": name} | more
     status, made = await models.call("POST", JOBS, body)
     assert status == 201, made
     return str(made["id"])
@@ -138,3 +142,38 @@ async def test_quantization_is_begun_once_more_after_its_worker_was_killed(model
     assert (status, run["attempt"]) == (200, 2)
     assert not list((models.cluster.folder / "worker-1" / "programs").glob("*"))
     await models.forget("smol-killed")
+
+
+async def put_folder(models: Models, name: str, folder: Path, backend: str) -> None:
+    """Have the files of a folder as a model, in the library."""
+    files = []
+    for path in sorted(folder.iterdir()):
+        (one,) = models.file(f"{name}-{path.name}", path.read_bytes())
+        files.append(one | {"path": path.name})
+    await models.put(name, backend=backend, files=files)
+
+
+@pytest.mark.behaviour("QUANT-21")
+@pytest.mark.behaviour("QUANT-23")
+async def test_safetensors_and_an_adapter_are_converted_and_answer(models: Models, tmp_path: Path) -> None:
+    await put_folder(models, "weights", write_tiny_llama(tmp_path / "weights", shape=SHAPE), "vllm")
+    for kind in ("f16", "q4_k_m", "q8_0"):
+        job = await end(models, await start(models, "weights", kind, f"made-{kind}"))
+        assert job["provenance"]["source_types"] == ["f32"], job
+        assert not job["provenance"]["is_requantized"]
+        assert "converter" in job["provenance"]["tool"]
+        status, model = await models.call("GET", f"/api/models/config/made-{kind}")
+        assert (status, model["facts"]["quantisation"], model["backend"]) == (200, kind.upper(), "llama-cpp"), model
+        await models.loaded(f"made-{kind}", "worker-1")
+        assert (await models.answers(f"made-{kind}")).body["choices"][0]["message"]["content"]
+    await put_folder(models, "peft", write_peft_lora(tmp_path / "peft", shape=SHAPE), "vllm")
+    job = await end(models, await start(models, "peft", "f16", "polite", base="made-f16"))
+    assert job["import_model_name"] == "polite", job
+    status, polite = await models.call("GET", "/api/models/config/polite")
+    assert (status, polite["base"], polite["provenance"]["model"]) == (200, "made-f16", "peft"), polite
+    texts = {
+        name: (await models.chat(name, temperature=0, max_tokens=16)).body["choices"][0]["message"]["content"]
+        for name in ("polite", "made-f16")
+    }
+    assert texts["polite"] != texts["made-f16"]
+    await models.forget("polite", "made-f16", "made-q4_k_m", "made-q8_0", "weights", "peft")

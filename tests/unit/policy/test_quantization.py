@@ -75,7 +75,7 @@ def test_shards_are_read_as_one_model_and_a_projector_stays() -> None:
     assert (config.entry, config.aliases, config.is_pinned) == ("big.Q8_0.gguf", (), False)
 
 
-@pytest.mark.parametrize("paths", [("a.gguf", "b.gguf"), ("model.safetensors",), ("voice.onnx",)])
+@pytest.mark.parametrize("paths", [("a.gguf", "b.gguf"), ("voice.onnx",)])
 def test_model_that_cannot_be_quantized_is_refused_with_its_reason(paths: tuple[str, ...]) -> None:
     with pytest.raises(Unprocessable) as refused:
         policy.choose_source(make_model(*paths))
@@ -97,6 +97,24 @@ def test_expected_sizes_follow_the_parameters_or_else_the_bytes_of_a_known_type(
     assert not policy.is_quantized(by_bytes)
 
 
+@pytest.mark.behaviour("QUANT-13")
+def test_rows_that_k_types_do_not_divide_are_expected_in_the_type_that_llama_cpp_takes_instead() -> None:
+    # The matrices of SmolLM2 135M, whose result was measured: 84.1 MiB.
+    shapes = {
+        "token_embd.weight": [576, 49152], "blk.*.attn_q.weight": [576, 576], "blk.*.attn_k.weight": [576, 192],
+        "blk.*.attn_v.weight": [576, 192], "blk.*.attn_output.weight": [576, 576], "blk.*.ffn_gate.weight": [576, 1536],
+        "blk.*.ffn_up.weight": [576, 1536], "blk.*.ffn_down.weight": [1536, 576],
+    }  # fmt: skip
+    model = make_model("m.gguf", parameters=134_515_008, quantisation="F16", layers=30, shapes=shapes)
+    small = policy.estimate_result_bytes(model, policy.WEIGHT_TYPES["q3_k_s"])
+    assert small is not None
+    assert 0.97 < small / (84.1 * 1024**2) < 1.03
+    # Blocks of 32 divide all rows.
+    plain = policy.estimate_result_bytes(model, policy.WEIGHT_TYPES["q8_0"])
+    assert plain is not None
+    assert 8.5 <= plain * 8 / 134_515_008 < 8.7
+
+
 @pytest.mark.behaviour("QUANT-5")
 def test_node_without_the_disk_or_the_memory_has_no_room() -> None:
     needs = RunNeeds(disk_bytes=10 * GIB, ram_bytes=2 * GIB)
@@ -116,3 +134,48 @@ def test_percentage_rises_over_the_phases_in_their_order() -> None:
     ]
     assert steps == sorted(steps)
     assert (steps[0], steps[-1]) == (0.0, 99.0)
+
+
+WEIGHTS = ("config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "tokenizer.json")
+
+
+@pytest.mark.behaviour("QUANT-21")
+def test_safetensors_are_read_with_what_lies_beside_them_and_become_a_model_of_llama_cpp() -> None:
+    model = make_model(*WEIGHTS, "notes.txt", options={"context_size": "512", "gpus": "2"}, format="safetensors")
+    source = policy.choose_source(model)
+    assert source.is_converted
+    assert {file.path for file in source.needed} == set(WEIGHTS)
+    result = StoredFile(path=policy.make_file_name(source.entry.path, "q8_0"), sha256="f" * 64, size_bytes=1)
+    config = policy.make_result_config(model, source, result)
+    assert (config.backend, config.entry, dict(config.options)) == (
+        "llama-cpp", "model.Q8_0.gguf", {"context_size": "512"},
+    )  # fmt: skip
+    half = policy.compute_needs(model, GIB, policy.WEIGHT_TYPES["f16"]).disk_bytes or 0
+    assert (policy.compute_needs(model, GIB, policy.WEIGHT_TYPES["q8_0"]).disk_bytes or 0) > half
+
+
+@pytest.mark.behaviour("QUANT-22")
+def test_family_that_is_not_converted_is_refused_before_anything_is_fetched() -> None:
+    with pytest.raises(Unprocessable) as refused:
+        policy.choose_source(make_model(*WEIGHTS, format="safetensors", architecture="falcon"))
+    assert refused.value.slug == "not_convertible"
+
+
+@pytest.mark.behaviour("QUANT-23")
+def test_adapter_needs_its_base_and_half_precision() -> None:
+    adapter = make_model("adapter_config.json", "adapter_model.safetensors", format="safetensors", kind="lora")
+    base = make_model("m.gguf", format="gguf", architecture="llama", heads=8)
+    half, small = policy.WEIGHT_TYPES["f16"], policy.WEIGHT_TYPES["q4_k_m"]
+    for one, other, kind, code in (
+        (adapter, None, half, "base_missing"),
+        (adapter, base, small, "bad_adapter"),
+        (adapter, make_model("m.gguf"), half, "base_unknown"),
+        (base, base, half, "not_an_adapter"),
+    ):
+        with pytest.raises(Unprocessable) as refused:
+            policy.choose_base(one, other, kind)
+        assert refused.value.slug == code
+    chosen = policy.choose_base(adapter, base, half)
+    assert chosen is not None
+    assert (chosen.architecture, chosen.heads, chosen.kv_heads) == ("llama", 8, 8)
+    assert policy.choose_base(base, None, small) is None

@@ -27,7 +27,7 @@ from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.operation import JobPhase
 from corral.domain.quantization import QuantizationPhase
 from corral.policy.gallery import build_from_json
-from corral.policy.quantization import compute_percent
+from corral.policy.quantization import HALF, SAFETENSORS, compute_percent
 from corral.ports.runtime import Clock
 from corral.transfer.files import free_bytes, run_in_thread
 from corral.wire.quantization import QuantizationSourceOut
@@ -48,6 +48,9 @@ LOOK_S = 1.0
 # Of the bar, how much of the download is the way into the library; the rest is the way to this node.
 LIBRARY_SHARE = 0.5
 RESULT_NAME = "result.gguf"
+# What a converter has made, before it is quantised.
+HALF_NAME = "half.gguf"
+_ADAPTER_OPTIONS = ("architecture", "heads", "kv_heads")
 
 
 def has_quantizer_build() -> bool:
@@ -87,16 +90,17 @@ class Quantizer:
         progress.report(QuantizationPhase.DOWNLOADING, 0.0)
         await self._tidy()
         self._require_room(_get_count(extra, "disk_bytes"))
-        build, weight_type = _parse_build(extra), str(extra.get("weight_type") or "")
+        build = _parse_build(extra, "build")
         source = await self._wait_for_source(ids, progress)
         model_path = await self._fetch(source, progress)
-        runnable = await self._ensure_backend(build)
         folder = self._deps.work_dir / ids.job_id
         folder.mkdir(parents=True, mode=0o700)
         try:
             output = folder / RESULT_NAME
-            launch = self._make_launch(runnable, model_path, output, weight_type, extra)
-            result = await run_program_lines(launch, partial(_report_line, progress))
+            if model_path.suffix == SAFETENSORS:
+                result = await self._convert(model_path, output, extra, progress)
+            else:
+                result = await self._quantize(build, model_path, output, extra, progress)
             answer = await self._send(ids, output, result, progress)
         finally:
             await run_in_thread(lambda _stop: shutil.rmtree(folder, ignore_errors=True))
@@ -147,6 +151,38 @@ class Quantizer:
         folder = await self._deps.files.ensure_files(source.model, source.revision, files, sources, meter)
         return folder / source.entry
 
+    async def _quantize(
+        self, build: Build, model: Path, output: Path, extra: Mapping[str, Any], progress: ProgramProgress
+    ) -> dict[str, Any]:
+        options = {"output": str(output), "type": str(extra.get("weight_type") or "")}
+        return await self._run(build, model, options, extra, progress)
+
+    async def _convert(
+        self, model: Path, output: Path, extra: Mapping[str, Any], progress: ProgramProgress
+    ) -> dict[str, Any]:
+        """Make a file in half precision of safetensors, and quantise it unless that is all that was requested."""
+        converter = _parse_build(extra, "converter")
+        adapter = extra.get("adapter")
+        options = {name: str(adapter[name]) for name in _ADAPTER_OPTIONS} if isinstance(adapter, Mapping) else {}
+        half = output if extra.get("weight_type") == HALF else output.with_name(HALF_NAME)
+        converted = await self._run(converter, model, options | {"output": str(half)}, extra, progress)
+        if half == output:
+            return converted
+        result = await self._quantize(_parse_build(extra, "build"), half, output, extra, progress)
+        tools = f"{converted.get('tool', '')}; {result.get('tool', '')}"
+        return result | {"tool": tools, "source_types": converted.get("source_types"), "is_requantized": False}
+
+    async def _run(
+        self,
+        build: Build,
+        model: Path,
+        options: Mapping[str, str],
+        extra: Mapping[str, Any],
+        progress: ProgramProgress,
+    ) -> dict[str, Any]:
+        launch = self._make_launch(await self._ensure_backend(build), model, options, extra)
+        return await run_program_lines(launch, partial(_report_line, progress))
+
     async def _ensure_backend(self, build: Build) -> RunnableBackend:
         installer = self._deps.installer
         if installer.resolve(build.name) is None:
@@ -162,7 +198,7 @@ class Quantizer:
         return runnable
 
     def _make_launch(
-        self, runnable: RunnableBackend, model: Path, output: Path, weight_type: str, extra: Mapping[str, Any]
+        self, runnable: RunnableBackend, model: Path, options: Mapping[str, str], extra: Mapping[str, Any]
     ) -> ProgramLaunch:
         deps = self._deps
         start = StartBackend(
@@ -170,14 +206,14 @@ class Quantizer:
             backend=runnable.name,
             model="",
             model_path=str(model),
-            options={"output": str(output), "type": weight_type},
+            options=dict(options),
         )
         allocation = EngineAllocation(host="", port=0, threads=deps.threads)
         made = make_launch(runnable, start, allocation, deps.environment)
         return ProgramLaunch(
             command=made.command,
             environment=made.environment,
-            directory=output.parent,
+            directory=Path(options["output"]).parent,
             file_bytes_max=_get_count(extra, "disk_bytes"),
         )
 
@@ -246,10 +282,10 @@ def _report_line(progress: ProgramProgress, fields: Mapping[str, Any]) -> None:
         progress.report(known, compute_percent(known, float(fraction)))
 
 
-def _parse_build(extra: Mapping[str, Any]) -> Build:
-    found = extra.get("build")
+def _parse_build(extra: Mapping[str, Any], name: str) -> Build:
+    found = extra.get(name)
     if not isinstance(found, Mapping):
-        raise InvalidRequest("The work of the run names no backend.", code="bad_work")
+        raise InvalidRequest(f"The work of the run names no {name}: no gallery has one.", code="bad_work")
     return build_from_json(found)
 
 

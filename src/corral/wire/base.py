@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 class StrictModel(BaseModel):
     """Base class of request bodies that people and scripts send: an unknown field is an error."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class LenientModel(BaseModel):
@@ -20,7 +20,7 @@ class LenientModel(BaseModel):
     A newer version of the other program may send more.
     """
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 def make_clamp(largest: int) -> AfterValidator:

@@ -59,7 +59,7 @@ async def find_quantization_source(
         return QuantizationSourceOut(
             is_ready=False, operation_id=found.fetch.id, percent=found.fetch.progress.percent or 0.0
         )
-    source = choose_source(found.model)
+    source = choose_source(found.model, job.imatrix)
     needed = {file.path for file in source.needed}
     return QuantizationSourceOut(
         is_ready=True,

@@ -107,6 +107,7 @@ async def start_quantization(request: Request, deps: DepsIn, caller: OperatorIn,
         name=body.name,
         backend=body.backend or policy.BACKEND,
         base=body.base,
+        imatrix=body.imatrix,
     )
     size_bytes = await _measure_source(deps, body.model)
 

@@ -70,6 +70,9 @@ async def start_quantization(
     base: Annotated[
         str, typer.Option("--base", metavar="MODEL", help="If MODEL is a LoRA adapter: the model that it changes.")
     ] = "",
+    imatrix: Annotated[
+        str, typer.Option("--imatrix", metavar="PATH", help="An importance matrix among the files of MODEL.")
+    ] = "",
     no_register: Annotated[bool, typer.Option("--no-register", help="Keep the file, and make no model of it.")] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for the end.")] = False,
 ) -> None:
@@ -80,6 +83,7 @@ async def start_quantization(
         "name": "" if no_register else name or f"{model}-{weight_type.lower()}",
         "backend": backend,
         **({"base": base} if base else {}),
+        **({"imatrix": imatrix} if imatrix else {}),
     }
     started = await session.client.quantizations.start(body)
     if detach:

@@ -76,6 +76,8 @@ class Quantization:
     needs: Mapping[str, Any] = field(default_factory=dict)
     # The base of an adapter that is converted, as `policy.quantization.AdapterBase` has it; empty for a model.
     adapter: Mapping[str, Any] = field(default_factory=dict)
+    # The path of an importance matrix among the model's files.
+    imatrix: str = ""
 
     @property
     def has_result(self) -> bool:

@@ -284,11 +284,23 @@ class SourceFiles:
         return (*self.weights, *self.kept, *self.beside)
 
 
-def choose_source(model: Model) -> SourceFiles:
-    """Return which files of a model are read. Raises `Unprocessable` for a model that cannot be quantised."""
-    files = model.files or ()
+def choose_source(model: Model, imatrix: str = "") -> SourceFiles:
+    """Return which files of a model are read. `imatrix` is the path of its importance matrix among them. Raises
+    `Unprocessable` for a model that cannot be quantised."""
+    matrix = next((file for file in model.files or () if file.path == imatrix), None)
+    if imatrix and matrix is None:
+        raise Unprocessable(
+            f"{model.name} has no file {imatrix[:200]!r} that could be its importance matrix.",
+            hint=f"Add the file to the model: corral models edit {model.name}",
+            code="imatrix_not_found",
+        )
+    found = _choose_weights(model, [file for file in model.files or () if file != matrix])
+    return found if matrix is None else replace(found, beside=(*found.beside, matrix))
+
+
+def _choose_weights(model: Model, files: Sequence[StoredFile]) -> SourceFiles:
     if not any(file.path.lower().endswith(".gguf") for file in files):
-        found = _choose_safetensors(model)
+        found = _choose_safetensors(model, files)
         if found is not None:
             return found
     named = set(model.config.options.values())
@@ -306,14 +318,14 @@ def choose_source(model: Model) -> SourceFiles:
     return SourceFiles(entry=entry, weights=weights, kept=kept)
 
 
-def _choose_safetensors(model: Model) -> SourceFiles | None:
+def _choose_safetensors(model: Model, files: Sequence[StoredFile]) -> SourceFiles | None:
     """Return the safetensors files of a model with what lies beside them; None if there are none. Raises
     `Unprocessable` for a family that the converter does not know."""
-    weights = [file for file in model.files or () if file.path.lower().endswith(SAFETENSORS)]
+    weights = [file for file in files if file.path.lower().endswith(SAFETENSORS)]
     if not weights:
         return None
     folder = min((file.path.rpartition("/")[0] for file in weights), key=lambda path: (path.count("/"), path))
-    inside = [file for file in model.files or () if file.path.rpartition("/")[0] == folder]
+    inside = [file for file in files if file.path.rpartition("/")[0] == folder]
     weights = sorted((file for file in inside if file in weights), key=lambda file: file.path)
     family = model.facts.architecture if model.facts is not None else ""
     if family and not is_lora(model) and family not in FAMILIES:

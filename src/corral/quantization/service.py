@@ -53,6 +53,8 @@ class QuantizationSpec:
     backend: str = policy.BACKEND
     # Of a LoRA adapter: the model that the result changes.
     base: str = ""
+    # The path of an importance matrix among the model's files.
+    imatrix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class QuantizationService:
         self._deps.catalog.find(spec.backend)
         model = await model_store.get_model(tx, spec.model)
         if model.files is not None:
-            policy.choose_source(model)
+            policy.choose_source(model, spec.imatrix)
         if spec.name:
             await _require_free_name(tx, spec.name)
         base = await model_store.get_model(tx, spec.base) if spec.base else None
@@ -105,7 +107,8 @@ class QuantizationService:
             key_id=caller.key_id,
             subject=model.name,
             request={"model": model.name, "weight_type": weight_type.name, "needs": asdict(needs)}
-            | ({"adapter": asdict(adapter)} if adapter is not None else {}),
+            | ({"adapter": asdict(adapter)} if adapter is not None else {})
+            | ({"imatrix": spec.imatrix} if spec.imatrix else {}),
             budgets=RunBudgets(wall_s=WALL_S, steps=None),
         )
         # First, because without any node its sentence says more.
@@ -165,6 +168,7 @@ class QuantizationService:
                 "needs": dict(job.needs),
                 "converter": self._find_converter(node),
                 "adapter": dict(job.adapter) or None,
+                "imatrix": job.imatrix,
             },
         }
 
@@ -210,7 +214,7 @@ class QuantizationService:
         model = await model_store.find_model(tx, job.model)
         if model is None or model.files is None:
             raise NotFound(f"The model {job.model} was deleted meanwhile.", code="model_not_found")
-        source = policy.choose_source(model)
+        source = policy.choose_source(model, job.imatrix)
         file_name = policy.make_file_name(source.entry.path, job.weight_type)
         result = StoredFile(path=file_name, sha256=finished.sha256, size_bytes=size_bytes)
         provenance = _make_provenance(run, job, model, source, finished, size_bytes)

@@ -35,6 +35,9 @@ class QuantizationIn(LenientModel):
         default="", description="The name under which the result is registered as a model; empty: it is not registered."
     )
     backend: _Text = Field(default="", description="The backend that quantises; empty: llama-cpp-quantization.")
+    imatrix: Annotated[str, StringConstraints(max_length=1024)] = Field(
+        default="", description="The path of an importance matrix among the model's files."
+    )
     base: _Text = Field(default="", description="If the model is a PEFT LoRA adapter: the GGUF model that it changes.")
 
 

@@ -4,6 +4,7 @@ real ways."""
 from __future__ import annotations
 
 import signal
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,18 @@ async def test_quantization_is_begun_once_more_after_its_worker_was_killed(model
     await models.forget("smol-killed")
 
 
+def write_imatrix(path: Path, shape: ModelShape) -> Path:
+    """Write an importance matrix for which the first columns matter most."""
+    content = b""
+    names = [f"blk.{layer}.ffn_{kind}.weight" for layer in range(shape.layers) for kind in ("up", "gate", "down")]
+    for name in names:
+        width = shape.feed_forward if "down" in name else shape.width
+        values = struct.pack(f"<{width}f", *(1000.0 / (column + 1) for column in range(width)))
+        content += struct.pack("<i", len(name)) + name.encode() + struct.pack("<ii", 10, width) + values
+    path.write_bytes(struct.pack("<i", len(names)) + content)
+    return path
+
+
 async def put_folder(models: Models, name: str, folder: Path, backend: str) -> None:
     """Have the files of a folder as a model, in the library."""
     files = []
@@ -177,3 +190,19 @@ async def test_safetensors_and_an_adapter_are_converted_and_answer(models: Model
     }
     assert texts["polite"] != texts["made-f16"]
     await models.forget("polite", "made-f16", "made-q4_k_m", "made-q8_0", "weights", "peft")
+
+
+@pytest.mark.behaviour("QUANT-24")
+async def test_importance_matrix_changes_the_weights_of_the_result(models: Models, tmp_path: Path) -> None:
+    made = write_tiny_gguf(tmp_path / "matter.gguf", shape=SHAPE, is_half=True)
+    matrix = write_imatrix(tmp_path / "imatrix.dat", SHAPE)
+    files = models.file("matter.gguf", made.read_bytes()) + models.file("imatrix.dat", matrix.read_bytes())
+    await models.put("matter", backend="llama-cpp", files=files, entry="matter.gguf")
+    plain = await end(models, await start(models, "matter", "q3_k_m", "matter-plain"))
+    chosen = await end(models, await start(models, "matter", "q3_k_m", "matter-chosen", imatrix="imatrix.dat"))
+    assert (plain["size_bytes"], plain["sha256"]) != (chosen["size_bytes"], chosen["sha256"])
+    await models.loaded("matter-chosen", "worker-1")
+    assert (await models.answers("matter-chosen")).body["choices"][0]["message"]["content"]
+    status, refused = await models.call("POST", JOBS, {"model": "matter", "imatrix": "absent.dat"})
+    assert (status, refused["error"]["code"]) == (422, "imatrix_not_found")
+    await models.forget("matter", "matter-plain", "matter-chosen")

@@ -179,3 +179,13 @@ def test_adapter_needs_its_base_and_half_precision() -> None:
     assert chosen is not None
     assert (chosen.architecture, chosen.heads, chosen.kv_heads) == ("llama", 8, 8)
     assert policy.choose_base(base, None, small) is None
+
+
+@pytest.mark.behaviour("QUANT-24")
+def test_importance_matrix_is_a_file_of_the_model_and_no_weights() -> None:
+    model = make_model("m.gguf", "imatrix.gguf")
+    source = policy.choose_source(model, "imatrix.gguf")
+    assert (source.entry.path, [file.path for file in source.needed]) == ("m.gguf", ["m.gguf", "imatrix.gguf"])
+    with pytest.raises(Unprocessable) as refused:
+        policy.choose_source(model, "other.gguf")
+    assert refused.value.slug == "imatrix_not_found"

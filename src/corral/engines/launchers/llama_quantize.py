@@ -9,10 +9,13 @@ library: it is compared with the library's own defaults before any use, and anot
 from __future__ import annotations
 
 import argparse
+import array
 import ctypes
 import json
+import math
 import os
 import re
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -44,6 +47,11 @@ ERROR_LEVEL = 4
 # Lines of the library's errors that are kept, and their length.
 ERRORS_MAX = 5
 ERROR_CHARACTERS_MAX = 500
+# Of an importance matrix: the ends of its tensors' names, and far more matrices than any model has.
+SUMS, COUNTS = ".in_sum2", ".counts"
+MATRICES_MAX = 65_536
+# The sizes of GGUF's plain values, by the numbers of their kinds.
+VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 # The type that the library quantises to by default: Q8_0.
 DEFAULT_FILE_TYPE = 7
 
@@ -69,6 +77,16 @@ class QuantizeParameters(ctypes.Structure):
         ("tt_overrides", ctypes.c_void_p),
         ("prune_layers", ctypes.c_void_p),
     )
+
+
+class ImportanceData(ctypes.Structure):
+    """`llama_model_imatrix_data`: the name of a matrix, and how much each of its columns matters."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("data", ctypes.POINTER(ctypes.c_float)), ("size", ctypes.c_size_t))
+
+
+class ImatrixError(Exception):
+    """The file is no importance matrix."""
 
 
 class LibraryError(Exception):
@@ -107,6 +125,9 @@ def main() -> int:
             print(f"llama.cpp {read_version(folder)}", flush=True)
             return 0
         return quantize(llama, folder, options)
+    except (ImatrixError, struct.error, KeyError, ValueError) as error:
+        write_line({"error": f"The importance matrix cannot be read: {error}", "code": "bad_imatrix"})
+        return 1
     except LibraryError as error:
         if options.check:
             print(f"error: {error}", file=sys.stderr, flush=True)
@@ -122,6 +143,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--model", default="", help="the GGUF file to read")
     parser.add_argument("--output", default="", help="the file to write")
     parser.add_argument("--type", choices=sorted(FILE_TYPES), default="q4_k_m")
+    parser.add_argument("--imatrix", default="", help="a file of llama-imatrix: which columns matter")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--watch-stdin", action="store_true", help="end when standard input is closed")
     options = parser.parse_args()
@@ -200,6 +222,9 @@ def quantize(llama: Any, folder: Path, options: argparse.Namespace) -> int:
     parameters.ftype = FILE_TYPES[options.type]
     # The result says whether weights were quantised before; refusing such a source is the caller's decision.
     parameters.allow_requantize = True
+    # Held until the library has returned.
+    held = make_importances(read_imatrix(Path(options.imatrix))) if options.imatrix else None
+    parameters.imatrix = None if held is None else ctypes.addressof(held)
     code = llama.llama_model_quantize(options.model.encode(), options.output.encode(), ctypes.byref(parameters))
     if code != 0 or not os.path.isfile(options.output):  # noqa: PTH113 - a launcher keeps its imports few
         reason = " ".join(reader.errors) or f"it returned {code} and gave no reason"
@@ -210,10 +235,117 @@ def quantize(llama: Any, folder: Path, options: argparse.Namespace) -> int:
         "tool": f"llama.cpp {read_version(folder)}",
         "source_types": types,
         "is_requantized": any(kind not in PLAIN_TYPES for kind in types),
+        "imatrix": 0 if held is None else len(held) - 1,
     }
     write_line({"phase": "quantizing", "fraction": 1.0})
     write_line({"result": result})
     return 0
+
+
+def make_importances(found: dict[str, array.array[float]]) -> Any:
+    """Return the values as the library takes them: one entry for each matrix, and an empty one at the end."""
+    entries = (ImportanceData * (len(found) + 1))()
+    for entry, (name, values) in zip(entries, found.items(), strict=False):
+        entry.name, entry.size = name.encode(), len(values)
+        entry.data = (ctypes.c_float * len(values)).from_buffer(values)
+    return entries
+
+
+def read_imatrix(path: Path) -> dict[str, array.array[float]]:
+    """Read a file of `llama-imatrix`, in its form of GGUF or in the earlier one: the mean square of the inputs of each
+    matrix."""
+    content = path.read_bytes()
+    found = read_gguf_imatrix(content) if content[:4] == b"GGUF" else read_earlier_imatrix(content)
+    if not found:
+        raise ImatrixError("it has no matrices")
+    for name, values in found.items():
+        if not all(math.isfinite(value) for value in values):
+            raise ImatrixError(f"{name} has values that are no numbers")
+    return found
+
+
+def read_earlier_imatrix(content: bytes) -> dict[str, array.array[float]]:
+    found: dict[str, array.array[float]] = {}
+    (count,), at = struct.unpack_from("<i", content, 0), 4
+    if not 0 < count <= MATRICES_MAX:
+        raise ImatrixError(f"it claims to have {count} matrices")
+    for _ in range(count):
+        (length,) = struct.unpack_from("<i", content, at)
+        name = content[at + 4 : at + 4 + length].decode()
+        calls, number = struct.unpack_from("<ii", content, at + 4 + length)
+        at += 12 + length
+        if length < 1 or number < 1 or at + 4 * number > len(content):
+            raise ImatrixError("it is cut off")
+        sums = struct.unpack_from(f"<{number}f", content, at)
+        found[name] = array.array("f", [value / max(1, calls) for value in sums])
+        at += 4 * number
+    return found
+
+
+def read_gguf_imatrix(content: bytes) -> dict[str, array.array[float]]:
+    tensors = read_gguf_floats(content)
+    found: dict[str, array.array[float]] = {}
+    for name, (sizes, sums) in tensors.items():
+        if name.endswith(SUMS):
+            stem = name.removesuffix(SUMS)
+            counts = tensors[stem + COUNTS][1]
+            # A layer of experts has a count for each of them.
+            row = sizes[0]
+            found[stem] = array.array(
+                "f", [value / counts[at // row] if counts[at // row] > 0 else 1.0 for at, value in enumerate(sums)]
+            )
+    return found
+
+
+def read_gguf_floats(content: bytes) -> dict[str, tuple[tuple[int, ...], tuple[float, ...]]]:
+    """Return sizes and values of the 32-bit tensors of a small GGUF file."""
+    _, _, count, entries = struct.unpack_from("<4sIQQ", content, 0)
+    if count > 2 * MATRICES_MAX or entries > MATRICES_MAX:
+        raise ImatrixError(f"it claims to have {count} tensors")
+    at, alignment = 24, 32
+    for _ in range(entries):
+        key, at = read_text(content, at)
+        (kind,) = struct.unpack_from("<I", content, at)
+        if key == "general.alignment":
+            (alignment,) = struct.unpack_from("<I", content, at + 4)
+        at = skip_value(content, at + 4, kind)
+    infos = []
+    for _ in range(count):
+        name, at = read_text(content, at)
+        (dimensions,) = struct.unpack_from("<I", content, at)
+        sizes = struct.unpack_from(f"<{min(dimensions, 4)}Q", content, at + 4)
+        kind, offset = struct.unpack_from("<IQ", content, at + 4 + 8 * len(sizes))
+        at += 16 + 8 * len(sizes)
+        if kind == 0:
+            infos.append((name, sizes, offset))
+    start = -(-at // alignment) * alignment
+    return {
+        name: (sizes, struct.unpack_from(f"<{math.prod(sizes)}f", content, start + offset))
+        for name, sizes, offset in infos
+        if math.prod(sizes) * 4 <= len(content)
+    }
+
+
+def read_text(content: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from("<Q", content, at)
+    if at + 8 + length > len(content):
+        raise ImatrixError("it is cut off")
+    return content[at + 8 : at + 8 + length].decode(), at + 8 + length
+
+
+def skip_value(content: bytes, at: int, kind: int) -> int:
+    """Return where a value of GGUF's metadata ends."""
+    if kind == 8:
+        return read_text(content, at)[1]
+    if kind == 9:
+        inner, length = struct.unpack_from("<IQ", content, at)
+        at += 12
+        if length > len(content):
+            raise ImatrixError("it is cut off")
+        for _ in range(length):
+            at = skip_value(content, at, inner)
+        return at
+    return at + VALUE_BYTES[kind]
 
 
 def write_line(fields: dict[str, object]) -> None:

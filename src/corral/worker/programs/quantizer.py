@@ -92,7 +92,9 @@ class Quantizer:
         self._require_room(_get_count(extra, "disk_bytes"))
         build = _parse_build(extra, "build")
         source = await self._wait_for_source(ids, progress)
-        model_path = await self._fetch(source, progress)
+        model_folder = await self._fetch(source, progress)
+        model_path = model_folder / source.entry
+        extra = {**extra, "imatrix": _find_imatrix(extra, source, model_folder)}
         folder = self._deps.work_dir / ids.job_id
         folder.mkdir(parents=True, mode=0o700)
         try:
@@ -148,13 +150,14 @@ class Quantizer:
         files = tuple(ModelFileItem(**one) for one in source.files)
         sources = tuple(BlobSource(**one) for one in source.sources)
         meter = _DownloadMeter(progress)
-        folder = await self._deps.files.ensure_files(source.model, source.revision, files, sources, meter)
-        return folder / source.entry
+        return await self._deps.files.ensure_files(source.model, source.revision, files, sources, meter)
 
     async def _quantize(
         self, build: Build, model: Path, output: Path, extra: Mapping[str, Any], progress: ProgramProgress
     ) -> dict[str, Any]:
         options = {"output": str(output), "type": str(extra.get("weight_type") or "")}
+        if extra.get("imatrix"):
+            options["imatrix"] = str(extra["imatrix"])
         return await self._run(build, model, options, extra, progress)
 
     async def _convert(
@@ -280,6 +283,12 @@ def _report_line(progress: ProgramProgress, fields: Mapping[str, Any]) -> None:
     if phase in (QuantizationPhase.CONVERTING, QuantizationPhase.QUANTIZING) and isinstance(fraction, int | float):
         known = QuantizationPhase(phase)
         progress.report(known, compute_percent(known, float(fraction)))
+
+
+def _find_imatrix(extra: Mapping[str, Any], source: QuantizationSourceOut, folder: Path) -> str:
+    """Return where the importance matrix lies on this node; empty without one."""
+    name = extra.get("imatrix")
+    return str(folder / str(name)) if name and any(one.get("path") == name for one in source.files) else ""
 
 
 def _parse_build(extra: Mapping[str, Any], name: str) -> Build:

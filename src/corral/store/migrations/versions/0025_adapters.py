@@ -11,7 +11,6 @@ depends_on = None
 
 STATEMENTS = (
     "ALTER TABLE models ADD COLUMN adapters jsonb DEFAULT '[]'::jsonb NOT NULL",
-    "CREATE INDEX models_base_idx ON models ((config ->> 'base')) WHERE config ? 'base'",
 )
 
 

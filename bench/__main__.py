@@ -18,6 +18,7 @@ from bench import (
     page,
     page_crowd,
     placement,
+    quantization,
     request_files,
     scaling,
     silence,
@@ -44,6 +45,7 @@ SUITE = {
     "page_crowd": page_crowd.run,
     "request_files": request_files.run,
     "agents": agents.run,
+    "quantization": quantization.run,
 }
 
 

@@ -14,6 +14,7 @@ from bench import (
     cold_start,
     gateway,
     heartbeats,
+    knowledge,
     operations,
     page,
     page_crowd,
@@ -46,6 +47,7 @@ SUITE = {
     "request_files": request_files.run,
     "agents": agents.run,
     "quantization": quantization.run,
+    "knowledge": knowledge.run,
 }
 
 

@@ -162,6 +162,23 @@ async def test_tables_are_made_once_by_frontends_that_start_together(database: D
         assert (await store.read_support(tx)).has_table
 
 
+@pytest.mark.behaviour("KNOW-9")
+async def test_rare_word_of_a_query_counts_although_another_one_stands_in_many_chunks(database: Database) -> None:
+    collection = await put_collection(database, await put_owner(database))
+    away, far = [1.0] + [0.0] * (DIMENSION - 1), [0.0] * (DIMENSION - 1) + [1.0]
+    texts = ["pump " * 20] * 200 + ["The o'ring\\seal is beside many other parts of it, below the cover."]
+    # In meaning it is the nearest, by so little that a place among the words decides.
+    vectors = [away] * 200 + [[*away[:-1], 0.1]]
+    await put_entry(database, collection, texts, vectors=vectors)
+    async with database.engine.connect() as connection:
+        plain = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await plain.execute(text("ANALYZE collection_chunks"))
+    found = await search(database, collection, "pump o'ring\\seal", vector=far, results=1)
+    assert found[0].text == texts[-1]
+    # A query of common words alone still finds them.
+    assert (await search(database, collection, "pump", vector=far))[0].text == texts[0]
+
+
 # --- languages ---
 
 ENGLISH = "The pump starts when the valve of the second tank is open, and it stops at noon."

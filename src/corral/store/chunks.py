@@ -30,6 +30,8 @@ _RANK_OFFSET = 60
 # Each search contributes so many for each result of the whole.
 _CANDIDATES_PER_RESULT = 4
 _CANDIDATES_MIN = 20
+# A word is common if more than this share of all chunks have it, by PostgreSQL's statistics.
+_COMMON_SHARE = 0.05
 # Of a query, in the search for words: longer texts are whole documents.
 _QUERY_CHARS_MAX = 2000
 # The text search configuration that takes words as they are.
@@ -230,7 +232,8 @@ async def list_contents(tx: Transaction, entry_id: str, version: int, start: int
     return [row.content for row in await tx.execute(statement, values)]
 
 
-# A chunk counts if it is of the version of its entry that is ready.
+# A chunk counts if it is of the version of its entry that is ready. Words that many chunks have are left out of a query
+# that has others: they say little, and each chunk with one of them would be ranked.
 _SEARCH = """
     WITH near AS MATERIALIZED (
         SELECT c.entry_id, c.number, {distance} AS distance
@@ -238,11 +241,24 @@ _SEARCH = """
          WHERE {filter} c.collection_id = CAST(:collection AS uuid) AND EXISTS (
                SELECT FROM collection_entries e WHERE e.id = c.entry_id AND e.ready_version = c.version)
          ORDER BY {distance} LIMIT :candidates
-    ), question AS (
-        SELECT used.language, CAST(replace(CAST(
-                   plainto_tsquery(CAST(used.language AS regconfig), :words) AS text), '&', '|') AS tsquery) AS words
+    ), common AS MATERIALIZED (
+        SELECT m.lexeme FROM pg_stats,
+               unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS m (lexeme, share)
+         WHERE schemaname = current_schema() AND tablename = 'collection_chunks' AND attname = 'words'
+           AND m.lexeme IS NOT NULL AND m.share > {common_share}
+    ), asking AS (
+        SELECT used.language, w.lexeme, w.lexeme IN (SELECT lexeme FROM common) AS is_common
           FROM (SELECT DISTINCT language FROM collection_entries
-                 WHERE collection_id = CAST(:collection AS uuid) AND ready_version IS NOT NULL) used
+                 WHERE collection_id = CAST(:collection AS uuid) AND ready_version IS NOT NULL) used,
+               unnest(tsvector_to_array(to_tsvector(CAST(used.language AS regconfig), :words))) AS w (lexeme)
+    ), question AS (
+        SELECT language, CAST(string_agg(quoted, ' | ') AS tsquery) AS words
+          FROM (SELECT language, is_common, chr(39) || replace(replace(
+                       lexeme, chr(92), repeat(chr(92), 2)), chr(39), repeat(chr(39), 2)) || chr(39) AS quoted
+                  FROM asking) one
+         WHERE NOT is_common OR NOT EXISTS (
+               SELECT FROM asking rare WHERE rare.language = one.language AND NOT rare.is_common)
+         GROUP BY language
     ), worded AS MATERIALIZED (
         SELECT c.entry_id, c.number, c.version, ts_rank_cd(c.words, question.words, 1) AS rank
           FROM question, collection_chunks c
@@ -290,7 +306,7 @@ async def search_chunks(
         narrowed = f"c.dimension = {dimension:d} AND"
     else:
         distance, narrowed = "c.embedding <=> CAST(:vector AS vector)", ""
-    statement = _SEARCH.format(distance=distance, filter=narrowed, offset=_RANK_OFFSET)
+    statement = _SEARCH.format(distance=distance, filter=narrowed, offset=_RANK_OFFSET, common_share=_COMMON_SHARE)
     # `::` would be read as a parameter.
     statement = statement.replace("::vector", "\\:\\:vector")
     values = {

@@ -201,6 +201,54 @@ async def test_turn_is_remembered_in_a_collection_of_its_owner_that_is_made_for_
         assert (await wait_for_entry(frontend, names[0], "ready", **where))["chunks"] == 1
 
 
+async def test_agent_whose_collection_is_missing_is_stored_with_a_warning(frontend: RunningFrontend) -> None:
+    await create_collection(frontend)
+
+    async def list_warnings(**settings: Any) -> list[str]:
+        body = {"name": "helper", "model": "m", "enable_kb": True} | settings
+        status, changed = await frontend.call("PUT", "/api/agents/helper", body)
+        assert status == 200, changed
+        return [one for one in changed["warnings"] if "model" not in one]
+
+    made = await create(frontend, enable_kb=True, collection="manual")
+    missing = "You have no collection 'manual', so the agent finds nothing in it. Did you mean manuals?"
+    assert missing in made["warnings"]
+    assert await list_warnings(collection="manual") == [missing]
+    assert await list_warnings(collection="manuals") == []
+    # One that remembers begins the collection of its own name itself.
+    assert await list_warnings(long_term_memory=True) == []
+    [without_name] = await list_warnings()
+    assert without_name.endswith("Create it: corral collections create helper")
+
+
+@pytest.mark.behaviour("KNOW-23")
+async def test_memories_go_after_their_retention_with_their_files_and_documents_of_people_stay(
+    database_url: str,
+) -> None:
+    async with running_frontend(database_url, embedding_model="embedder", memory_retention_s=3600.0) as frontend:
+        worker = DocumentWorker(await join_worker(frontend), frontend)
+        await create(frontend, long_term_memory=True)
+        run_ids = []
+        for message in ("old", "new"):
+            run_ids.append((await chat(frontend, message))["run_id"])
+            await answer_turn(worker.hand, run_ids[-1], [["user", message]])
+            await worker.hand.wait_until_ended(run_ids[-1])
+        mine, (old, new) = "mine.md", [f"memory/{run_id}-user.md" for run_id in run_ids]
+        status, made = await upload(frontend, "Mine.", name=mine, collection="helper")
+        assert status == 201, made
+        aged = "UPDATE collection_entries SET state = 'ready', updated_at = updated_at - interval '2 h'"
+        await sql(frontend.database, f"{aged} WHERE name <> :new", new=new)
+        frontend.core.loops.wake("pruner")
+
+        async def is_pruned() -> bool:
+            return old not in await list_names(frontend, collection="helper")
+
+        await eventually(is_pruned)
+        assert await list_names(frontend, collection="helper") == sorted([mine, new])
+        kept = await sql(frontend.database, "SELECT name FROM artifacts WHERE kind = 'collection'")
+        assert sorted(row.name for row in kept) == sorted([mine, new])
+
+
 @pytest.mark.behaviour("KNOW-13")
 async def test_turn_ends_although_it_cannot_be_remembered(frontend: RunningFrontend, worker: DocumentWorker) -> None:
     await create(frontend, long_term_memory=True)

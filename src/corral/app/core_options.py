@@ -111,6 +111,7 @@ class CoreOptions:
     # of a task 10 minutes, a turn or a chat 5 minutes.
     run_retention_s: float = 30 * 86400.0
     thread_retention_s: float = 365 * 86400.0
+    memory_retention_s: float = 365 * 86400.0
     run_timeout_s: float | None = None
     # How much an owner may keep in files, and how long.
     artifacts: ArtifactOptions = field(default_factory=ArtifactOptions)

@@ -537,6 +537,7 @@ def make_pruner(context: PartContext, leader: LeaderElector) -> Pruner:
         usage_s=options.usage_retention_s,
         runs_s=options.run_retention_s,
         threads_s=options.thread_retention_s,
+        memories_s=options.memory_retention_s,
     )
     return Pruner(context.deps.database, leader, retention)
 

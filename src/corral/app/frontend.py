@@ -204,6 +204,7 @@ def _make_core_options(settings: FrontendSettings, frontend_id: str, port: int) 
         usage_retention_s=settings.usage_retention_s,
         run_retention_s=settings.run_retention_s,
         thread_retention_s=settings.thread_retention_s,
+        memory_retention_s=settings.memory_retention_s,
         run_timeout_s=settings.run_timeout_s,
         artifacts=ArtifactOptions(
             owner_bytes_max=settings.artifact_bytes_max, retention_s=settings.artifact_retention_s

@@ -80,6 +80,8 @@ class CollectionEntry:
     owner_name: str
     created_at: datetime
     updated_at: datetime
+    # Whether an agent has remembered it; then it has a retention.
+    is_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

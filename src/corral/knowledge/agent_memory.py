@@ -127,6 +127,7 @@ class AgentMemory:
             artifact_id=artifact.id,
             key_id=run.key_id,
             owner_name=run.owner_name,
+            is_memory=True,
         )
         await self._collections.put_entry(tx, collection, new)
         # The run that reads it is started by a loop: a turn must end also where no worker could take that run.

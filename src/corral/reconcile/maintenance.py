@@ -27,6 +27,7 @@ from corral.store import access as access_store
 from corral.store import agents as agent_store
 from corral.store import artifacts as artifact_store
 from corral.store import cluster as cluster_store
+from corral.store import collections as collection_store
 from corral.store import holdings as store
 from corral.store import nodes as node_store
 from corral.store import operations as operation_store
@@ -52,6 +53,7 @@ OPERATIONS_KEPT = 5000
 USAGE_KEPT_S = 400 * DAY_S
 RUNS_KEPT_S = 30 * DAY_S
 THREADS_KEPT_S = 365 * DAY_S
+MEMORIES_KEPT_S = 365 * 86400.0
 # Deletions of one kind of rows in one pass of the pruner. More rows than a hundred thousand in ten minutes are left to
 # the next one.
 PRUNE_ROUNDS_MAX = 200
@@ -107,6 +109,7 @@ class PruneResult:
     removed_nodes: int
     runs: int
     threads: int
+    memories: int
     media: int
     artifacts: int
 
@@ -119,6 +122,7 @@ class RetentionOptions:
     usage_s: float = USAGE_KEPT_S
     runs_s: float = RUNS_KEPT_S
     threads_s: float = THREADS_KEPT_S
+    memories_s: float = MEMORIES_KEPT_S
 
 
 class Pruner:
@@ -146,6 +150,7 @@ class Pruner:
             "removed_nodes": partial(node_store.prune_removed, age_s=REMOVED_NODES_KEPT_S),
             "runs": partial(run_store.prune, age_s=kept.runs_s),
             "threads": partial(agent_store.prune_threads, age_s=kept.threads_s),
+            "memories": partial(collection_store.prune_memories, age_s=kept.memories_s),
             "media": task_store.prune_media,
             "artifacts": artifact_store.prune,
         }

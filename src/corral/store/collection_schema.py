@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Double,
@@ -79,6 +80,8 @@ collection_entries = Table(
     # The text search configuration of the chunks of `ready_version`; empty before the first.
     Column("language", String(63), nullable=False, server_default=""),
     Column("chunks", Integer, nullable=False, server_default=text("0")),
+    # Whether an agent has remembered it; then it has a retention.
+    Column("is_memory", Boolean, nullable=False, server_default=text("false")),
     # The run that reads it; NULL: none was started yet.
     Column("run_id", ID, index=True),
     Column("key_id", String(64), nullable=False),
@@ -88,6 +91,7 @@ collection_entries = Table(
     UniqueConstraint("collection_id", "name"),
     CheckConstraint("state IN ('queued', 'reading', 'ready', 'failed')", name="state"),
 )
+Index("collection_entries_memories_idx", collection_entries.c.updated_at, postgresql_where=text("is_memory"))
 Index(
     "collection_entries_waiting_idx",
     collection_entries.c.updated_at,

@@ -25,6 +25,8 @@ LISTED_MAX = 1000
 MESSAGE_MAX = 1000
 # Of one deletion: the chunks go with their entries, and a statement has seconds.
 DELETED_PER_STEP = 20
+# Of one deletion of memories: a statement has seconds, and each takes its file and its chunks with it.
+PRUNED_PER_PASS = 500
 
 
 # --- collections ---
@@ -164,6 +166,8 @@ class NewEntry:
     owner_name: str
     source_id: str | None = None
     run_id: str | None = None
+    # True for what an agent has remembered, which has a retention.
+    is_memory: bool = False
 
 
 def _to_entry(row: Any) -> CollectionEntry:
@@ -234,6 +238,30 @@ async def update_entry(tx: Transaction, entry_id: str, values: Mapping[str, Any]
 async def delete_entry(tx: Transaction, entry_id: str) -> None:
     """Delete an entry with its chunks."""
     await tx.execute(delete(collection_entries).where(collection_entries.c.id == entry_id))
+
+
+# One that is read now stays until it was read. Its file goes with it; its chunks do by their foreign key.
+_PRUNE_MEMORIES = text("""
+    WITH old AS (
+        SELECT e.id FROM collection_entries e
+         WHERE e.is_memory AND e.updated_at < corral_now() - make_interval(secs => :age_s)
+           AND e.state IN ('ready', 'failed')
+         ORDER BY e.updated_at, e.id LIMIT :limit
+    ), gone AS (
+        DELETE FROM collection_entries e USING old
+         WHERE e.id = old.id AND e.is_memory AND e.state IN ('ready', 'failed')
+        RETURNING e.id, e.artifact_id
+    ), files AS (
+        DELETE FROM artifacts WHERE id IN (SELECT artifact_id FROM gone)
+    )
+    SELECT count(*) FROM gone
+""")
+
+
+async def prune_memories(tx: Transaction, age_s: float, limit: int = PRUNED_PER_PASS) -> int:
+    """Delete what agents have remembered longer ago than this, with its files. Return how many; 0: there are no
+    more."""
+    return int((await tx.execute(_PRUNE_MEMORIES, {"age_s": age_s, "limit": limit})).scalar_one())
 
 
 async def list_waiting(tx: Transaction, limit: int) -> list[CollectionEntry]:

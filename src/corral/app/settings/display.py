@@ -26,7 +26,7 @@ _SECTIONS = {
     ),
     "requests": (
         *("request_", "upload_", "connections_", "trusted_", "first_byte", "between_bytes", "response_", "replica_"),
-        *("queue_", "stop_grace", "cors_", "mcp_", "run_", "thread_", "artifact_", "webhook_"),
+        *("queue_", "stop_grace", "cors_", "mcp_", "run_", "thread_", "memory_", "artifact_", "webhook_"),
         "embedding_",
     ),
     "models": (

@@ -21,6 +21,10 @@ class RunSettings(BaseModel):
         default=365 * 86400.0,
         description="How long conversations with agents are kept after their last message.",
     )
+    memory_retention_s: Duration = Field(
+        default=365 * 86400.0,
+        description="How long agents keep what they have remembered. Documents that people upload stay.",
+    )
     artifact_retention_s: Duration = Field(
         default=30 * 86400.0, description="How long files of users and of their runs are kept."
     )

@@ -97,6 +97,7 @@ async def create_skill(
     shared: SharedOption = False,
 ) -> None:
     """Create a skill of a description and instructions, or of a SKILL.md. `corral skills import` takes folders."""
+    _refuse_file_as_name(name, file)
     body = _make_body(name, description, content, file) | ({"shared": True} if shared else {})
     made = await session.client.skills.create(body)
     _print_saved(session, made, f"Created skill {made.name}.")
@@ -325,6 +326,15 @@ async def _find_repo_id(session: CommandSession, text: str) -> str:
 
 
 # --- bodies and views ---
+
+
+def _refuse_file_as_name(name: str, file: Path | None) -> None:
+    """Raise `InvalidRequest` for a file in the place of the name."""
+    if file is None and (name.endswith((".md", ".zip")) or "/" in name):
+        raise InvalidRequest(
+            f"{name} is a file, and the name of the skill is expected here.",
+            hint=f"corral skills create NAME --file {name}, or corral skills import {name}",
+        )
 
 
 def _make_body(name: str, description: str | None, content: str | None, file: Path | None) -> dict[str, Any]:

@@ -85,6 +85,14 @@ def test_skill_is_created_of_options_or_a_file(corral, frontend, tmp_path):
     assert corral("skills", "create", "pdf", "-f", str(file), "-d", "x").code == 1
 
 
+def test_file_in_the_place_of_a_name_is_refused_with_the_right_command(corral, frontend):
+    refused = corral("skills", "create", "s.md")
+    assert refused.code == 1
+    assert "s.md is a file" in refused.err
+    assert "corral skills create NAME --file s.md" in refused.err
+    assert frontend.seen == []
+
+
 def test_edit_keeps_what_is_not_given(corral, frontend):
     frontend.on("GET /api/agents/skills/pdf", json_answer(a_detail()))
     frontend.on("PUT /api/agents/skills/pdf", json_answer(a_detail()))

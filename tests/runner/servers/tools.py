@@ -151,6 +151,22 @@ def greet(name: str) -> str:
     return f"Say hello to {name}."
 
 
+async def dawdle() -> str:
+    """Answer when there is a note that says so."""
+    with (NOTES / "dawdling").open("a") as calls:
+        calls.write("x")
+
+    async def may_go() -> bool:
+        return (NOTES / "go").exists()
+
+    await eventually(may_go, within_s=600)
+    return "Hurry up."
+
+
+if os.environ.get("DAWDLES"):
+    server.prompt()(dawdle)
+
+
 @server.resource("notes://first")
 def first() -> str:
     """The first note."""

@@ -234,6 +234,31 @@ async def test_ten_slow_servers_hold_up_no_fast_one(
     assert {server["error_code"] for server in found.values()} == {"no_agent_worker"}
 
 
+@pytest.mark.behaviour("MCP-16")
+async def test_ten_slow_calls_of_a_server_hold_up_no_fast_one(
+    cluster: RunningFrontend, worker: ComposedWorker, tmp_path: Path
+) -> None:
+    del worker
+    await put_model(cluster, stdio={"one": program(tmp_path / "one", DAWDLES="1")})
+
+    async def expand(prompt: str, **arguments: str) -> str:
+        status, found = await cluster.call("POST", f"/v1/mcp/prompts/chat/{prompt}", {"arguments": arguments})
+        assert status == 200, found
+        return str(found["messages"][0]["content"])
+
+    calls = tmp_path / "one" / "dawdling"
+    slow = [asyncio.create_task(expand("dawdle")) for _ in range(10)]
+
+    async def have_begun() -> bool:
+        return calls.exists() and len(calls.read_text()) == len(slow)
+
+    await eventually(have_begun)
+    assert await expand("greet", name="Ada") == "Say hello to Ada."
+    assert not any(call.done() for call in slow)
+    (tmp_path / "one" / "go").touch()
+    assert await asyncio.gather(*slow) == ["Hurry up."] * 10
+
+
 def _get_pid(worker: ComposedWorker) -> Callable[[], Awaitable[int | None]]:
     async def look() -> int | None:
         assert worker.run_services is not None

@@ -3,7 +3,8 @@
 A turn is two calls of the model with one call of a tool between them. The model is the engine `fake`, which answers at
 once, behind the gateway. Baseline in the same run, in turns with ours: pydantic-ai in this process, with the same
 gateway, messages and model, and the tool as a function (ours is a program, so a message over a pipe is in our figures).
-Limits: loopback, and everything shares the machine's cores.
+Limits: loopback, and everything shares the machine's cores. The
+frontend counts its statements, those of its loops and of this benchmark's own requests included.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from bench import counting
 from bench.cluster import BenchCluster, run_cluster
 from bench.report import ReportRow, format_table, print_progress
 
@@ -47,8 +49,10 @@ LIMIT_S = 900.0
 
 
 def run() -> str:
-    with run_cluster() as running, tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
-        return asyncio.run(_measure(running, Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as folder:
+        counts = Path(folder) / "statements"
+        with run_cluster(("bench.counting", "up"), **counting.make_environment(counts)) as running:
+            return asyncio.run(_measure(running, Path(folder), counts))
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,10 @@ class BusyFrontendError(Exception):
 class AgentBench:
     """Calls the admin API of the cluster, and starts agent workers beside it."""
 
-    def __init__(self, running: BenchCluster, folder: Path, http: aiohttp.ClientSession) -> None:
+    def __init__(self, running: BenchCluster, folder: Path, http: aiohttp.ClientSession, counts: Path) -> None:
         self.running = running
+        # The file in which the frontend counts its statements.
+        self.counts = counts
         self._folder = folder
         self._http = http
         # Set by `prepare`: the join token of agent workers.
@@ -192,9 +198,9 @@ class AgentBench:
         return TurnTimes((first - begin).total_seconds() * 1000, (end - begin).total_seconds() * 1000)
 
 
-async def _measure(running: BenchCluster, folder: Path) -> str:
+async def _measure(running: BenchCluster, folder: Path, counts: Path) -> str:
     async with aiohttp.ClientSession() as http:
-        bench = AgentBench(running, folder, http)
+        bench = AgentBench(running, folder, http, counts)
         await bench.prepare()
         with bench.run_workers("agents", places=CHATS) as [worker]:
             await bench.wait_workers("agents")
@@ -218,10 +224,11 @@ async def _measure_turns(bench: AgentBench, worker: psutil.Process) -> str:
     ours: list[TurnTimes] = []
     theirs: list[float] = []
     cpu_ours, cpu_theirs = CpuTimes(), CpuTimes()
+    statements = 0
     for number in range(WARM_UP + TURNS):
-        before = _count_cpu(bench, worker)
+        before, sent = _count_cpu(bench, worker), counting.read_statement_count(bench.counts)
         times = await bench.read_times(await bench.wait_ended(await bench.chat()))
-        between = _count_cpu(bench, worker)
+        between, sent = _count_cpu(bench, worker), counting.read_statement_count(bench.counts) - sent
         began, own = time.perf_counter(), time.process_time()
         result = await agent.run(MESSAGE)
         assert "3" in result.output, result.output
@@ -230,6 +237,7 @@ async def _measure_turns(bench: AgentBench, worker: psutil.Process) -> str:
         after = _count_cpu(bench, worker)
         if number >= WARM_UP:
             ours.append(times)
+            statements += sent
             theirs.append(took_ms)
             cpu_ours += between - before
             cpu_theirs += after - between + library
@@ -237,7 +245,10 @@ async def _measure_turns(bench: AgentBench, worker: psutil.Process) -> str:
     plain = statistics.median(theirs)
     first = statistics.median(times.first_call_ms for times in ours)
     rows = [
-        ReportRow("a turn of an agent", _make_turn_values(first, whole, cpu_ours)),
+        ReportRow(
+            "a turn of an agent",
+            {**_make_turn_values(first, whole, cpu_ours), "statements": statements / TURNS},
+        ),
         ReportRow("pydantic-ai alone", _make_turn_values(0.0, plain, cpu_theirs)),
         ReportRow(
             "added",
@@ -297,7 +308,7 @@ async def _measure_jobs(bench: AgentBench, workers: Sequence[psutil.Process]) ->
     print_progress(f"{JOBS} jobs on two workers")
     first = await bench.call("POST", "/api/agent/tasks/job/execute", {"word": "warm"})
     one = await bench.read_times(await bench.wait_ended(first["job_id"]))
-    cpu = _count_cpu(bench, *workers)
+    cpu, sent = _count_cpu(bench, *workers), counting.read_statement_count(bench.counts)
     began = time.monotonic()
     path = "/api/agent/tasks/job/execute"
     slots = asyncio.Semaphore(SENDERS)
@@ -322,6 +333,7 @@ async def _measure_jobs(bench: AgentBench, workers: Sequence[psutil.Process]) ->
             "all ended after s": whole_s,
             "ms per job": whole_s / JOBS * 1000,
             "CPU ms per job": (_count_cpu(bench, *workers) - cpu).whole_s / JOBS * 1000,
+            "statements per job": (counting.read_statement_count(bench.counts) - sent) / JOBS,
             "one job alone ms": one.whole_ms,
         },
     )

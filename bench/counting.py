@@ -66,7 +66,7 @@ def _serve() -> int:
 def _up() -> int:
     command = (sys.executable, "-m", "bench.counting", "serve")
     home, port = Path(os.environ["CORRAL_HOME"]), int(os.environ["CORRAL_PORT"])
-    return run_up(UpOptions(home=home, port=port, detach=True, serve_command=command))
+    return run_up(UpOptions(home=home, port=port, detach=True, serve_command=command, agent_worker=False))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from corral.domain.access import Owner, Principal, can_use_model
@@ -23,6 +24,7 @@ from corral.ports.runtime import IdGenerator
 from corral.runs.service import RunService
 from corral.store import access as access_store
 from corral.store import agents as store
+from corral.store import collections as collection_store
 from corral.store import models as model_store
 from corral.store import operations as operation_store
 from corral.store import outbox
@@ -221,9 +223,30 @@ class AgentService:
 
 
 async def list_warnings(tx: Transaction, principal: Principal, agent: Agent) -> list[str]:
-    """Return what keeps an agent from answering now: a model that does not exist, or that the caller may not use.
+    """Return what keeps an agent from answering as it says: a model that does not exist, or that the caller may not
+    use, and a collection that the caller has not.
 
     Such an agent is stored all the same: its model may come later, with a fleet file or an import."""
+    return [*await _list_model_warnings(tx, principal, agent), *await _list_collection_warnings(tx, principal, agent)]
+
+
+async def _list_collection_warnings(tx: Transaction, principal: Principal, agent: Agent) -> list[str]:
+    config = policy.read_config(agent.settings)
+    name = config.collection or agent.name
+    # Without a name of its own an agent begins its collection with what it remembers.
+    is_made_later = config.remembers and not config.collection
+    if not config.enables_kb or is_made_later:
+        return []
+    owner = str(principal.owner)
+    if await collection_store.find_collection(tx, owner, name) is not None:
+        return []
+    known = [collection.name for collection in await collection_store.list_collections(tx, owner)]
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Create it: corral collections create {name}"
+    return [f"You have no collection {name!r}, so the agent finds nothing in it. {hint}"]
+
+
+async def _list_model_warnings(tx: Transaction, principal: Principal, agent: Agent) -> list[str]:
     name = str(agent.settings.get("model", ""))
     model = await model_store.find_model(tx, name)
     if model is not None and can_use_model(principal, model.name, model.config.aliases):

@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.markdown import format_code, format_page, format_table
 from tools.source import ROOT, DocsProblem, SourceModule, get_called_name, get_literal_text, iter_modules
 
-APPENDERS = frozenset({"outbox.append", "outbox.append_many"})
+APPENDERS = frozenset({"outbox.append", "outbox.append_many", "outbox.make_part"})
 SENTENCES = {
     "agent.changed": "An agent was edited, renamed, paused or resumed; the key is its id, and its name is not in it.",
     "agent.created": "An agent was created; the key is its id.",

@@ -219,7 +219,7 @@ class CredentialDirectory:
         is_known = holder is not None and holder.is_valid(self._clock.monotonic())
         owner: Principal | None = holder.principal if holder is not None and is_known else None
         try:
-            async with self._database.transaction() as tx:
+            async with self._database.single_statements() as tx:
                 if not await run_store.is_open(tx, ticket.scope.run_id):
                     raise NotAuthenticated("The run that this ticket belongs to has ended.", code="run_ended")
                 if owner is None:

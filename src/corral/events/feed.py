@@ -101,10 +101,8 @@ class Feed:
         assert self.position is not None, "begin() was not called"
         taken = 0
         while True:
-            async with self._database.transaction() as tx:
-                events = await outbox.read(tx, self.position)
-                # Checked after reading: events that are not pruned by now were there to be read.
-                limits = await outbox.read_bounds(tx)
+            async with self._database.single_statements() as tx:
+                events, limits = await outbox.read_with_bounds(tx, self.position)
             if not limits.can_resume(self.position):
                 # This process stood still for longer than events are kept, and no other check would notice.
                 self._was_away = True
@@ -124,7 +122,7 @@ class Feed:
         """Pass held-up events about credentials and the like to the look-ahead follower, although a transaction is
         open."""
         prefixes = self._look_ahead.prefixes if self._look_ahead else ()
-        async with self._database.transaction() as tx:
+        async with self._database.single_statements() as tx:
             held = await outbox.read_held_up(tx, prefixes)
         self.held_up_s = held.oldest_s
         fresh = [event for event in held.events if event.position.number not in self._notified_ahead]

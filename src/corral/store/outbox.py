@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert, text
+from sqlalchemy import CTE, ColumnElement, insert, literal, select, text
 
 from corral.domain.cluster import OutboxEvent, OutboxPosition
 from corral.store.database import Transaction
@@ -31,6 +31,14 @@ async def append_many(tx: Transaction, kind: str, rows: list[tuple[str, dict[str
         return
     tx.wrote_events = True
     await tx.execute(insert(outbox), [{"kind": kind, "key": key, "data": data} for key, data in rows])
+
+
+def make_part(tx: Transaction, kind: str, key: ColumnElement[Any], data: ColumnElement[Any]) -> CTE:
+    """Return the part of a statement that appends an event for each row which another part of it, that `key` and `data`
+    are columns of, returns."""
+    tx.wrote_events = True
+    event = select(literal(kind), key, data)
+    return insert(outbox).from_select(["kind", "key", "data"], event).cte("event")
 
 
 _READ = text("""
@@ -116,12 +124,32 @@ class OutboxBounds:
         return self.horizon <= after <= self.head
 
 
-async def read_bounds(tx: Transaction) -> OutboxBounds:
-    row = (await tx.execute(_HEAD)).one()
+# Both of one moment: events that are not pruned by then are among those read.
+_READ_WITH_BOUNDS = text(f"""
+    WITH events AS ({_READ.text}), bounds AS ({_HEAD.text})
+    SELECT b.transaction AS head, b.pruned_transaction, b.pruned_number, e.*
+      FROM bounds b LEFT JOIN events e ON TRUE
+     ORDER BY CAST(CAST(e.transaction AS text) AS xid8), e.number
+""")  # noqa: S608 - no value in it
+
+
+async def read_with_bounds(tx: Transaction, after: OutboxPosition) -> tuple[list[OutboxEvent], OutboxBounds]:
+    """Return the next events after a position, oldest first, and the bounds of what can be read."""
+    parameters = {"transaction": str(after.transaction), "number": after.number, "limit": READ_LIMIT}
+    rows = list(await tx.execute(_READ_WITH_BOUNDS, parameters))
+    return [_to_event(row) for row in rows if row.number is not None], _to_bounds(rows[0].head, rows[0])
+
+
+def _to_bounds(head: str, row: Any) -> OutboxBounds:
     return OutboxBounds(
-        head=OutboxPosition(int(row.transaction), _LAST_NUMBER),
+        head=OutboxPosition(int(head), _LAST_NUMBER),
         horizon=OutboxPosition(int(row.pruned_transaction), row.pruned_number),
     )
+
+
+async def read_bounds(tx: Transaction) -> OutboxBounds:
+    row = (await tx.execute(_HEAD)).one()
+    return _to_bounds(row.transaction, row)
 
 
 _PRUNE = text("""

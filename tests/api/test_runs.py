@@ -14,14 +14,15 @@ from sqlalchemy import text
 
 from corral.access import directory
 from corral.domain.access import Owner
-from corral.domain.node import NodeId
 from corral.domain.operation import JobId
 from corral.domain.run import Run, RunId, RunKind
 from corral.policy.sealing_keys import make_sealing_key
 from corral.runs.pool import RunEnding
 from corral.store import artifacts
+from corral.store import nodes as node_store
 from corral.store import runs as store
 from corral.store.database import Transaction
+from corral.store.loads import NewTarget
 from corral.store.runs import NewRun
 from corral.wire.run_work import EVENT_BYTES_MAX, OUTCOME_BYTES_MAX, measure_json
 from tests.api.streams import open_stream
@@ -86,7 +87,8 @@ async def held(frontend: RunningFrontend) -> HeldRun:
     async with frontend.database.transaction() as tx:
         run_id = await frontend.core.runs.admission.start(tx, new)
         await tx.execute(text("UPDATE operations SET due_at = NULL"))
-        await store.begin_attempt(tx, run_id, job_id=JobId(job_id), node_id=NodeId(node.id), node_name="agent-1")
+        given = NewTarget(node=await node_store.get_node(tx, node.id), job_id=JobId(job_id), build={})
+        await store.begin_attempt(tx, run_id, given)
         await store.mark_running(tx, [JobId(job_id)])
     return HeldRun(frontend, node, made["key"], run_id, job_id)
 

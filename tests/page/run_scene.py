@@ -18,13 +18,14 @@ from sqlalchemy import text
 
 from corral.adapters.system import SystemIdGenerator
 from corral.domain.access import Owner
-from corral.domain.node import NodeId
 from corral.domain.operation import JobId
 from corral.domain.run import Run, RunEventType, RunId, RunKind, RunState
 from corral.policy.sealing_keys import make_sealing_key
 from corral.runs.pool import RunEnding
+from corral.store import nodes as node_store
 from corral.store import runs as store
 from corral.store.database import Transaction
+from corral.store.loads import NewTarget
 from corral.store.runs import NewRun
 from tests.page.support import BackgroundLoop
 from tests.support.databases import fresh_database
@@ -147,8 +148,8 @@ class RunScene:
         async def begin() -> None:
             async with self.frontend.database.transaction() as tx:
                 run_id, job_id = RunId(held.id), JobId(held.job_id)
-                node_id, name = NodeId(self.node.id), self.node.name
-                await store.begin_attempt(tx, run_id, job_id=job_id, node_id=node_id, node_name=name)
+                node = await node_store.get_node(tx, self.node.id)
+                await store.begin_attempt(tx, run_id, NewTarget(node=node, job_id=job_id, build={}))
                 if is_running:
                     await store.mark_running(tx, [job_id])
 

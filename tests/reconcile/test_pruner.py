@@ -28,7 +28,8 @@ MULTIPLY_RUNS = (
     """,
     """
     INSERT INTO runs
-    SELECT (jsonb_populate_record(r, jsonb_build_object('id', o.id))).* FROM runs r, operations o WHERE o.id <> r.id
+    SELECT (jsonb_populate_record(r, jsonb_build_object('id', o.id, 'job_id', NULL))).*
+      FROM runs r, operations o WHERE o.id <> r.id
     """,
 )
 
@@ -142,7 +143,7 @@ async def test_threads_and_attachments_are_deleted_in_pieces_too(
     async with frontend.database.transaction() as tx:
         await agent_store.insert_agent(tx, owner, {"id": agent_id, "name": "a", "config": {}, "created_by": "t"})
         for _ in range(3):
-            await agent_store.insert_thread(tx, ids.new_id(), agent_id, owner, "t")
+            await agent_store.insert_thread(tx, ids.new_id(), agent_id, owner, "t", threads_max=9)
     await sql(
         frontend.database,
         "UPDATE threads SET updated_at = updated_at - interval '2 days', last_seq = :most",

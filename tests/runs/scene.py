@@ -19,6 +19,7 @@ from corral.operations.dispatcher import DispatcherDeps, DispatcherOptions, Oper
 from corral.runs.pool import RunEnding
 from corral.runs.service import RunService, RunServiceDeps
 from corral.runs.trace import DeliveryResult
+from corral.store import run_places as place_store
 from corral.store import runs as store
 from corral.store.database import Database, Transaction
 from corral.store.runs import NewRun
@@ -155,6 +156,12 @@ class RunFrontend:
         async with self.database.transaction() as tx:
             run_id = await self.runs.admission.start(tx, new, scope=scope)
         return await self.get(run_id)
+
+    async def start_waiting(self, owner: Owner, text: str = "hello", **more: Any) -> Run:
+        """Start a run while another frontend chooses a node, so that this one gets none yet."""
+        async with self.database.transaction() as tx:
+            await place_store.lock_places(tx)
+            return await self.start(owner, text, **more)
 
     async def get(self, run_id: str) -> Run:
         return await self.runs.get(run_id, None)

@@ -49,7 +49,7 @@ async def test_run_is_given_to_a_worker_and_ends_with_the_last_entry_of_its_trac
 ) -> None:
     [worker] = await put_workers(frontend.database, hub, "agent-1")
     run = await frontend.start(owner)
-    assert run.state is RunState.QUEUED
+    assert (run.state, run.node_name) == (RunState.LEASED, "agent-1")
     await frontend.run()
     assert (await frontend.get(run.id)).state is RunState.RUNNING
     await worker.deliver(frontend, (_T.STEP, {}), (_T.CONTENT, {"text": "hi"}))
@@ -148,7 +148,7 @@ async def test_choices_of_nodes_that_wait_for_another_frontend_hold_few_connecti
     frontend: RunFrontend, owner: Owner, hub: Hub
 ) -> None:
     [worker] = await put_workers(frontend.database, hub, "agent-1", max_runs=8)
-    runs = [await frontend.start(owner, f"text {number}") for number in range(8)]
+    runs = [await frontend.start_waiting(owner, f"text {number}") for number in range(8)]
     async with frontend.database.transaction() as tx:
         await place_store.lock_places(tx)
         assert await frontend.dispatcher.tick() == len(runs)
@@ -167,7 +167,7 @@ async def test_place_is_not_kept_free_for_a_run_whose_frontend_was_lost(
 ) -> None:
     [worker] = await put_workers(frontend.database, hub, "agent-1", max_runs=1)
     peer = await RunFrontend(frontend.database, hub, "frontend-2").plug_in()
-    earlier = await peer.start(owner, "earlier")
+    earlier = await peer.start_waiting(owner, "earlier")
     run = await frontend.start(owner)
     await frontend.run()
     assert worker.starts == []
@@ -375,8 +375,10 @@ async def test_cancelled_run_is_stopped_at_its_worker_and_keeps_its_place_until_
 @pytest.mark.behaviour("RUNS-7")
 async def test_queued_run_that_was_cancelled_never_starts(frontend: RunFrontend, owner: Owner, hub: Hub) -> None:
     [worker] = await put_workers(frontend.database, hub, "agent-1")
-    run = await frontend.start(owner)
+    run = await frontend.start_waiting(owner)
+    placed = await frontend.start(owner)
     await actions.cancel(frontend.database, run.id, "admin")
+    await frontend.runs.cancel(placed.id, None, "ann")
     await frontend.run()
     assert not worker.starts
     assert (await frontend.get(run.id)).state is RunState.CANCELLED

@@ -292,6 +292,59 @@ async def test_deliveries_that_arrive_together_are_written_in_one_statement(
         assert [event.data for event in await frontend.trace(run_id)] == [{"text": run_id}]
 
 
+async def test_delivery_that_follows_the_last_one_is_one_statement(
+    frontend: RunFrontend, run: Run, worker: RunWorker
+) -> None:
+    await worker.deliver(frontend, (_T.STEP, {}))
+    statements: list[str] = []
+    count_statements(frontend.database, statements.append)
+    result = await worker.deliver(frontend, (_T.TOOL_CALL, {"call_id": "c1"}), (_T.TOOL_RESULT, {"call_id": "c1"}))
+    assert (result.last_seq, len(statements)) == (3, 1)
+    assert (await worker.deliver(frontend, (_T.USAGE, {"prompt_tokens": 2}))).last_seq == 4
+    found = await frontend.get(run.id)
+    assert (found.usage.tool_calls, found.usage.prompt_tokens, found.open_calls) == (1, 2, ())
+    assert [event.seq for event in await frontend.trace(run.id)] == [1, 2, 3, 4]
+
+
+async def test_delivery_is_compared_with_the_row_and_not_with_what_its_frontend_remembers(
+    frontend: RunFrontend, run: Run, worker: RunWorker
+) -> None:
+    peer = RunFrontend(frontend.database, frontend.hub, "frontend-2")
+    await worker.deliver(frontend, (_T.STEP, {}))
+    await worker.deliver(peer, (_T.CONTENT, {"text": "peer"}))
+    # The worker had no answer from the other frontend, and delivers the same entry again with the next one.
+    result = await worker.deliver(frontend, (_T.CONTENT, {"text": "peer"}), (_T.CONTENT, {"text": "next"}), first=2)
+    assert result.last_seq == 3
+    assert [event.data for event in await frontend.trace(run.id)] == [{}, {"text": "peer"}, {"text": "next"}]
+
+
+@pytest.mark.parametrize("change", ["cancelled", "given to another worker"])
+async def test_delivery_of_a_run_that_was_taken_away_is_refused_although_its_row_is_remembered(
+    frontend: RunFrontend, run: Run, worker: RunWorker, change: str
+) -> None:
+    await worker.deliver(frontend, (_T.STEP, {}))
+    async with frontend.database.transaction() as tx:
+        if change == "cancelled":
+            await run_store.cancel_run(tx, run.id, "Cancelled.")
+        else:
+            await run_store.requeue(tx, run.id, "Again.")
+    before = await frontend.trace(run.id)
+    assert (await worker.deliver(frontend, (_T.CONTENT, {"text": "late"}))).must_stop
+    assert await frontend.trace(run.id) == before
+
+
+async def test_rows_of_few_runs_are_remembered(
+    frontend: RunFrontend, owner: Owner, worker: RunWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "KNOWN_MAX", 2)
+    jobs = await start_many(frontend, owner, worker, 4)
+    for seq in (1, 2):
+        for run_id, job in jobs.items():
+            result = await frontend.runs.writer.deliver(NodeId(worker.node), run_id, job, [make_entry(seq, {})])
+            assert result.last_seq == seq
+    assert len(frontend.runs.writer._known) == 2
+
+
 async def test_run_that_is_locked_keeps_no_other_delivery_waiting(
     frontend: RunFrontend, owner: Owner, worker: RunWorker
 ) -> None:

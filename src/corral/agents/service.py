@@ -198,19 +198,20 @@ class AgentService:
 
     async def create_thread(self, lookup: AgentLookup, title: str) -> Thread:
         async with self._deps.database.transaction() as tx:
-            found = await find_usable(tx, lookup)
-            agent = await store.lock_agent(tx, found.id, for_use=True)
+            agent = await find_usable(tx, lookup, for_use=True)
             return await self.add_thread_in(tx, agent, require_person(lookup.principal), title)
 
     async def add_thread_in(self, tx: Transaction, agent: Agent, owner: Owner, title: str = "") -> Thread:
         """Add a thread inside a larger transaction."""
-        if await store.count_threads(tx, agent.id, str(owner)) >= THREADS_MAX:
+        thread_id, shown = self._deps.ids.new_id(), policy.make_title(title)
+        thread = await store.insert_thread(tx, thread_id, agent.id, owner, shown, threads_max=THREADS_MAX)
+        if thread is None:
             raise Conflict(
                 f"You have {THREADS_MAX} threads with this agent already, which is the limit.",
                 hint="Delete one: corral agents threads delete NAME ID",
                 code="too_many_threads",
             )
-        return await store.insert_thread(tx, self._deps.ids.new_id(), agent.id, owner, policy.make_title(title))
+        return thread
 
     async def delete_thread(self, agent: Agent, thread_id: str, owner: str | None) -> None:
         """Delete a thread with its messages, and cancel its turns."""
@@ -289,10 +290,11 @@ def make_unknown_agent_error(name: str) -> NotFound:
     )
 
 
-async def find_usable(tx: Transaction, lookup: AgentLookup) -> Agent:
-    """Return the agent that a caller means: their own, else a shared one; with `sees_all`, one of any owner."""
+async def find_usable(tx: Transaction, lookup: AgentLookup, *, for_use: bool = False) -> Agent:
+    """Return the agent that a caller means: their own, else a shared one; with `sees_all`, one of any owner. `for_use`:
+    it is kept from being deleted until the transaction ends."""
     own = str(lookup.principal.owner)
-    found = await store.find_agents(tx, lookup.name, None if lookup.sees_all else own)
+    found = await store.find_agents(tx, lookup.name, None if lookup.sees_all else own, for_use=for_use)
     if lookup.owner:
         found = [agent for agent in found if agent.owner == lookup.owner]
     mine = [agent for agent in found if agent.owner == own]

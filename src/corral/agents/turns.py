@@ -135,7 +135,7 @@ class AgentTurnService:
         if history and thread_id is not None:
             raise InvalidRequest("history: the thread has its earlier messages already.", hint="Leave one of them out.")
         caller = RunOwner.from_principal(lookup.principal)
-        agent = await store.lock_agent(tx, (await find_usable(tx, lookup)).id, for_use=True)
+        agent = await find_usable(tx, lookup, for_use=True)
         require_active(agent)
         config = policy.read_config(agent.settings)
         thread = await self._lock_thread(tx, agent, caller.owner, thread_id)
@@ -144,7 +144,7 @@ class AgentTurnService:
             cancelled = await cancel_runs(tx, RunFilter(thread_id=thread.id), "a new message")
         message = {"role": "user", "content": text}
         new = await self._make_run(tx, agent, caller, TurnRequest(messages=[message]), thread_id=thread.id)
-        run_id = await self._runs.admission.start(tx, new, scope=make_scope(thread.id))
+        run_id = await self._runs.admission.start(tx, new, scope=make_scope(thread.id), is_scope_new=thread_id is None)
         if history:
             await store.append_messages(tx, thread.id, history, None)
         await store.append_messages(tx, thread.id, [message], run_id, title=policy.make_title(text))
@@ -242,13 +242,15 @@ class AgentTurnService:
 
     async def _remember(self, tx: Transaction, ending: RunEnding) -> None:
         """Store what the agent remembers of a turn: its worker has made that of the conversation."""
+        result = ending.outcome.get("result")
+        found = result.get("memories") if isinstance(result, Mapping) else None
+        if not found:
+            return
         agent = await store.find_agent(tx, ending.run.agent_id) if ending.run.agent_id else None
         config = policy.read_config(agent.settings) if agent is not None else AgentConfig()
         if agent is None or not config.remembers:
             return
-        result = ending.outcome.get("result")
-        found = result.get("memories") if isinstance(result, Mapping) else None
-        memories = [Memory(part=str(one[0]), text=str(one[1])) for one in found or () if len(one) == MEMORY_FIELDS]
+        memories = [Memory(part=str(one[0]), text=str(one[1])) for one in found if len(one) == MEMORY_FIELDS]
         await self.memory.keep_turn(tx, ending.run, agent.name, config, memories)
 
     async def find_searched(self, tx: Transaction, run: Run) -> tuple[Collection, int]:

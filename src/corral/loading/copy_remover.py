@@ -46,7 +46,7 @@ class ModelCopyRemover(ClaimRunner[CopyRemoval]):
         await store.hasten_removals(tx, node_ids)
 
     def _is_called_by(self, event: OutboxEvent) -> bool:
-        return event.kind in _CALLS
+        return event.kind in _CALLS and not str(event.data.get("kind", "")).startswith("run_")
 
     def _describe(self, claim: CopyRemoval) -> str:
         return f"remove {claim.model}"

@@ -65,6 +65,8 @@ class AdmissionRequest(Generic[S]):
     spec: S
     scope_key: str
     nodes: Sequence[Node] | None
+    # True if the scope was made in this transaction, so that it can have no rival.
+    is_scope_new: bool = False
 
 
 R = TypeVar("R", bound=AdmissionRequest[Any])
@@ -92,8 +94,9 @@ class OperationClaimer(Protocol):
         claim it."""
         ...
 
-    def hold_admitted(self, lease: OperationLease, pool: str) -> None:
-        """Drive an operation whose admission has been committed with a lease for this frontend."""
+    def hold_admitted(self, lease: OperationLease, pool: str, placed: Operation | None) -> None:
+        """Drive an operation whose admission has been committed with a lease for this frontend. `placed`: the operation
+        with its targets, whose commands can be sent without reading the rows again."""
         ...
 
     def wake(self) -> None:
@@ -140,8 +143,10 @@ class AdmissionController(ABC, Generic[S, R]):
         """Admit an operation inside a larger transaction: the whole change is written, or refused with an error."""
         spec.check()
         request = await self._resolve(tx, spec)
-        await operation_store.lock_scope(tx, request.scope_key)
-        chain = await operation_store.list_active(tx, request.scope_key)
+        chain: list[Operation] = []
+        if not request.is_scope_new:
+            await operation_store.lock_scope(tx, request.scope_key)
+            chain = await operation_store.list_active(tx, request.scope_key)
         while True:
             existing = await self._find_existing(tx, request, chain)
             if existing is not None:
@@ -164,8 +169,9 @@ class AdmissionController(ABC, Generic[S, R]):
                 operation=await self.resume_in(tx, paused, actor), is_duplicate=True, is_resumed=True
             )
         new = self._make_operation(request, actor)
-        terms = self._find_lease_terms(spec, chain)
+        request, terms = await self._plan_start(tx, request, self._find_lease_terms(spec, chain))
         operation = await _write_operation(tx, new, chain, retry_of, terms)
+        operation = await self._write_details(tx, request, operation)
         self._call_after_commit(tx, operation, terms)
         if self.is_audited:
             await operation_store.add_note(tx, operation.id, f"Requested by {actor}.")
@@ -193,9 +199,10 @@ class AdmissionController(ABC, Generic[S, R]):
             return
         if terms is None:
             tx.on_commit(self.claimer.wake)
-        else:
+        elif terms.owner is not None:
             lease = OperationLease(id=operation.id, owner=terms.owner, fence=FIRST_FENCE)
-            tx.on_commit(partial(self.claimer.hold_admitted, lease, operation.kind.pool))
+            placed = operation if operation.targets else None
+            tx.on_commit(partial(self.claimer.hold_admitted, lease, operation.kind.pool, placed))
 
     async def resume_in(self, tx: Transaction, paused: Operation, actor: str) -> Operation:
         """Queue a paused operation again: the same operation, with new jobs. The caller holds the lock of the scope
@@ -232,6 +239,21 @@ class AdmissionController(ABC, Generic[S, R]):
     @abstractmethod
     async def _restart(self, tx: Transaction, operation: Operation, values: Mapping[str, Any]) -> Operation:
         """Write the values of a resumed operation, and give its targets new jobs."""
+
+    async def _plan_start(
+        self,
+        tx: Transaction,  # noqa: ARG002 - a hook
+        request: R,
+        terms: LeaseTerms | None,
+    ) -> tuple[R, LeaseTerms | None]:
+        """Return the request and how the operation is inserted, after a look at what its first step would find.
+        `terms`: how this frontend can claim it."""
+        return request, terms
+
+    async def _write_details(self, tx: Transaction, request: R, operation: Operation) -> Operation:  # noqa: ARG002 - a hook
+        """Write what belongs to a new operation besides its row, and return the operation, with its targets if it has
+        got some."""
+        return operation
 
     async def _on_joined(self, tx: Transaction, operation: Operation) -> None:
         """Called before a request is given the id of an active operation."""
@@ -291,7 +313,7 @@ async def _write_operation(
     retry_of: OperationId | None,
     terms: LeaseTerms | None,
 ) -> Operation:
-    """Insert the operation row behind the last of the chain, with its event."""
+    """Insert the operation row behind the last of the chain."""
     after = chain[-1] if chain else None
     message = (
         "Waiting for its turn."
@@ -304,7 +326,6 @@ async def _write_operation(
     if operation is None:
         # A writer that does not take the lock of the scope can get here; the unique index decides.
         raise Conflict("Another operation of the same scope was admitted a moment ago. Try again.", code="try_again")
-    await outbox.append(tx, "operation.created", operation.id, operation_store.make_event_data(operation))
     return operation
 
 

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from random import Random  # noqa: TID251 - only the type; the generator is passed in
 from types import MappingProxyType
+from typing import Any
 
 import structlog
 
@@ -242,6 +243,8 @@ class _HeldOperation:
     is_stepping: bool = False
     # True until a step has begun under this lease.
     is_new: bool = True
+    # The operation with its targets as it was admitted, if the first step need not read it.
+    placed: Operation | None = None
     # When the lease was taken, and how many owners the operation has had.
     since_s: float = 0.0
     attempt: int = 1
@@ -264,12 +267,11 @@ class HeldOperations:
     def find(self, operation_id: OperationId) -> _HeldOperation | None:
         return self._operations.get(operation_id)
 
-    def add(self, lease: OperationLease, pool: str, *, queries_all: bool, attempt: int = 1) -> None:
-        """Hold an operation and look at it at once; it takes the place of an older lease."""
+    def add(self, lease: OperationLease, pool: str, **more: Any) -> None:
+        """Hold an operation and look at it at once; it takes the place of an older lease. `more` are fields of
+        `_HeldOperation`."""
         now_s = self._clock.monotonic()
-        self._operations[lease.id] = _HeldOperation(
-            lease=lease, pool=pool, look_at=now_s, queries_all=queries_all, since_s=now_s, attempt=attempt
-        )
+        self._operations[lease.id] = _HeldOperation(lease=lease, pool=pool, look_at=now_s, since_s=now_s, **more)
 
     def drop(self, held: _HeldOperation) -> None:
         """Hold an operation no longer. No-op if it was dropped, or is held under a newer lease."""
@@ -372,9 +374,10 @@ class OperationDispatcher:
             return None
         return LeaseTerms(owner=self._options.frontend_id, lease_s=self._options.lease_s)
 
-    def hold_admitted(self, lease: OperationLease, pool: str) -> None:
-        """Drive an operation that was admitted with a lease for this frontend."""
-        self._held_operations.add(lease, pool, queries_all=False)
+    def hold_admitted(self, lease: OperationLease, pool: str, placed: Operation | None) -> None:
+        """Drive an operation that was admitted with a lease for this frontend. `placed`: with its targets, whose
+        commands can be sent at once."""
+        self._held_operations.add(lease, pool, placed=placed)
         self._wake_to_look()
 
     async def follow(self, events: Sequence[OutboxEvent]) -> None:
@@ -392,6 +395,8 @@ class OperationDispatcher:
         held = self._held_operations.find(operation_id)
         if held is None:
             return False
+        # Its rows may have changed since its admission.
+        held.placed = None
         self._held_operations.look_now(held)
         self._wake_to_look()
         return True
@@ -549,8 +554,15 @@ class OperationDispatcher:
 
     async def _step(self, held: _HeldOperation, *, queries_all: bool, is_first: bool) -> None:
         began, driver = self._deps.clock.monotonic(), self._drivers[held.pool]
+        placed, held.placed = held.placed, None
+
+        async def step() -> StepResult:
+            if placed is not None:
+                return await driver.begin_placed(held.lease, placed)
+            return await driver.step(held.lease, queries_all=queries_all, is_first=is_first)
+
         try:
-            outcome = await attempt(lambda: driver.step(held.lease, queries_all=queries_all, is_first=is_first))
+            outcome = await attempt(step)
             self._deps.metrics.count_step(_classify_outcome(outcome), self._deps.clock.monotonic() - began)
             if isinstance(outcome, AttemptFailure):
                 await self._handle_step_failure(held, outcome, queries_all=queries_all)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -74,6 +74,21 @@ V = TypeVar("V", bound=StepView)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedOperation:
+    """Implements `StepView` for an operation as it was admitted, with its targets and without a look at the rows."""
+
+    operation: Operation
+
+    @property
+    def nodes(self) -> Mapping[NodeId, Node]:
+        return {}
+
+    @property
+    def now(self) -> datetime:
+        return self.operation.created_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceResult:
     """Outcome of deciding how an operation goes on: its state, bus commands to nodes, and what to do afterwards."""
 
@@ -83,6 +98,8 @@ class AdvanceResult:
     # The jobs that these calls command workers to begin.
     jobs_to_send: tuple[JobId, ...] = ()
     moved: frozenset[NodeId] = frozenset()
+    # The operation with targets that were just written, if their workers' answers to the calls may be confirmed.
+    started: Operation | None = None
     # True if the operation may be waiting for any change of a replica.
     watches_replicas: bool = False
     # Runs after the verdict was written; its failure does not change the verdict.
@@ -113,6 +130,22 @@ class PoolHandler(ABC, Generic[V]):
     async def advance(self, tx: Transaction, lease: OperationLease, view: V) -> tuple[V, AdvanceResult]:
         """Plan targets where there are none, write what follows without a command, and return the view after that
         with what comes next. An ended operation keeps its state; only workers are left to notify."""
+
+    def list_first_calls(self, placed: Operation) -> tuple[CommandCall, ...]:  # noqa: ARG002 - a hook
+        """Return the commands of an operation that was admitted with its targets."""
+        return ()
+
+    async def confirm_placed(
+        self,
+        tx: Transaction,  # noqa: ARG002 - a hook
+        lease: OperationLease,  # noqa: ARG002 - a hook
+        placed: Operation,  # noqa: ARG002 - a hook
+        answers: Sequence[CommandResult],  # noqa: ARG002 - a hook
+    ) -> tuple[Operation, float] | None:
+        """Write in one statement that workers have accepted the first commands. Return the operation with the seconds
+        until the next look, or None if something else is the case: then the rows are read, and the answers applied as
+        always."""
+        return None
 
     @abstractmethod
     async def give_up(self, tx: Transaction, view: V, fault: Fault) -> AdvanceResult:
@@ -167,7 +200,30 @@ class OperationDriver:
         if result is not None:
             await _run_afterwards(first)
             return result
+        return await self._send_and_go_on(lease, view, first)
+
+    async def begin_placed(self, lease: OperationLease, placed: Operation) -> StepResult:
+        """Take the first step of an operation whose targets were written with it: send their commands at once."""
+        try:
+            calls = self.pool.handler.list_first_calls(placed)
+            moved = frozenset(target.node for target in placed.targets)
+            first = AdvanceResult(verdict=make_waiting_verdict(placed), calls=calls, moved=moved, started=placed)
+            return await self._send_and_go_on(lease, PlacedOperation(operation=placed), first)
+        except LeaseLost:
+            self.pool.handler.release(lease.id)
+            raise
+
+    async def _send_and_go_on(self, lease: OperationLease, view: StepView, first: AdvanceResult) -> StepResult:
+        """Send the commands of a step, write the answers, and advance the operation once more."""
+        handler = self.pool.handler
         reached, answers = await self._send_commands(lease, view, first.calls)
+        if first.started is not None:
+            async with self.database.single_statements() as tx:
+                confirmed = await handler.confirm_placed(tx, lease, first.started, answers)
+            if confirmed is not None:
+                operation, next_s = confirmed
+                delta = make_delta(operation, first.moved, origin=self.frontend_id)
+                return StepResult(is_held=True, next_s=next_s, has_moved=True, delta=delta)
         async with self.database.transaction() as tx:
             await self._apply_results(tx, lease, answers, view)
             view, second = await handler.advance(tx, lease, await handler.read_view(tx, lease))
@@ -301,6 +357,13 @@ class OperationDriver:
 def make_failed_verdict(operation: Operation, fault: Fault, *, next_at: datetime | None = None) -> OperationVerdict:
     return OperationVerdict(
         state=OperationState.FAILED, message=fault.text, progress=operation.progress, fault=fault, next_at=next_at
+    )
+
+
+def make_waiting_verdict(operation: Operation) -> OperationVerdict:
+    """Return the verdict on an operation that goes on as it is."""
+    return OperationVerdict(
+        state=operation.state, message=operation.message, progress=operation.progress, is_moving=True
     )
 
 

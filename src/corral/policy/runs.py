@@ -8,8 +8,8 @@ loss: a worker is queried first, and has time to come back to the bus.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.domain.node import Node, NodeId
@@ -31,6 +31,7 @@ from corral.domain.run import (
 from corral.policy.earlier_calls import BYTES_MAX
 from corral.policy.labels import matches_labels
 from corral.policy.progress import (
+    AssignmentOutcome,
     CommandRefused,
     JobReport,
     NoResponders,
@@ -96,6 +97,20 @@ def count_places(node: Node, kind: RunKind) -> int:
     if kind.place_kind is RunPlaceKind.BATCHES:
         return BATCHES_PER_NODE
     return PROGRAMS_PER_NODE if kind.is_program else node.max_runs or 0
+
+
+def make_places(nodes: Iterable[Node], kind: RunKind, active: Mapping[NodeId, int]) -> list[RunNode]:
+    """Return the nodes that take runs of a kind. `active`: how many of their places are used, by node."""
+    return [
+        RunNode(node=node, max_runs=count_places(node, kind), active=active.get(node.id, 0))
+        for node in nodes
+        if can_execute(node, kind)
+    ]
+
+
+def make_waiting_message(ahead: int) -> str:
+    """Return what a run says that finds all places in use."""
+    return f"Waiting for a free place; {ahead} before it." if ahead else "Waiting for a free place."
 
 
 def has_room(node: Node, needs: RunNeeds) -> bool:
@@ -255,5 +270,6 @@ def _find_loss(target: Target, observation: Observation) -> str:
 
 
 def apply_end(snapshot: TargetSnapshot, end: TargetEnd) -> TargetChange | None:
-    """End a target without a report of its worker; None if it has ended already."""
-    return apply_to_target(snapshot, end)
+    """End a target without a report of its worker; None if it has ended already. Runs have no assignments."""
+    change = apply_to_target(snapshot, end)
+    return None if change is None else replace(change, assignment_outcome=AssignmentOutcome.STAYS)

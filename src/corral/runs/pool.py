@@ -38,7 +38,7 @@ from corral.policy import runs as policy
 from corral.policy.dispatch import QUERY_RETRY_INTERVAL, OperationVerdict
 from corral.policy.earlier_calls import BYTES_MAX, make_call_messages
 from corral.policy.faults import INTERNAL
-from corral.policy.progress import Observation, TargetChange, TargetEnd, TargetSnapshot
+from corral.policy.progress import JobReport, Observation, TargetChange, TargetEnd, TargetSnapshot
 from corral.policy.runs import RunNode
 from corral.policy.status import is_reachable
 from corral.ports.runtime import IdGenerator
@@ -136,11 +136,14 @@ class RunPoolHandler(PoolHandler[RunView]):
 
     async def read_view(self, tx: Transaction, lease: OperationLease, *, queries_all: bool = False) -> RunView:
         found = await dispatch_store.read_leased(tx, lease, locks=True, has_assignments=False)
-        concerned = [t.node for t in found.operation.targets if t.stop_wanted or not t.state.is_final]
+        stored = await store.lock_run(tx, found.operation.id)
+        # A run that its worker has ended needs nothing of its node.
+        is_watched = stored is None or stored.outcome is None
+        concerned = [t.node for t in found.operation.targets if t.stop_wanted or (is_watched and not t.state.is_final)]
         return RunView(
             lease=lease,
             operation=found.operation,
-            stored=await store.lock_run(tx, found.operation.id),
+            stored=stored,
             nodes={node.id: node for node in await node_store.list_nodes(tx, only=concerned)} if concerned else {},
             now=found.now,
             queries_all=queries_all,
@@ -191,7 +194,7 @@ class RunPoolHandler(PoolHandler[RunView]):
         jobs: tuple[JobId, ...] = ()
         next_at = policy.compute_query_time(target, view.now)
         if target.state is TargetState.QUEUED:
-            calls.append(partial(self._send_start, run, target))
+            calls.append(partial(self._send_start, run.id, run.kind, target))
             jobs = (target.job_id,)
             next_at = view.now
         elif view.queries_all or next_at <= view.now:
@@ -207,8 +210,26 @@ class RunPoolHandler(PoolHandler[RunView]):
         )
         return AdvanceResult(verdict=verdict, calls=tuple(calls), jobs_to_send=jobs, moved=frozenset({target.node}))
 
-    async def _send_start(self, run: Run, target: Target) -> CommandResult:
-        command = StartRun(job_id=target.job_id, run_id=run.id, kind=str(run.kind))
+    def list_first_calls(self, placed: Operation) -> tuple[CommandCall, ...]:
+        kind = RunKind(placed.kind.removeprefix("run_"))
+        return tuple(partial(self._send_start, placed.id, kind, target) for target in placed.targets)
+
+    async def confirm_placed(
+        self, tx: Transaction, lease: OperationLease, placed: Operation, answers: Sequence[CommandResult]
+    ) -> tuple[Operation, float] | None:
+        report = answers[0].observation if len(answers) == 1 and not answers[0].is_stop else None
+        if not isinstance(report, JobReport) or report.state.is_final:
+            return None
+        confirmed = await store.confirm_begun(tx, lease, placed.targets[0].job_id, report.seq)
+        if confirmed is None:
+            return None
+        rev, message = confirmed
+        targets = tuple(replace(target, state=TargetState.WORKING) for target in placed.targets)
+        operation = replace(placed, rev=rev, message=message, targets=targets)
+        return operation, policy.SILENCE.total_seconds()
+
+    async def _send_start(self, run_id: str, kind: RunKind, target: Target) -> CommandResult:
+        command = StartRun(job_id=target.job_id, run_id=run_id, kind=str(kind))
         return await self._sender.send_command(RUN_START, command, target)
 
     async def _place(self, tx: Transaction, view: RunView, run: Run) -> AdvanceResult:
@@ -228,14 +249,15 @@ class RunPoolHandler(PoolHandler[RunView]):
         if chosen is None:
             return await self._wait_for_place(tx, view, run, places, position.ahead)
         job_id = JobId(self._ids.new_id())
-        await target_store.put_targets(
-            tx, view.operation.id, [NewTarget(node=chosen.node, job_id=job_id, build={"run": str(run.kind)})]
-        )
-        await store.begin_attempt(tx, run.id, job_id=job_id, node_id=chosen.node.id, node_name=chosen.node.name)
+        new = NewTarget(node=chosen.node, job_id=job_id, build={"run": str(run.kind)})
+        await store.begin_attempt(tx, run.id, new)
         if position.behind:
-            await self._wake_waiting(tx, run.kind)
+            left = [replace(place, active=place.active + 1) if place is chosen else place for place in places]
+            await self._wake_waiting(tx, run.kind, left if needs is None else None)
         target = Target(operation_id=view.operation.id, node=chosen.node.id, node_name=chosen.node.name, job_id=job_id)
-        return self._watch(view, run, target)
+        started = replace(view.operation, targets=(target,))
+        # The command is recorded as sent with the target.
+        return replace(self._watch(view, run, target), jobs_to_send=(), started=started)
 
     async def _wait_for_place(
         self, tx: Transaction, view: RunView, run: Run, places: Sequence[RunNode], ahead: int
@@ -245,7 +267,7 @@ class RunPoolHandler(PoolHandler[RunView]):
         if not eligible:
             message = "Waiting for a node with room." if run.kind.is_program else "Waiting for an agent worker."
         else:
-            message = f"Waiting for a free place; {ahead} before it." if ahead else "Waiting for a free place."
+            message = policy.make_waiting_message(ahead)
         if any(place.free > 0 for place in eligible):
             # They are for runs that have waited longer.
             await self._wake_waiting(tx, run.kind, places)
@@ -260,7 +282,10 @@ class RunPoolHandler(PoolHandler[RunView]):
         return AdvanceResult(verdict=verdict)
 
     async def _wake_waiting(self, tx: Transaction, kind: RunKind, places: Sequence[RunNode] | None = None) -> None:
-        """Wake the runs that wait longest, as many as there are free places for them."""
+        """Wake the runs that wait longest, as many as there are free places for them. `places`: those of all nodes, if
+        they were read."""
+        if places is not None and not any(place.free > 0 for place in places):
+            return
         selectors = await place_store.list_waiting_selectors(tx, kind.place_kind)
         if not selectors:
             return
@@ -333,8 +358,10 @@ class RunPoolHandler(PoolHandler[RunView]):
             if not is_reported:
                 data = {"state": str(state), "error_code": fault.code, "error_text": fault.text} if fault else {}
                 await store.append_note(tx, run.id, RunEventType.END, {"state": str(state)} | data)
-            await actions.cancel_children(tx, run.id, "the end of the run that started it")
-            await store.end_run(tx, run.id, state, message=message, fault=fault, result=_pick_result(outcome))
+            result = _pick_result(outcome)
+            ended = await store.end_run(tx, run.id, state, message=message, fault=fault, result=result)
+            if ended is not None and ended.has_children:
+                await actions.cancel_children(tx, run.id, "the end of the run that started it")
             if run.started_at is not None:
                 self._metrics.count_run(run.kind, state, (view.now - run.started_at).total_seconds())
             listener = self._listeners.get(run.kind)
@@ -441,11 +468,8 @@ async def list_places(
     """Return every node that takes runs of this kind, with how many it has now that use the same places. With `needs`,
     only nodes that have the room."""
     active = await place_store.count_active(tx, kind.place_kind)
-    return [
-        RunNode(node=node, max_runs=policy.count_places(node, kind), active=active.get(node.id, 0))
-        for node in await node_store.list_nodes(tx, takes_runs=True)
-        if policy.can_execute(node, kind) and (needs is None or policy.has_room(node, needs))
-    ]
+    places = policy.make_places(await node_store.list_nodes(tx, takes_runs=True), kind, active)
+    return [place for place in places if needs is None or policy.has_room(place.node, needs)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import access as access_store
 from corral.store import runs as store
 from corral.store.database import Database, Transaction
+from corral.store.runs import StoredRun
 
 log = structlog.get_logger(__name__)
 
@@ -101,7 +102,7 @@ class RunService:
 
     async def get(self, run_id: str, owner: str | None) -> Run:
         """Return a run; with an owner, only if it is theirs."""
-        async with self._deps.database.transaction() as tx:
+        async with self._deps.database.single_statements() as tx:
             return await store.get_run(tx, run_id, owner=owner)
 
     async def cancel(self, run_id: str, owner: str | None, actor: str) -> Run:
@@ -169,13 +170,16 @@ class RunService:
 
     async def build_work(self, node_id: NodeId, run_id: str, job_id: str) -> RunWork:
         """Return what a worker needs for its attempt. Raises `Conflict` if another worker or none holds the run now."""
-        async with self._deps.database.transaction() as tx:
+        async with self._deps.database.single_statements() as tx:
             run = require_held(await store.get_run(tx, run_id), node_id, job_id)
             spec, fault = await self._build_spec(tx, run)
         if fault is not None:
             # The owner has to know, and another worker would not do better.
             await self.writer.fail(node_id, run, fault)
             raise Conflict(f"The run cannot begin. {fault.text}", code="run_failed")
+        if not run.last_seq:
+            # Its trace is empty, so the first delivery need not read the row again.
+            self.writer.remember(StoredRun(run=run, outcome=None, silent_since=None, event_bytes=0))
         budgets = run.budgets
         limits = {
             "wall_s": budgets.wall_s,

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -61,6 +62,8 @@ END_POLL_S = 0.2
 RECENT_MAX = 200
 # How many deliveries one transaction writes; more only hold locks longer.
 DELIVERIES_PER_BATCH = 64
+# Of how many runs the rows are remembered; more than a frontend's workers deliver for at a time.
+KNOWN_MAX = 1024
 _OVERFULL = {
     "state": "failed",
     "error_code": "trace_too_large",
@@ -192,7 +195,8 @@ class _PendingDelivery:
 class RunTraceWriter:
     """Writes the entries of runs' traces that workers deliver into PostgreSQL, many in one transaction.
 
-    What has arrived while a transaction was under way is the next one.
+    What has arrived while a transaction was under way is the next one. A delivery that follows the last one which this
+    frontend has stored is one statement: it is written if the row is as it was, else the row is read first.
     """
 
     def __init__(
@@ -205,6 +209,18 @@ class RunTraceWriter:
         self._wake_operation = wake_operation
         self._pending: list[_PendingDelivery] = []
         self._lock = asyncio.Lock()
+        # What this frontend has read or written last of runs that go on. Only a guess: each write checks it.
+        self._known: OrderedDict[str, StoredRun] = OrderedDict()
+
+    def remember(self, stored: StoredRun) -> None:
+        """Remember the row of a run, so that its next delivery need not read it."""
+        run = stored.run
+        self._known.pop(run.id, None)
+        if run.approvals or stored.outcome is not None:
+            return
+        self._known[run.id] = replace(stored, run=replace(run, request={}, result=None))
+        while len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
 
     async def deliver(self, node_id: NodeId, run_id: str, job_id: str, events: Sequence[RunEvent]) -> DeliveryResult:
         """Store new entries of a run's trace. Without entries it is a sign of life."""
@@ -243,11 +259,33 @@ class RunTraceWriter:
         taken = list(batch.values())[-DELIVERIES_PER_BATCH:]
         for delivery in taken:
             self._pending.remove(delivery)
-        outcome = await attempt(lambda: self._write_free(taken))
-        if isinstance(outcome, AttemptFailure):
-            if isinstance(outcome.error, Unavailable):
-                raise outcome.error
-            log.debug("deliveries are written one by one", problem=outcome.sentence)
+        for write in (self._write_known, self._write_free):
+            left = [delivery for delivery in taken if delivery.result is None]
+            outcome = await attempt(partial(write, left)) if left else None
+            if isinstance(outcome, AttemptFailure):
+                if isinstance(outcome.error, Unavailable):
+                    raise outcome.error
+                log.debug("deliveries are written one by one", problem=outcome.sentence)
+
+    async def _write_known(self, taken: Sequence[_PendingDelivery]) -> None:
+        """Write the deliveries that follow rows which this frontend knows, without reading these."""
+        changes: dict[RunId, tuple[_PendingDelivery, StoredRun, TraceDelivery]] = {}
+        for delivery in taken:
+            stored = self._known.pop(delivery.run_id, None)
+            if stored is None or not stored.run.is_held_by(delivery.node_id, delivery.job_id):
+                continue
+            new = list_new(delivery.events, stored.run.last_seq)
+            if new:
+                changes[stored.run.id] = (delivery, stored, apply_events(stored, new))
+        if not changes:
+            return
+        async with self._database.single_statements() as tx:
+            written = await store.write_known(tx, [change for _, _, change in changes.values()])
+        for run_id in written:
+            delivery, stored, change = changes[run_id]
+            delivery.result = DeliveryResult(last_seq=change.events[-1].seq)
+            delivery.change = (stored.run, change)
+            self.remember(_apply_change(stored, change))
 
     async def _write_free(self, taken: Sequence[_PendingDelivery]) -> None:
         """Write the deliveries whose runs no other transaction has locked."""
@@ -257,6 +295,8 @@ class RunTraceWriter:
             done = await _write(tx, [(delivery, stored[RunId(delivery.run_id)]) for delivery in free])
         for delivery, result, change in done:
             delivery.result, delivery.change = result, change
+            if change is not None:
+                self.remember(_apply_change(stored[RunId(delivery.run_id)], change[1]))
 
     async def _write_one(self, delivery: _PendingDelivery) -> None:
         async with self._database.transaction() as tx:
@@ -300,6 +340,20 @@ async def _write(
         done.append((delivery, result, None if change is None else (run, change)))
     await store.write_deliveries(tx, changes, jobs)
     return done
+
+
+def _apply_change(stored: StoredRun, change: TraceDelivery) -> StoredRun:
+    """Return the row of a run behind a delivery."""
+    run = replace(
+        stored.run,
+        last_seq=change.events[-1].seq,
+        state=change.state,
+        open_calls=tuple(change.open_calls),
+        usage=change.usage,
+        approvals=change.approvals,
+    )
+    size_bytes = stored.event_bytes + change.size_bytes
+    return replace(stored, run=run, outcome=change.outcome, silent_since=None, event_bytes=size_bytes)
 
 
 def list_new(events: Sequence[RunEvent], last_seq: int) -> list[RunEvent]:
@@ -487,7 +541,7 @@ class RunTraceReader:
             return read, is_over
 
     async def _read(self, run_id: str, after: int) -> tuple[list[RunEvent], bool]:
-        async with self._database.transaction() as tx:
+        async with self._database.single_statements() as tx:
             progress = await store.find_progress(tx, run_id)
             events = await store.read_events(tx, run_id, after)
         if progress is None:

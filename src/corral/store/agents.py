@@ -5,11 +5,12 @@ Lock order: the agent, then operations and runs, then the thread. The end of a r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, case, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import Select, and_, case, delete, func, insert, literal, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from corral.domain.access import Owner
@@ -72,9 +73,11 @@ async def list_agents(tx: Transaction, owner: str | None, *, shared: bool = True
     return [_to_agent(row) for row in await tx.execute(statement)]
 
 
-async def find_agents(tx: Transaction, name: str, owner: str | None, *, shared: bool = True) -> list[Agent]:
+async def find_agents(
+    tx: Transaction, name: str, owner: str | None, *, shared: bool = True, for_use: bool = False
+) -> list[Agent]:
     """Return the agents of this name that an owner may use: their own first, then a shared one. Without an owner: all
-    of this name."""
+    of this name. `for_use`: they are kept from being deleted until the transaction ends."""
     if not is_storable(name):
         return []
     statement = _select_agents().where(agents.c.name == name).limit(LISTED_MAX)
@@ -82,7 +85,10 @@ async def find_agents(tx: Transaction, name: str, owner: str | None, *, shared: 
         is_own = agents.c.owner == owner
         statement = statement.where(is_own | agents.c.is_shared if shared else is_own)
         statement = statement.order_by(case((is_own, 0), else_=1))
-    return [_to_agent(row) for row in await tx.execute(statement.order_by(agents.c.created_at))]
+    statement = statement.order_by(agents.c.created_at)
+    if for_use:
+        statement = statement.with_for_update(of=agents, read=True, key_share=True)
+    return [_to_agent(row) for row in await tx.execute(statement)]
 
 
 async def find_agent(tx: Transaction, agent_id: str) -> Agent | None:
@@ -220,16 +226,19 @@ def _to_thread(row: Any) -> Thread:
     )
 
 
-async def insert_thread(tx: Transaction, thread_id: str, agent_id: str, owner: Owner, title: str) -> Thread:
-    values = {
-        "id": thread_id,
-        "agent_id": agent_id,
-        "owner": str(owner),
-        "user_id": owner.user_id,
-        "owner_key_id": owner.key_id,
-        "title": title,
-    }
-    return _to_thread((await tx.execute(insert(threads).values(**values).returning(threads))).one())
+_THREAD_COLUMNS = ("id", "agent_id", "owner", "user_id", "owner_key_id", "title")
+
+
+async def insert_thread(
+    tx: Transaction, thread_id: str, agent_id: str, owner: Owner, title: str, *, threads_max: int
+) -> Thread | None:
+    """Insert a thread; None if the owner has as many with this agent as `threads_max`."""
+    values = (thread_id, agent_id, str(owner), owner.user_id, owner.key_id, title)
+    counted = select(func.count()).where(threads.c.agent_id == agent_id, threads.c.owner == str(owner))
+    row = select(*(literal(value, threads.c[name].type) for name, value in zip(_THREAD_COLUMNS, values, strict=True)))
+    statement = insert(threads).from_select(_THREAD_COLUMNS, row.where(counted.scalar_subquery() < threads_max))
+    made = (await tx.execute(statement.returning(threads))).one_or_none()
+    return None if made is None else _to_thread(made)
 
 
 # The age is compared twice: a thread that gets a message while it waits for its deletion stays.
@@ -290,37 +299,32 @@ async def delete_thread(tx: Transaction, thread_id: str) -> None:
     await tx.execute(delete(threads).where(threads.c.id == thread_id))
 
 
+_APPEND_MESSAGES = text("""
+    WITH grown AS (
+        UPDATE threads SET
+            last_seq = last_seq + jsonb_array_length(CAST(:messages AS jsonb)), updated_at = corral_now(),
+            title = CASE WHEN title = '' THEN :title ELSE title END
+         WHERE id = CAST(:thread_id AS uuid)
+        RETURNING id, last_seq
+    ), added AS (
+        INSERT INTO thread_messages (thread_id, seq, role, message, run_id)
+        SELECT grown.id, grown.last_seq - jsonb_array_length(CAST(:messages AS jsonb)) + m.number,
+               m.message ->> 'role', m.message, CAST(:run_id AS uuid)
+          FROM grown, jsonb_array_elements(CAST(:messages AS jsonb)) WITH ORDINALITY AS m(message, number)
+    )
+    SELECT last_seq FROM grown
+""")
+
+
 async def append_messages(
     tx: Transaction, thread_id: str, messages: Sequence[Mapping[str, Any]], run_id: str | None, *, title: str = ""
 ) -> int:
     """Append messages of a turn, or of none, to a thread, and give it a title if it has none. Return the number of the
     last message; 0 if the thread is gone."""
-    found = await tx.execute(
-        update(threads)
-        .where(threads.c.id == thread_id)
-        .values(
-            last_seq=threads.c.last_seq + len(messages),
-            updated_at=NOW,
-            title=case((threads.c.title == "", title), else_=threads.c.title),
-        )
-        .returning(threads.c.last_seq)
-    )
-    last = found.scalar_one_or_none()
-    if last is None or not messages:
-        return last or 0
-    first = last - len(messages) + 1
-    rows = [
-        {
-            "thread_id": thread_id,
-            "seq": first + index,
-            "role": message["role"],
-            "message": dict(message),
-            "run_id": run_id,
-        }
-        for index, message in enumerate(messages)
-    ]
-    await tx.execute(insert(thread_messages), rows)
-    return int(last)
+    rendered = json.dumps([dict(message) for message in messages])
+    parameters = {"thread_id": thread_id, "messages": rendered, "run_id": run_id, "title": title}
+    last = (await tx.execute(_APPEND_MESSAGES, parameters)).scalar_one_or_none()
+    return int(last or 0)
 
 
 async def list_messages(
@@ -374,6 +378,8 @@ def _to_server(row: Any) -> DeclaredMcpServer:
 
 async def list_servers(tx: Transaction, names: Collection[str] | None = None) -> list[DeclaredMcpServer]:
     """Return the declared MCP servers by name. `names`: these only; unknown ones are left out."""
+    if names is not None and not names:
+        return []
     statement = select(mcp_servers).order_by(mcp_servers.c.name).limit(LISTED_MAX)
     if names is not None:
         statement = statement.where(mcp_servers.c.name.in_([name for name in names if is_storable(name)]))

@@ -511,7 +511,7 @@ async def write_progress(tx: Transaction, rows: Mapping[OperationId, Progress]) 
 
 # `due_at`: an operation that was woken meanwhile stays due.
 _VERDICT = text("""
-    UPDATE operations SET
+    WITH written AS (UPDATE operations SET
         state = :state, message = :message, percent = GREATEST(percent, :percent), phase = :phase,
         current_bytes = :current_bytes, total_bytes = :total_bytes, file_name = :file_name,
         error_code = :error_code, error_text = :error_text, reaped = :reaped,
@@ -521,7 +521,16 @@ _VERDICT = text("""
         due_at = CASE WHEN :keeps THEN due_at
                       ELSE LEAST(CAST(:next_at AS timestamptz), CASE WHEN due_at <= corral_now() THEN due_at END) END
      WHERE id = CAST(:id AS uuid) AND owner = :owner AND fence = :fence
-    RETURNING rev
+    RETURNING id, rev, kind, subject, state
+    ), event AS (
+        INSERT INTO outbox (kind, key, data)
+        SELECT 'operation.changed', w.id::text,
+               jsonb_build_object('id', w.id::text, 'rev', w.rev, 'state', w.state, 'kind', w.kind,
+                                  'subject', w.subject)
+          FROM written w
+         WHERE :is_change
+    )
+    SELECT rev FROM written
 """)
 _LET_GO = text("""
     UPDATE operations SET
@@ -538,7 +547,8 @@ _ENDS = frozenset(
 async def write_verdict(
     tx: Transaction, lease: OperationLease, operation: Operation, verdict: OperationVerdict, *, is_reaped: bool = False
 ) -> int:
-    """Write the state and the message of an operation, under its fence; the lease is kept while it is moving."""
+    """Write the state and the message of an operation, under its fence, with the event of a changed state; the lease is
+    kept while it is moving."""
     written = await tx.execute(
         _VERDICT,
         {
@@ -553,13 +563,12 @@ async def write_verdict(
             "is_end": verdict.state in _ENDS,
             "keeps": verdict.is_moving,
             "next_at": verdict.next_at,
+            "is_change": verdict.state is not operation.state,
         }
         | _make_progress_row(verdict.progress),
     )
     row = _require_row(written.one_or_none())
-    if verdict.state is not operation.state:
-        data = _make_event_data(lease.id, row.rev, verdict.state, operation.kind, operation.subject)
-        await outbox.append(tx, "operation.changed", lease.id, data)
+    tx.wrote_events = tx.wrote_events or verdict.state is not operation.state
     return int(row.rev)
 
 

@@ -262,10 +262,11 @@ def _make_batch_parameters(reports: Collection[LoadReport]) -> dict[str, Any]:
 
 # --- targets of loads ---
 
-_PUT_TARGET = text("""
-    INSERT INTO operation_targets (operation_id, node, node_name, state, total_bytes, job_id, build)
+PUT_TARGET = """
+    INSERT INTO operation_targets (
+        operation_id, node, node_name, state, total_bytes, job_id, build, contacted_at)
     VALUES (CAST(:operation_id AS uuid), CAST(:node AS uuid), :node_name, :state, :total_bytes,
-            CAST(:job_id AS uuid), CAST(:build AS jsonb))
+            CAST(:job_id AS uuid), CAST(:build AS jsonb), CASE WHEN :is_sent THEN corral_now() END)
     ON CONFLICT (operation_id, node) DO UPDATE SET
         state = excluded.state, job_id = excluded.job_id, seq = 0, build = excluded.build,
         total_bytes = excluded.total_bytes, current_bytes = NULL, phase = NULL, percent = 0, file_name = '',
@@ -276,9 +277,10 @@ _PUT_TARGET = text("""
                             operation_targets.error_code, operation_targets.error_text)) END,
             'done', COALESCE((operation_targets.previous ->> 'done')::integer, 0)
                 + CASE WHEN operation_targets.state = 'success' THEN 1 ELSE 0 END),
-        error_code = NULL, error_text = NULL, stop_wanted = false, keeps_partial = false, contacted_at = NULL,
-        heard_at = NULL, finished_at = NULL
-""")
+        error_code = NULL, error_text = NULL, stop_wanted = false, keeps_partial = false,
+        contacted_at = excluded.contacted_at, heard_at = NULL, finished_at = NULL
+"""
+_PUT_TARGET = text(PUT_TARGET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,18 +298,21 @@ async def put_targets(tx: Transaction, operation_id: OperationId, targets: Itera
     """Insert or restart targets of an operation. An ended target starts over: its faults and number of successes are
     kept."""
     for target in targets:
-        await tx.execute(
-            _PUT_TARGET,
-            {
-                "operation_id": operation_id,
-                "node": target.node.id,
-                "node_name": target.node.name,
-                "state": target.state,
-                "total_bytes": target.total_bytes,
-                "job_id": target.job_id,
-                "build": json.dumps(target.build),
-            },
-        )
+        await tx.execute(_PUT_TARGET, render_target(operation_id, target))
+
+
+def render_target(operation_id: OperationId, target: NewTarget, *, is_sent: bool = False) -> dict[str, Any]:
+    """Return the parameters of `PUT_TARGET`. `is_sent`: its worker is about to be sent the command."""
+    return {
+        "operation_id": operation_id,
+        "node": target.node.id,
+        "node_name": target.node.name,
+        "state": target.state,
+        "total_bytes": target.total_bytes,
+        "job_id": target.job_id,
+        "build": json.dumps(target.build),
+        "is_sent": is_sent,
+    }
 
 
 def read_earlier_faults(previous: Mapping[str, Any] | None) -> list[Fault]:

@@ -54,6 +54,7 @@ from corral.domain.operation import (
     Target,
     TargetState,
 )
+from corral.store import outbox
 from corral.store.database import Transaction, as_uuid, is_storable
 from corral.store.schema import ID, NOW, TIME, nodes, operation_events, operation_targets, operations
 
@@ -192,9 +193,10 @@ class NewOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
-    """Which frontend holds the lease of an operation from its insertion on, and for how long."""
+    """Which frontend holds the lease of an operation from its insertion on, and for how long. Without an owner, the
+    operation has been looked at and waits: the next look is so much later, or when it is woken."""
 
-    owner: str
+    owner: str | None
     lease_s: float
 
 
@@ -219,8 +221,8 @@ async def insert(
     retry_of: OperationId | None = None,
     terms: LeaseTerms | None = None,
 ) -> Operation | None:
-    """Insert an operation; None if the scope has an active one: the unique index decides. With `terms` it is inserted
-    as if it had been claimed at once; it must wait behind no other."""
+    """Insert an operation with its event; None if the scope has an active one: the unique index decides. With `terms`
+    it is inserted as if it had been claimed at once; it must wait behind no other."""
     assert terms is None or after_id is None, "an operation that waits behind another one cannot be claimed"
     deadline = None if new.deadline_s is None else func.corral_now() + _make_interval(new.deadline_s)
     statement = postgres_insert(operations).values(
@@ -248,14 +250,18 @@ async def insert(
             owner=terms.owner,
             fence=FIRST_FENCE,
             attempt=1,
-            lease_until=lease_end,
+            lease_until=lease_end if terms.owner is not None else None,
             due_at=lease_end,
             started_at=NOW,
         )
-    made = await tx.execute(
-        statement.on_conflict_do_nothing(index_elements=["scope_key"], index_where=_ACTIVE_SCOPE).returning(operations)
+    statement = statement.on_conflict_do_nothing(index_elements=["scope_key"], index_where=_ACTIVE_SCOPE)
+    made = statement.returning(operations).cte("made")
+    data = func.jsonb_build_object(
+        *("id", cast(made.c.id, String), "rev", made.c.rev, "state", made.c.state),
+        *("kind", made.c.kind, "subject", made.c.subject),
     )
-    row = made.one_or_none()
+    event = outbox.make_part(tx, "operation.created", cast(made.c.id, String), data)
+    row = (await tx.execute(select(made).add_cte(event))).one_or_none()
     return None if row is None else to_operation(row)
 
 

@@ -64,6 +64,27 @@ _READ_QUEUE = _make_text("""
      WHERE own.id = CAST(:id AS uuid)
      GROUP BY own.id
 """)
+# The same for a run that is not inserted yet: all that wait are ahead of it.
+_READ_PLACES = _make_text("""
+    SELECT (SELECT jsonb_object_agg(a.node, a.number) FROM (
+               SELECT t.node::text AS node, count(*) AS number
+                 FROM operation_targets t
+                 JOIN operations o ON o.id = t.operation_id
+                WHERE (t.state IN ('queued', 'working', 'unconfirmed') OR t.stop_wanted) AND o.kind LIKE 'run\\_%'
+                  AND PLACES_OF(operation o) = :places
+                GROUP BY t.node) a) AS active,
+           (SELECT count(*) FROM runs r JOIN operations o ON o.id = r.id AND o.after_id IS NULL
+               AND (o.lease_until IS NULL OR o.lease_until > corral_now() + make_interval(secs => :doubtful_s))
+             WHERE r.state = 'queued' AND r.selector = CAST(:selector AS jsonb)
+               AND PLACES_OF(run r) = :places) AS ahead,
+           (SELECT last.node::text FROM runs last
+             WHERE last.session_key = CAST(:session_key AS text) AND last.node IS NOT NULL AND last.session_key <> ''
+             ORDER BY last.created_at DESC LIMIT 1) AS last_node
+""")
+_TRY_LOCK_PLACES = text("""
+    SELECT pg_try_advisory_xact_lock(hashtextextended('run places', 0)) AS is_locked,
+           (SELECT count(*) FROM runs WHERE owner = :owner AND finished_at IS NULL) AS open_runs
+""")
 _LAST_NODE = text("""
     SELECT node::text AS node FROM runs
      WHERE session_key = :session_key AND node IS NOT NULL AND session_key <> ''
@@ -83,6 +104,48 @@ class QueuePosition:
 async def lock_places(tx: Transaction) -> None:
     """Make choices of nodes for runs wait for each other, in the whole cluster."""
     await tx.execute(_LOCK_PLACES)
+
+
+async def try_lock_places(tx: Transaction, owner: str) -> tuple[bool, int]:
+    """Take the lock of `lock_places` if no other transaction holds it. Return whether it was taken, and how many runs
+    of an owner have not ended."""
+    row = (await tx.execute(_TRY_LOCK_PLACES, {"owner": owner})).one()
+    return row.is_locked, row.open_runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceUse:
+    """How the places for runs are used, as read from PostgreSQL for a run that is about to be inserted."""
+
+    # How many runs in such places each node has.
+    active: Mapping[NodeId, int]
+    # How many runs with the same selector wait for such a place.
+    ahead: int
+    # The node that had the last run of the session.
+    last_node: NodeId | None
+
+
+async def read_place_use(
+    tx: Transaction, places: RunPlaceKind, selector: Mapping[str, str], session_key: str
+) -> PlaceUse:
+    """Return how the places for runs are used. The caller holds the lock of `lock_places`."""
+    row = (
+        await tx.execute(
+            _READ_PLACES,
+            {
+                "places": places,
+                "selector": json.dumps(dict(selector)),
+                "session_key": session_key,
+                "doubtful_s": LEASE_DOUBTFUL_S,
+            },
+        )
+    ).one()
+    active = row.active if isinstance(row.active, dict) else json.loads(row.active or "{}")
+    return PlaceUse(
+        active={NodeId(node): number for node, number in active.items()},
+        ahead=row.ahead,
+        last_node=None if row.last_node is None else NodeId(row.last_node),
+    )
 
 
 async def count_active(tx: Transaction, places: RunPlaceKind = RunPlaceKind.TURNS) -> dict[NodeId, int]:
@@ -148,11 +211,11 @@ async def list_waiting_selectors(tx: Transaction, places: RunPlaceKind) -> list[
 
 # One selector after the other: runs that no node could take must not use up the wakes of those behind them. Always the
 # front of the queue, whether it is woken already or not: further wakes must not go deeper and deeper into the queue,
-# whose looks would keep the front waiting.
+# whose looks would keep the front waiting. One that a frontend holds is about to look by itself.
 _WAKE_WAITING = _make_text("""
     UPDATE operations SET due_at = corral_now()
      WHERE id IN (SELECT o.id FROM operations o
-                   WHERE (o.due_at IS NULL OR o.due_at > corral_now()) AND o.state = 'running'
+                   WHERE (o.due_at IS NULL OR o.due_at > corral_now()) AND o.state = 'running' AND o.owner IS NULL
                      AND o.id IN (SELECT front.id
                                     FROM jsonb_to_recordset(CAST(:selectors AS jsonb)) AS w(selector jsonb, number int)
                                     CROSS JOIN LATERAL (

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, func, insert, literal_column, null, select, text, update
+from sqlalchemy import ColumnElement, Select, case, exists, func, insert, literal_column, null, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
 from corral.domain.access import Owner
 from corral.domain.errors import NotFound
-from corral.domain.node import NodeId
-from corral.domain.operation import Fault, JobId
+from corral.domain.node import Node, NodeId
+from corral.domain.operation import Fault, JobId, OperationId, TargetState
 from corral.domain.run import (
     OpenToolCall,
     Run,
@@ -33,8 +33,10 @@ from corral.domain.run import (
     RunUsage,
 )
 from corral.store.database import Transaction, as_uuid
+from corral.store.dispatch import OperationLease
+from corral.store.loads import PUT_TARGET, NewTarget, render_target
 from corral.store.run_schema import run_events, runs
-from corral.store.schema import NOW
+from corral.store.schema import NOW, operation_targets
 
 LISTED_MAX = 200
 # How many entries one read of a trace returns.
@@ -73,31 +75,56 @@ class NewRun:
     depth: int = 0
 
 
-async def insert_run(tx: Transaction, run_id: str, new: NewRun, message: str) -> None:
-    await tx.execute(
-        insert(runs).values(
-            id=run_id,
-            kind=new.kind,
-            owner=str(new.owner),
-            user_id=new.owner.user_id,
-            owner_key_id=new.owner.key_id,
-            owner_name=new.owner_name[:255],
-            key_id=new.key_id,
-            subject=new.subject,
-            trigger=new.trigger,
-            state=RunState.QUEUED,
-            request=dict(new.request),
-            budgets=asdict(new.budgets),
-            selector=dict(new.selector),
-            session_key=new.session_key,
-            agent_id=new.agent_id,
-            task_id=new.task_id,
-            thread_id=new.thread_id,
-            parent_id=new.parent_id,
-            depth=new.depth,
-            message=message,
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlacement:
+    """The node that a run gets while it is inserted into PostgreSQL, and the job that its worker is sent."""
+
+    job_id: JobId
+    node: Node
+
+
+async def insert_run(
+    tx: Transaction, run_id: str, new: NewRun, message: str, placement: RunPlacement | None = None
+) -> None:
+    """Insert a run. With `placement` it is inserted as if it had been given to that node, whose worker is about to be
+    sent the command."""
+    statement = insert(runs).values(
+        id=run_id,
+        kind=new.kind,
+        owner=str(new.owner),
+        user_id=new.owner.user_id,
+        owner_key_id=new.owner.key_id,
+        owner_name=new.owner_name[:255],
+        key_id=new.key_id,
+        subject=new.subject,
+        trigger=new.trigger,
+        state=RunState.QUEUED,
+        request=dict(new.request),
+        budgets=asdict(new.budgets),
+        selector=dict(new.selector),
+        session_key=new.session_key,
+        agent_id=new.agent_id,
+        task_id=new.task_id,
+        thread_id=new.thread_id,
+        parent_id=new.parent_id,
+        depth=new.depth,
+        message=message,
     )
+    if placement is not None:
+        node = placement.node
+        target = insert(operation_targets).values(
+            operation_id=run_id,
+            node=node.id,
+            node_name=node.name,
+            state=TargetState.QUEUED,
+            job_id=placement.job_id,
+            build={"run": str(new.kind)},
+            contacted_at=NOW,
+        )
+        statement = statement.values(
+            state=RunState.LEASED, attempt=1, job_id=placement.job_id, node=node.id, node_name=node.name
+        ).add_cte(target.cte("target"))
+    await tx.execute(statement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,25 +404,21 @@ async def count_states(tx: Transaction) -> dict[tuple[str, str], int]:
 # --- states ---
 
 
-async def begin_attempt(tx: Transaction, run_id: RunId, *, job_id: JobId, node_id: NodeId, node_name: str) -> None:
-    """Give a run to a node: the job id is the fence of this attempt. Decisions about its tool calls are made again."""
-    await tx.execute(
-        update(runs)
-        .where(runs.c.id == run_id)
-        .values(
-            state=RunState.LEASED,
-            attempt=runs.c.attempt + 1,
-            job_id=job_id,
-            node=node_id,
-            node_name=node_name,
-            silent_since=None,
-            open_calls=None,
-            approvals={},
-            outcome=None,
-            attempt_started_at=None,
-            message=f"Given to {node_name}.",
-        )
-    )
+_BEGIN_ATTEMPT = text(f"""
+    WITH target AS ({PUT_TARGET} RETURNING operation_id)
+    UPDATE runs SET
+        state = 'leased', attempt = runs.attempt + 1, job_id = CAST(:job_id AS uuid), node = CAST(:node AS uuid),
+        node_name = :node_name, silent_since = NULL, open_call = NULL, approvals = '{{}}', outcome = NULL,
+        attempt_started_at = NULL, message = concat('Given to ', CAST(:node_name AS text), '.')
+      FROM target
+     WHERE runs.id = target.operation_id
+""")  # noqa: S608 - no value in it
+
+
+async def begin_attempt(tx: Transaction, run_id: RunId, target: NewTarget) -> None:
+    """Give a run to a node whose worker is about to be sent the command: the job id is the fence of this attempt.
+    Decisions about its tool calls are made again."""
+    await tx.execute(_BEGIN_ATTEMPT, render_target(OperationId(run_id), target, is_sent=True))
 
 
 async def mark_running(tx: Transaction, job_ids: Collection[JobId]) -> None:
@@ -415,6 +438,45 @@ async def mark_running(tx: Transaction, job_ids: Collection[JobId]) -> None:
                 silent_since=None,
             )
         )
+
+
+# A worker whose run was stopped, ended or taken over meanwhile is not confirmed: the caller reads the rows then. A
+# delivery that came first has written the same, or the end, which is left as it is.
+_CONFIRM_BEGUN = text("""
+    WITH held AS (
+        SELECT id FROM operations
+         WHERE id = CAST(:id AS uuid) AND owner = :owner AND fence = :fence AND state = 'running'
+           FOR NO KEY UPDATE
+    ), begun AS (
+        UPDATE runs SET
+            state = CASE WHEN runs.state = 'leased' THEN 'running' ELSE runs.state END, silent_since = NULL,
+            started_at = COALESCE(runs.started_at, corral_now()),
+            attempt_started_at = COALESCE(runs.attempt_started_at, corral_now()),
+            message = concat('Runs on ', runs.node_name, '.')
+          FROM held
+         WHERE runs.id = held.id AND runs.job_id = CAST(:job_id AS uuid) AND runs.outcome IS NULL
+        RETURNING runs.id, runs.message
+    ), working AS (
+        UPDATE operation_targets t SET
+            state = 'working', seq = GREATEST(t.seq, :seq), heard_at = corral_now(), contacted_at = corral_now()
+          FROM begun
+         WHERE t.operation_id = begun.id AND t.job_id = CAST(:job_id AS uuid) AND NOT t.stop_wanted
+           AND t.state IN ('queued', 'working', 'unconfirmed')
+        RETURNING t.operation_id
+    )
+    UPDATE operations o SET message = begun.message
+      FROM begun JOIN working ON working.operation_id = begun.id
+     WHERE o.id = begun.id
+    RETURNING o.rev, o.message
+""")
+
+
+async def confirm_begun(tx: Transaction, lease: OperationLease, job_id: JobId, seq: int) -> tuple[int, str] | None:
+    """Record that a worker has accepted the first attempt of a run. Return the revision and the message of its
+    operation; None if the run is not in the state for that, or not held under this lease."""
+    parameters = {"id": lease.id, "owner": lease.owner, "fence": lease.fence, "job_id": job_id, "seq": seq}
+    row = (await tx.execute(_CONFIRM_BEGUN, parameters)).one_or_none()
+    return None if row is None else (row.rev, row.message)
 
 
 async def mark_silent(tx: Transaction, job_ids: Collection[JobId]) -> None:
@@ -453,6 +515,17 @@ async def set_message(tx: Transaction, run_id: RunId, message: str) -> None:
     await tx.execute(update(runs).where(runs.c.id == run_id).values(message=message[:TEXT_MAX]))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRun:
+    """A run that was just ended in PostgreSQL; `has_children`: runs that it has started are open."""
+
+    has_children: bool
+
+
+_children = runs.alias("children")
+_HAS_CHILDREN = exists().where(_children.c.parent_id == runs.c.id, _children.c.finished_at.is_(None))
+
+
 async def end_run(
     tx: Transaction,
     run_id: str,
@@ -461,8 +534,8 @@ async def end_run(
     message: str,
     fault: Fault | None = None,
     result: Mapping[str, Any] | None = None,
-) -> bool:
-    """End a run, once. Return whether it was open. Of its conversation the last message stays."""
+) -> EndedRun | None:
+    """End a run, once; None if it had ended. Of its conversation the last message stays."""
     assert state.is_final, "a run ends in a final state"
     ended = await tx.execute(
         update(runs)
@@ -478,13 +551,15 @@ async def end_run(
             outcome=None,
             request=_KEPT_REQUEST,
         )
+        .returning(_HAS_CHILDREN.label("has_children"))
     )
-    return bool(ended.rowcount)
+    row = ended.one_or_none()
+    return None if row is None else EndedRun(has_children=row.has_children)
 
 
 async def cancel_run(tx: Transaction, run_id: str, message: str) -> None:
     """End a run as cancelled, if it is open; the last entry of its trace says so."""
-    if await end_run(tx, run_id, RunState.CANCELLED, message=message):
+    if await end_run(tx, run_id, RunState.CANCELLED, message=message) is not None:
         await append_note(tx, RunId(run_id), RunEventType.END, {"state": str(RunState.CANCELLED)})
 
 
@@ -543,9 +618,62 @@ async def write_deliveries(tx: Transaction, deliveries: Sequence[TraceDelivery],
     the numbers of the entries."""
     if not job_ids:
         return
+    rows, events = _render_deliveries(deliveries)
+    parameters = {"deliveries": json.dumps(rows), "events": json.dumps(events), "jobs": list(job_ids)}
+    await tx.execute(_WRITE_DELIVERIES, parameters)
+
+
+# The same for runs whose row is known from the last delivery, in one statement without a look at them. A run that has
+# changed since, or that another transaction has locked, is left out.
+_WRITE_KNOWN = text("""
+    WITH d AS (
+        SELECT * FROM jsonb_to_recordset(CAST(:deliveries AS jsonb)) AS d(
+            run_id uuid, job_id uuid, known_seq bigint, last_seq bigint, size_bytes bigint, state text,
+            open_calls jsonb, usage jsonb, approvals jsonb, outcome jsonb)
+    ), known AS (
+        SELECT r.id FROM runs r JOIN d ON d.run_id = r.id
+         WHERE r.job_id = d.job_id AND r.last_seq = d.known_seq AND r.approvals = '{}' AND r.outcome IS NULL
+           AND r.finished_at IS NULL
+           FOR NO KEY UPDATE OF r SKIP LOCKED
+    ), added AS (
+        INSERT INTO run_events (run_id, seq, at, type, tool, data)
+        SELECT e.run_id, e.seq, e.at, e.type, e.tool, e.data
+          FROM jsonb_to_recordset(CAST(:events AS jsonb)) AS e(
+               run_id uuid, seq bigint, at timestamptz, type text, tool text, data jsonb)
+          JOIN known ON known.id = e.run_id
+    ), alive AS (
+        UPDATE operation_targets SET heard_at = corral_now(), state = 'working'
+         WHERE job_id IN (SELECT t.job_id FROM operation_targets t JOIN d ON d.job_id = t.job_id
+                            JOIN known ON known.id = d.run_id
+                           WHERE t.state IN ('queued', 'working', 'unconfirmed')
+                             FOR NO KEY UPDATE OF t SKIP LOCKED)
+    )
+    UPDATE runs SET
+        last_seq = d.last_seq, event_bytes = runs.event_bytes + d.size_bytes, state = d.state,
+        open_call = d.open_calls, usage = d.usage, approvals = d.approvals, outcome = d.outcome,
+        started_at = COALESCE(runs.started_at, corral_now()), silent_since = NULL,
+        attempt_started_at = COALESCE(runs.attempt_started_at, corral_now())
+      FROM d JOIN known ON known.id = d.run_id
+     WHERE runs.id = d.run_id
+    RETURNING runs.id::text AS id
+""")
+
+
+async def write_known(tx: Transaction, deliveries: Sequence[TraceDelivery]) -> set[RunId]:
+    """Write entries of traces of runs that are not locked, if their rows are still as the deliveries assume: without
+    approvals, and with no entry between. Return the runs that were written."""
+    rows, events = _render_deliveries(deliveries)
+    written = await tx.execute(_WRITE_KNOWN, {"deliveries": json.dumps(rows), "events": json.dumps(events)})
+    return {RunId(row.id) for row in written}
+
+
+def _render_deliveries(deliveries: Sequence[TraceDelivery]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the values of runs, and the entries of their traces."""
     rows = [
         {
             "run_id": delivery.run_id,
+            "job_id": delivery.job_id,
+            "known_seq": delivery.events[0].seq - 1,
             "last_seq": max(event.seq for event in delivery.events),
             "size_bytes": delivery.size_bytes,
             "state": delivery.state,
@@ -568,8 +696,7 @@ async def write_deliveries(tx: Transaction, deliveries: Sequence[TraceDelivery],
         for delivery in deliveries
         for event in delivery.events
     ]
-    parameters = {"deliveries": json.dumps(rows), "events": json.dumps(events), "jobs": list(job_ids)}
-    await tx.execute(_WRITE_DELIVERIES, parameters)
+    return rows, events
 
 
 async def insert_events(tx: Transaction, run_id: RunId, events: Sequence[RunEvent]) -> None:

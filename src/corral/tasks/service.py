@@ -15,6 +15,7 @@ from typing import Any
 from corral.domain.access import Owner, Principal, can_use_model
 from corral.domain.agent import RemoteMcpServer
 from corral.domain.errors import Conflict, LimitReached, NotFound
+from corral.domain.model import Model
 from corral.domain.run import Run, RunId, RunKind, RunTrigger
 from corral.domain.task import Media, MediaKind, Task, TaskId, TaskRun, TaskSpec
 from corral.models.model_servers import ModelServerSelection, select_model_servers
@@ -79,6 +80,8 @@ class PreparedExecution:
     key_id: str
     # Runs with the same scope wait for each other; empty: this one waits for no other.
     scope: str = ""
+    # The model of the task, if it was read with it.
+    model: Model | None = None
 
 
 class TaskService:
@@ -193,14 +196,15 @@ class TaskService:
         """Check an execution and fetch its attachments. Nothing is stored."""
         async with self._deps.database.transaction() as tx:
             task = await store.get_task(tx, reference, str(caller.owner))
-            await _require_model(tx, caller, task.spec.model)
+            model = await _require_model(tx, caller, task.spec.model)
         if not task.spec.is_enabled:
             raise Conflict(
                 f"The task {task.spec.name} is disabled.",
                 hint=f"Enable it: corral tasks enable {task.spec.name}",
                 code="task_disabled",
             )
-        return await self.prepare_for(task, request, owner_name=caller.name, key_id=caller.key_id)
+        prepared = await self.prepare_for(task, request, owner_name=caller.name, key_id=caller.key_id)
+        return replace(prepared, model=model)
 
     async def prepare_for(
         self, task: Task, request: ExecutionRequest, *, owner_name: str, key_id: str
@@ -217,7 +221,7 @@ class TaskService:
         if not await store.hold_task(tx, task.id):
             raise NotFound(f"There is no task {spec.name!r} any more.", code="task_not_found")
         request = _make_request(prepared)
-        selection = await self._select_servers(tx, str(task.owner), request)
+        selection = await self._select_servers(tx, str(task.owner), request, prepared.model)
         new = NewRun(
             kind=RunKind.TASK,
             owner=task.owner,
@@ -282,14 +286,20 @@ class TaskService:
             "session_key": selection.session_key,
         }
 
-    async def _select_servers(self, tx: Transaction, owner: str, request: Mapping[str, Any]) -> ModelServerSelection:
-        """Return the MCP servers of a run: those of its task, and those of its model that have another name."""
+    async def _select_servers(
+        self, tx: Transaction, owner: str, request: Mapping[str, Any], model: Model | None = None
+    ) -> ModelServerSelection:
+        """Return the MCP servers of a run: those of its task, and those of its model that have another name. The model
+        is read unless it is known."""
         remote = [RemoteMcpServer(**server) for server in request["mcp_servers"]]
         own = await _list_servers(
             tx, remote, request["declared_servers"], allows_private=self._deps.allows_private_addresses
         )
         # Runs of earlier versions have servers of their own only. Without its model a run fails at its first step.
-        model = await model_store.find_model(tx, request["model"]) if request.get("uses_model_servers") else None
+        if not request.get("uses_model_servers"):
+            model = None
+        elif model is None:
+            model = await model_store.find_model(tx, request["model"])
         if model is not None and not own:
             return await select_model_servers(tx, model.config, owner)
         if model is not None:
@@ -303,10 +313,11 @@ class TaskService:
         del tx, ending
 
 
-async def _require_model(tx: Transaction, caller: Principal, name: str) -> None:
+async def _require_model(tx: Transaction, caller: Principal, name: str) -> Model:
     model = await model_store.find_model(tx, name)
     if model is None or not can_use_model(caller, model.name, model.config.aliases):
         raise await model_store.make_unknown_error(tx, name, caller)
+    return model
 
 
 async def _list_servers(

@@ -221,7 +221,7 @@ async def test_agent_whose_collection_is_missing_is_stored_with_a_warning(fronte
     assert without_name.endswith("Create it: corral collections create helper")
 
 
-@pytest.mark.behaviour("KNOW-23")
+@pytest.mark.behaviour("KNOW-25")
 async def test_memories_go_after_their_retention_with_their_files_and_documents_of_people_stay(
     database_url: str,
 ) -> None:

@@ -7707,10 +7707,21 @@ export interface components {
          * @description A model with its configuration, files and replicas, as `GET /api/models/config/{name}` responds.
          */
         ModelOut: {
+            /**
+             * Adapters
+             * @description The LoRA adapters that its engines load.
+             */
+            adapters?: string[];
             /** Aliases */
             aliases?: string[];
             /** Backend */
             backend: string;
+            /**
+             * Base
+             * @description Of a LoRA adapter: the model whose engines load it.
+             * @default
+             */
+            base: string;
             /** Config */
             config: {
                 [key: string]: unknown;
@@ -9265,8 +9276,20 @@ export interface components {
              */
             backend: string;
             /**
+             * Base
+             * @description If the model is a PEFT LoRA adapter: the GGUF model that it changes.
+             * @default
+             */
+            base: string;
+            /**
+             * Imatrix
+             * @description The path of an importance matrix among the model's files.
+             * @default
+             */
+            imatrix: string;
+            /**
              * Model
-             * @description A model of the catalog, with GGUF files.
+             * @description A model of the catalog, with GGUF or safetensors files.
              */
             model: string;
             /**

@@ -20,10 +20,19 @@ export function QuantizeDialog({ model, onClose }: { model: string; onClose: () 
   const plan = useQuery(quantizationPlanQuery(model));
   const [kind, setKind] = useState(DEFAULT_TYPE);
   const [name, setName] = useState<string | null>(null);
+  const [base, setBase] = useState("");
+  const [matrix, setMatrix] = useState("");
   const chosenName = name ?? `${model}-${kind}`;
   const submission = useMutation({
     mutationFn: () =>
-      startQuantization({ model, quantization_type: kind, name: chosenName.trim(), backend: "" }),
+      startQuantization({
+        model,
+        quantization_type: kind,
+        name: chosenName.trim(),
+        backend: "",
+        base: base.trim(),
+        imatrix: matrix.trim(),
+      }),
     onSuccess: async () => {
       toast(`Quantising ${model} to ${kind}.`);
       void cache.invalidateQueries({ queryKey: ["runs"] });
@@ -60,6 +69,23 @@ export function QuantizeDialog({ model, onClose }: { model: string; onClose: () 
                 value={chosenName}
                 onChange={(event) => setName(event.target.value)}
               />
+              <details>
+                <summary>Adapters and importance matrices</summary>
+                <div className="stack">
+                  <TextField
+                    label="Base model"
+                    hint="Only for a LoRA adapter: the GGUF model that it changes."
+                    value={base}
+                    onChange={(event) => setBase(event.target.value)}
+                  />
+                  <TextField
+                    label="Importance matrix"
+                    hint="A file of the model that says which weights matter most. Empty: none."
+                    value={matrix}
+                    onChange={(event) => setMatrix(event.target.value)}
+                  />
+                </div>
+              </details>
               <p className="small soft">
                 {shown.quantization_type && `Now ${shown.quantization_type}, ${bytes(shown.size_bytes)}. `}
                 {shown.is_requantized &&

@@ -9,9 +9,7 @@ down_revision = "0022"
 branch_labels = None
 depends_on = None
 
-STATEMENTS = (
-    "ALTER TABLE models ADD COLUMN adapters jsonb DEFAULT '[]'::jsonb NOT NULL",
-)
+STATEMENTS = ("ALTER TABLE models ADD COLUMN adapters jsonb DEFAULT '[]'::jsonb NOT NULL",)
 
 
 def upgrade() -> None:

@@ -38,9 +38,11 @@ from corral.ports.bus import Bus, Delivery
 from corral.ports.runtime import Clock
 from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import assignments as assignment_store
+from corral.store import run_deliveries as delivery_store
 from corral.store import runs as store
 from corral.store.database import Database, Transaction, as_uuid
-from corral.store.runs import StoredRun, TraceDelivery
+from corral.store.run_deliveries import TraceDelivery
+from corral.store.runs import StoredRun
 
 log = structlog.get_logger(__name__)
 # Limits of one trace. A turn has tens of entries; this is for a run out of control.
@@ -280,7 +282,7 @@ class RunTraceWriter:
         if not changes:
             return
         async with self._database.single_statements() as tx:
-            written = await store.write_known(tx, [change for _, _, change in changes.values()])
+            written = await delivery_store.write_known(tx, [change for _, _, change in changes.values()])
         for run_id in written:
             delivery, stored, change = changes[run_id]
             delivery.result = DeliveryResult(last_seq=change.events[-1].seq)
@@ -338,7 +340,7 @@ async def _write(
         last_seq = run.last_seq if change is None else change.events[-1].seq
         result = DeliveryResult(last_seq=last_seq, decisions=_list_decisions(run.approvals))
         done.append((delivery, result, None if change is None else (run, change)))
-    await store.write_deliveries(tx, changes, jobs)
+    await delivery_store.write_deliveries(tx, changes, jobs)
     return done
 
 

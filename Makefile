@@ -84,6 +84,10 @@ test: check ## all checks and all tests (what CI runs); FAST=1: what needs no se
 	@$(BIN)/python -m tools.test_lanes $(ARGS)
 endif
 
+.PHONY: test-training
+test-training: $(VENV)/.dev ## train with the real library on a processor; the first time it fetches torch (about 10 minutes)
+	@$(BIN)/python -m pytest tests/training -o "python_files=test_*.py real_*.py" -p no:randomly $(ARGS)
+
 .PHONY: dist
 dist: page ## build the wheel (with the page) and the source archive into dist/; the same commit gives the same bytes
 	@$(BIN)/python -m tools.dist

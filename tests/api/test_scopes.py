@@ -46,6 +46,7 @@ FOR_OPERATING = (
     "/api/events",
     "/api/explain",
     "/api/files",
+    "/api/fine-tuning",
     "/api/fleet",
     "/api/history",
     "/api/live",

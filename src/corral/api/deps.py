@@ -25,6 +25,8 @@ from corral.batches.service import BatchService
 from corral.domain.access import Principal, Scope
 from corral.domain.errors import NotAllowed
 from corral.events.feed import Feed
+from corral.fine_tuning.exports import ExportService
+from corral.fine_tuning.service import FineTuneService
 from corral.gateway.exchange.gateway import Gateway
 from corral.gateway.routing.health import Health
 from corral.insight.live_settings import LiveSettings
@@ -99,6 +101,8 @@ class ApiDeps:
     artifacts: ArtifactService
     batches: BatchService
     quantizations: QuantizationService
+    fine_tunes: FineTuneService
+    fine_tune_exports: ExportService
     tasks: TaskService
     skills: SkillService
     skill_repos: SkillRepoService

@@ -16,14 +16,17 @@ from corral.api.files import UPLOAD_RESPONSES, Sha256, probe_upload, receive_upl
 from corral.api.models.configs import register_uploads
 from corral.api.models.request_bodies import refresh_served_models
 from corral.api.node_runs import JobIdIn
-from corral.domain.errors import InvalidRequest, TooLarge
+from corral.domain.errors import Conflict, InvalidRequest, TooLarge
 from corral.domain.node import NodeId
 from corral.domain.operation import OperationId
 from corral.domain.quantization import Quantization
+from corral.domain.run import Run
 from corral.policy.models.header_bytes import BadHeader
 from corral.policy.quantization import choose_source
 from corral.quantization.service import FinishedQuantization
+from corral.runs.held_runs import require_held
 from corral.store import models as model_store
+from corral.store import runs as run_store
 from corral.transfer.inbox import parse_total_bytes
 from corral.wire.quantization import (
     QuantizationResultIn,
@@ -76,7 +79,7 @@ async def probe_quantization_file(
     request: Request, deps: DepsIn, node_id: str, run_id: str, sha256: Sha256, job_id: JobIdIn = ""
 ) -> Response:
     """Return how much of a result has arrived; described with PUT."""
-    await _find_job(request, deps, node_id, run_id, job_id)
+    await _find_program(request, deps, node_id, run_id, job_id)
     return await probe_upload(request, deps, sha256.lower())
 
 
@@ -84,12 +87,12 @@ async def probe_quantization_file(
 async def send_quantization_file(
     request: Request, deps: DepsIn, node_id: str, run_id: str, sha256: Sha256, job_id: JobIdIn = ""
 ) -> Response:
-    """Send the file that a quantisation has made, in pieces, as uploads of models are sent: with `Content-Range`."""
-    job = await _find_job(request, deps, node_id, run_id, job_id)
+    """Send a file that the program of a run has made, in pieces, as models are uploaded: with `Content-Range`."""
+    run = await _find_program(request, deps, node_id, run_id, job_id)
     content_range = request.headers.get("content-range", "")
     # Otherwise the size would be known only afterwards.
     total = parse_total_bytes(content_range)
-    limit = job.needs.get("disk_bytes") or RESULT_BYTES_MAX
+    limit = (run.request.get("needs") or {}).get("disk_bytes") or RESULT_BYTES_MAX
     if total > limit:
         raise TooLarge(f"The result has {total} bytes, and the run may take {limit}.", code="result_too_large")
     return await receive_upload(request, deps, sha256.lower(), content_range)
@@ -149,6 +152,11 @@ async def register_model_files(deps: ApiDeps, name: str) -> None:
     await refresh_served_models(deps, [name])
 
 
-async def _find_job(request: Request, deps: ApiDeps, node_id: str, run_id: str, job_id: str) -> Quantization:
+async def _find_program(request: Request, deps: ApiDeps, node_id: str, run_id: str, job_id: str) -> Run:
+    """Return the run of a program that a worker holds."""
     entry = await deps.directory.authenticate_node(node_id, get_bearer_secret(request))
-    return await deps.quantizations.find_held(NodeId(entry.id), run_id, job_id)
+    async with deps.database.transaction() as tx:
+        run = require_held(await run_store.find_run(tx, run_id), NodeId(entry.id), job_id)
+    if not run.kind.is_program:
+        raise Conflict("This run makes no files for the library.", code="run_not_held")
+    return run

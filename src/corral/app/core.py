@@ -122,6 +122,7 @@ class FrontendCore:
         self.batches = parts.make_batches(context, self.runs)
         self.skills = parts.make_skills(context, self.leader, self.runs)
         self.quantizations = parts.make_quantizations(context, self.catalog, self.runs)
+        self.fine_tuning = parts.make_fine_tuning(context, self.catalog, self.runs, self.batches.artifacts)
         self.knowledge = parts.make_knowledge(context, self.leader, self.runs, self.batches, self._find_embedding_model)
         self.agents = parts.make_agents(context, self.leader, self.runs, self.knowledge)
         self.tasks = parts.make_tasks(context, self.leader, self.runs, self.secret_store)

@@ -61,6 +61,8 @@ class CoreOptions:
     prefers_development: bool = False
     upgrades_automatically: bool = False
     allows_private_sources: bool = False
+    # Whether reward functions of users may be code, which runs on nodes.
+    allows_inline_rewards: bool = False
     operation_lease_s: float = 30.0
     # Maximum number of nodes that one operation sends commands to at the same time.
     fan_out: int = 128

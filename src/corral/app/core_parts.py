@@ -36,6 +36,8 @@ from corral.domain.operation import OperationId, OperationKind
 from corral.domain.run import RunBudgets, RunKind
 from corral.domain.task import TASK_WALL_S
 from corral.events.feed import Feed, LookAheadFollower
+from corral.fine_tuning.exports import ExportService, ExportServiceDeps
+from corral.fine_tuning.service import FineTuneService, FineTuneServiceDeps
 from corral.gateway.exchange.gateway import Gateway
 from corral.gateway.routing.health import Health
 from corral.gateway.routing.in_flight_leases import InFlightLeases
@@ -376,6 +378,36 @@ def make_quantizations(context: PartContext, catalog: BackendCatalog, runs: RunS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FineTuneParts:
+    """Services of a frontend for fine-tunings: the jobs, and the exports of their checkpoints."""
+
+    jobs: FineTuneService
+    exports: ExportService
+
+
+def make_fine_tuning(
+    context: PartContext, catalog: BackendCatalog, runs: RunService, artifacts: ArtifactService
+) -> FineTuneParts:
+    """Make what trains models, and let it build the runs of its kinds."""
+    deps = context.deps
+    jobs = FineTuneService(
+        FineTuneServiceDeps(
+            database=deps.database,
+            runs=runs,
+            artifacts=artifacts,
+            catalog=catalog,
+            allows_inline_rewards=context.options.allows_inline_rewards,
+        )
+    )
+    exports = ExportService(
+        ExportServiceDeps(database=deps.database, ids=deps.ids, runs=runs, jobs=jobs, catalog=catalog)
+    )
+    runs.add_kind(RunKind.FINE_TUNE, jobs)
+    runs.add_kind(RunKind.FINE_TUNE_EXPORT, exports)
+    return FineTuneParts(jobs=jobs, exports=exports)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskParts:
     """Services of a frontend for users' tasks, wired together: the tasks, the scheduler, and the webhook sender."""
 
@@ -608,6 +640,8 @@ def make_api_deps(core: FrontendCore, options: CoreOptions, deps: CoreDeps) -> A
         skills=core.skills.service,
         skill_repos=core.skills.repos,
         quantizations=core.quantizations,
+        fine_tunes=core.fine_tuning.jobs,
+        fine_tune_exports=core.fine_tuning.exports,
         tasks=core.tasks.service,
         derive_webhook_key=core.tasks.derive_webhook_key,
         agents=core.agents,

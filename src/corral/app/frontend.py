@@ -183,6 +183,7 @@ def _make_core_options(settings: FrontendSettings, frontend_id: str, port: int) 
         prefers_development=settings.prefer_development,
         upgrades_automatically=settings.auto_upgrade_backends,
         allows_private_sources=settings.allow_private_sources,
+        allows_inline_rewards=settings.allow_inline_rewards,
         fan_out=settings.operation_fan_out,
         request_wait_s=settings.request_wait_s,
         exchange_timeouts=ExchangeTimeouts(

@@ -56,8 +56,11 @@ from corral.worker.membership import Membership, MembershipDeps, SurvivorReader,
 from corral.worker.prefetch import PrefetchRequester
 from corral.worker.processes.engine_process import EngineSupervisorOptions
 from corral.worker.processes.supervisor import EngineSupervisor, EngineSupervisorDeps
-from corral.worker.programs.program_host import ProgramHost, ProgramHostDeps
-from corral.worker.programs.quantizer import Quantizer, QuantizerDeps, has_quantizer_build
+from corral.worker.programs.program_host import ProgramHost, ProgramHostDeps, ProgramWork
+from corral.worker.programs.program_preparer import ProgramPreparer, ProgramPreparerDeps
+from corral.worker.programs.quantizer import Quantizer, has_quantizer_build
+from corral.worker.programs.trainer import Trainer
+from corral.worker.programs.training_exporter import TrainingExporter
 from corral.worker.runs.executor import RunExecutor, RunExecutorDeps
 from corral.worker.runs.program_limits import find_program_limits
 from corral.worker.runs.runner_supervisor import (
@@ -346,11 +349,11 @@ def _connect_programs(
     on_crash: Callable[[BaseException], None],
 ) -> tuple[RunKind, ...]:
     """Let a backend node run programs, and return their kinds."""
-    if tools is None or work is None or runs is None or not has_quantizer_build():
+    if tools is None or work is None or runs is None:
         return ()
     settings = deps.settings
-    quantizer = Quantizer(
-        QuantizerDeps(
+    preparer = ProgramPreparer(
+        ProgramPreparerDeps(
             control=control,
             installer=tools.installer,
             files=tools.files,
@@ -364,9 +367,15 @@ def _connect_programs(
             rng=deps.rng,
         )
     )
-    host = ProgramHostDeps(work=quantizer, tasks=TaskSet("programs", on_crash))
+    works: dict[str, ProgramWork] = {
+        RunKind.FINE_TUNE: Trainer(preparer),
+        RunKind.FINE_TUNE_EXPORT: TrainingExporter(preparer),
+    }
+    if has_quantizer_build():
+        works[RunKind.QUANTIZE] = Quantizer(preparer)
+    host = ProgramHostDeps(works=works, tasks=TaskSet("programs", on_crash))
     runs.executor.open_program = lambda ids: ProgramHost(ids, host)
-    return (RunKind.QUANTIZE,)
+    return tuple(RunKind(kind) for kind in works)
 
 
 def make_runner_variables(settings: WorkerSettings) -> dict[str, str]:

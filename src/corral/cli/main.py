@@ -142,6 +142,9 @@ COMMANDS: dict[str, LazyCommand] = {
         _NOUNS, "backends", "app", "Backends, the engines that run models: search, install, upgrade and remove them."
     ),
     "models": _make_entry(_NOUNS, "models", "app", "Models: search, install, configure, load and unload them."),
+    "fine-tune": _make_entry(
+        _NOUNS, "fine_tune", "app", "Train a model on examples: datasets, jobs, checkpoints and exports."
+    ),
     "quantize": _make_entry(
         _NOUNS, "quantize", "app", "Make a model smaller: start, list, cancel and download quantisations."
     ),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from corral.client.collections import CollectionCalls
     from corral.client.events import StreamItem
     from corral.client.files import FileCalls
+    from corral.client.fine_tuning import FineTuningCalls
     from corral.client.inference import InferenceCalls
     from corral.client.mcp import McpCalls
     from corral.client.models import FleetCalls, LoadCalls, ModelCalls, RuleCalls
@@ -101,6 +102,12 @@ class CorralClient:
         from corral.client.batches import BatchCalls
 
         return BatchCalls(self._transport)
+
+    @cached_property
+    def fine_tunes(self) -> FineTuningCalls:
+        from corral.client.fine_tuning import FineTuningCalls
+
+        return FineTuningCalls(self._transport)
 
     @cached_property
     def quantizations(self) -> QuantizationCalls:

@@ -44,6 +44,8 @@ class OperationKind(StrEnum):
     RUN_BATCH = "run_batch"  # the lines of a batch file
     RUN_SKILL_SYNC = "run_skill_sync"  # the skills of a git repository
     RUN_QUANTIZE = "run_quantize"  # a model made smaller
+    RUN_FINE_TUNE = "run_fine_tune"  # a model trained
+    RUN_FINE_TUNE_EXPORT = "run_fine_tune_export"  # a trained model made whole
     RUN_INGEST = "run_ingest"  # the text of a document for a collection
 
     @property

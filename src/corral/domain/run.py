@@ -42,6 +42,8 @@ class RunKind(StrEnum):
     BATCH = "batch"  # the lines of a batch file
     SKILL_SYNC = "skill_sync"  # the skills of a git repository
     QUANTIZE = "quantize"  # a model made smaller by a program on a backend node
+    FINE_TUNE = "fine_tune"  # a model trained by a program on a backend node
+    FINE_TUNE_EXPORT = "fine_tune_export"  # a trained model made whole by a program on a backend node
     INGEST = "ingest"  # the text of a document for a collection
 
     @property
@@ -58,7 +60,12 @@ class RunKind(StrEnum):
         return self.place_kind is RunPlaceKind.PROGRAMS
 
 
-_PLACE_KINDS = {RunKind.BATCH: RunPlaceKind.BATCHES, RunKind.QUANTIZE: RunPlaceKind.PROGRAMS}
+_PLACE_KINDS = {
+    RunKind.BATCH: RunPlaceKind.BATCHES,
+    RunKind.QUANTIZE: RunPlaceKind.PROGRAMS,
+    RunKind.FINE_TUNE: RunPlaceKind.PROGRAMS,
+    RunKind.FINE_TUNE_EXPORT: RunPlaceKind.PROGRAMS,
+}
 
 
 # A call without a decision for so long is refused: its run holds a place of the worker.
@@ -142,10 +149,14 @@ class RunBudgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNeeds:
-    """Says how much disk and memory a run's program takes of its node. None is unknown and excludes no node."""
+    """Says how much disk and memory a run's program takes of its node. None is unknown and excludes no node.
+
+    A node without a GPU has its RAM take what is for the GPU, too.
+    """
 
     disk_bytes: int | None = None
     ram_bytes: int | None = None
+    vram_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,6 +105,8 @@ RUN_KIND_WORDS: Mapping[str, str] = {
     "batch": "batch",
     "skill_sync": "sync of skills",
     "quantize": "quantisation",
+    "fine_tune": "fine-tuning",
+    "fine_tune_export": "export of a fine-tuning",
     "ingest": "document",
 }
 # RunTrigger

@@ -1,7 +1,7 @@
 """The galleries and engine launchers that come with Corral.
 
 Launchers are programs: they are written beside an engine and run by its interpreter, so they import nothing of Corral.
-The HTTP server that several of them share is one source here, and is joined into each when the launcher is read.
+What several of them share, such as the HTTP server, is one source here, and is joined into each when it is read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_SERVER_MODULE = "corral.engines.launchers._engine_server"
+_SHARED_PREFIX = "corral.engines.launchers._"
 
 
 def read_launcher(name: str) -> str | None:
@@ -19,19 +19,22 @@ def read_launcher(name: str) -> str | None:
     if not name.isidentifier() or name.startswith("_") or not path.is_file():
         return None
     text = path.read_text(encoding="utf-8")
-    shared = next(
-        (one for one in ast.parse(text).body if isinstance(one, ast.ImportFrom) and one.module == _SERVER_MODULE), None
-    )
-    if shared is None:
+    shared = next((one for one in ast.parse(text).body if _is_shared(one)), None)
+    if not isinstance(shared, ast.ImportFrom) or shared.module is None:
         return text
     lines = text.splitlines()
-    lines[shared.lineno - 1 : shared.end_lineno] = _read_server()
+    lines[shared.lineno - 1 : shared.end_lineno] = _read_shared(shared.module.rpartition(".")[2])
     return "\n".join(lines) + "\n"
 
 
-def _read_server() -> list[str]:
-    """Return the lines of the shared server after its docstring and its future import, which may only begin a file."""
-    text = (_HERE / "launchers" / "_engine_server.py").read_text(encoding="utf-8")
+def _is_shared(statement: ast.stmt) -> bool:
+    """Return whether a statement imports a part of launchers that is joined into them. A launcher has at most one."""
+    return isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(_SHARED_PREFIX)
+
+
+def _read_shared(name: str) -> list[str]:
+    """Return the lines of a shared part after its docstring and its future import, which may only begin a file."""
+    text = (_HERE / "launchers" / f"{name}.py").read_text(encoding="utf-8")
     future = next(one for one in ast.parse(text).body if isinstance(one, ast.ImportFrom) and one.module == "__future__")
     return text.splitlines()[future.end_lineno :]
 

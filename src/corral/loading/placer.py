@@ -20,6 +20,7 @@ from corral.domain.model import Model, Need
 from corral.domain.node import Node, NodeId, NodeType
 from corral.domain.operation import Fault, JobId, Operation
 from corral.domain.replica import Replica, ReplicaState
+from corral.domain.run import RunNeeds
 from corral.loading.admission import ModelOperationSpec
 from corral.operations.backend_plan import BuildCatalog
 from corral.policy.catalog import find_capability, find_newest, uses_processor_only
@@ -30,6 +31,7 @@ from corral.policy.operation_plan import match_installed, strip_gallery
 from corral.policy.placing.eviction import EvictionDecision, EvictionOutcome, make_room
 from corral.policy.placing.fleet import EngineAvailability, FileCopy, ModelTraits, PlacementDemand, PlacementFleet
 from corral.policy.placing.placement import PlacementChoice, PlacementResult, place_replicas
+from corral.policy.runs import compute_ram_need
 from corral.ports.runtime import IdGenerator
 from corral.store import assignments as assignment_store
 from corral.store import holdings as staged_store
@@ -38,6 +40,7 @@ from corral.store import nodes as node_store
 from corral.store import operations as operation_store
 from corral.store import replicas as replica_store
 from corral.store import rules as rule_store
+from corral.store import run_places as place_store
 from corral.store.database import Transaction
 from corral.store.loads import NewTarget, PendingReplica
 
@@ -321,7 +324,8 @@ class PlacementSnapshot:
 async def read_placement_snapshot(tx: Transaction, model: Model, catalog: BuildCatalog) -> PlacementSnapshot:
     now = await load_store.read_database_now(tx)
     replicas = await replica_store.list_replicas(tx)
-    nodes = _subtract_unreported(await node_store.list_nodes(tx), replicas)
+    programs = await place_store.list_active_needs(tx)
+    nodes = _subtract_unreported(await node_store.list_nodes(tx), replicas, programs)
     installed = await assignment_store.list_installed(tx)
     sha256s = {file.sha256 for file in model.engine_files or ()}
     staged = await staged_store.list_files(tx, sha256s)
@@ -354,17 +358,27 @@ async def read_placement_snapshot(tx: Transaction, model: Model, catalog: BuildC
     )
 
 
-def _subtract_unreported(nodes: Sequence[Node], replicas: Sequence[Replica]) -> list[Node]:
-    """Return the nodes less the memory of replicas loaded since the last heartbeat, which does not include them yet."""
+def _subtract_unreported(
+    nodes: Sequence[Node], replicas: Sequence[Replica], programs: Mapping[NodeId, RunNeeds]
+) -> list[Node]:
+    """Return the nodes less the memory of replicas loaded since the last heartbeat, which does not include them yet,
+    and less what the programs of runs may take that have not taken it yet."""
     by_node: dict[NodeId, list[Replica]] = {}
     for replica in replicas:
         by_node.setdefault(replica.node_id, []).append(replica)
-    return [_subtract_newer_replicas(node, by_node[node.id]) if node.id in by_node else node for node in nodes]
+    concerned = by_node.keys() | programs.keys()
+    return [
+        _subtract_newer_replicas(node, by_node.get(node.id, ()), programs.get(node.id, RunNeeds()))
+        if node.id in concerned
+        else node
+        for node in nodes
+    ]
 
 
-def _subtract_newer_replicas(node: Node, rows: Sequence[Replica]) -> Node:
+def _subtract_newer_replicas(node: Node, rows: Sequence[Replica], program: RunNeeds) -> Node:
     """Return the node less its newer replicas. A heartbeat is written a moment after the machine was read, so a
-    reading may be older than it looks: a node never has more left than its size less all replicas on it."""
+    reading may be older than it looks: a node never has more left than its size less all replicas on it, and less the
+    program of a run, which takes its memory bit by bit."""
     beat, hardware = node.last_heartbeat_at, node.hardware
     newer = [
         row
@@ -374,6 +388,8 @@ def _subtract_newer_replicas(node: Node, rows: Sequence[Replica]) -> Node:
     vram = node.reserved_vram + sum(row.vram_bytes or 0 for row in newer)
     ram = node.reserved_ram + sum(row.ram_bytes or 0 for row in newer)
     all_vram, all_ram = sum(row.vram_bytes or 0 for row in rows), sum(row.ram_bytes or 0 for row in rows)
+    all_ram += compute_ram_need(node, program) or 0
+    all_vram += (program.vram_bytes or 0) if hardware.total_vram and not hardware.unified_memory else 0
     vram = _compute_reserved(vram, hardware.available_vram, hardware.total_vram, all_vram)
     if hardware.unified_memory:
         # Both are taken from the unified memory.

@@ -237,6 +237,15 @@ _QUANTIZATION_TOOLS = (
     ToolSpec(name="stop_quantization", route="POST /api/quantization/jobs/{job_id}/stop", effect=_DESTROY),
     ToolSpec(name="import_quantization", route="POST /api/quantization/jobs/{job_id}/import", effect=_CHANGE),
 )
+_FINE_TUNING_TOOLS = (
+    ToolSpec(name="list_datasets", route="GET /api/fine-tuning/datasets"),
+    ToolSpec(name="fine_tune_model", route="POST /api/fine-tuning/jobs", effect=_CHANGE, is_open_world=True),
+    ToolSpec(name="list_fine_tunings", route="GET /api/fine-tuning/jobs"),
+    ToolSpec(name="show_fine_tuning", route="GET /api/fine-tuning/jobs/{job_id}"),
+    ToolSpec(name="stop_fine_tuning", route="POST /api/fine-tuning/jobs/{job_id}/stop", effect=_DESTROY),
+    ToolSpec(name="list_checkpoints", route="GET /api/fine-tuning/jobs/{job_id}/checkpoints"),
+    ToolSpec(name="export_fine_tuning", route="POST /api/fine-tuning/jobs/{job_id}/export", effect=_CHANGE),
+)
 
 _RULE_TOOLS = (
     ToolSpec(name="list_rules", route="GET /api/rules"),
@@ -364,6 +373,7 @@ TOOLS: tuple[ToolSpec, ...] = (
     *_BACKEND_TOOLS,
     *_MODEL_TOOLS,
     *_QUANTIZATION_TOOLS,
+    *_FINE_TUNING_TOOLS,
     *_RULE_TOOLS,
     *_OPERATION_TOOLS,
     *_RUN_TOOLS,
@@ -401,6 +411,12 @@ _EXCLUDED_BY_REASON: Mapping[str, tuple[str, ...]] = {
         "POST /api/node/{node_id}/runs/{run_id}/batch/answers",
         "POST /api/node/{node_id}/runs/{run_id}/quantization/source",
         "POST /api/node/{node_id}/runs/{run_id}/quantization/result",
+        "POST /api/node/{node_id}/runs/{run_id}/fine-tuning/source",
+        "GET /api/node/{node_id}/runs/{run_id}/fine-tuning/dataset",
+        "POST /api/node/{node_id}/runs/{run_id}/fine-tuning/state",
+        "POST /api/node/{node_id}/runs/{run_id}/fine-tuning/checkpoint",
+        "POST /api/node/{node_id}/runs/{run_id}/fine-tuning/export",
+        "POST /api/node/{node_id}/runs/{run_id}/result-files",
         "PUT /api/files/results/{node_id}/{run_id}/{sha256}",
         "POST /api/node/{node_id}/runs/{run_id}/files",
         "GET /api/node/{node_id}/runs/{run_id}/skills/content",
@@ -469,6 +485,8 @@ _EXCLUDED_BY_REASON: Mapping[str, tuple[str, ...]] = {
         "GET /api/runs/{run_id}/artifacts",
         "GET /api/runs/{run_id}/artifacts/{artifact_id}",
         "GET /api/quantization/jobs/{job_id}/download",
+        "GET /api/fine-tuning/jobs/{job_id}/download",
+        "POST /api/fine-tuning/datasets",
         "POST /v1/batches",
         "GET /v1/batches",
         "GET /v1/batches/{batch_id}",
@@ -533,6 +551,7 @@ _EXCLUDED_BY_REASON: Mapping[str, tuple[str, ...]] = {
         "GET /api/agents/{name}/sse",
         "GET /api/agent/jobs/{job_id}/progress",
         "GET /api/quantization/jobs/{job_id}/progress",
+        "GET /api/fine-tuning/jobs/{job_id}/progress",
         "GET /api/nodes/{node}/backend-logs/{key}/stream",
     ),
     "Inference: clients of models call it with the API that they know.": (
@@ -653,10 +672,14 @@ _EXCLUDED_BY_REASON: Mapping[str, tuple[str, ...]] = {
     "Numbers for charts; show_live_view and show_usage have what a model can use.": (
         "GET /api/history",
         "GET /api/nodes/{node}/history",
+        "GET /api/fine-tuning/jobs/{job_id}/curve",
     ),
     "Only llama.cpp's quantises, and quantize_model uses it.": ("GET /api/quantization/backends",),
+    "Only trl trains, and fine_tune_model uses it.": ("GET /api/fine-tuning/backends",),
     "It tidies a list that people look at, and deletes files that are no model yet.": (
         "DELETE /api/quantization/jobs/{job_id}",
+        "DELETE /api/fine-tuning/jobs/{job_id}",
+        "DELETE /api/fine-tuning/datasets/{dataset_id}",
     ),
     "Corral does it by itself.": (
         "GET /api/backends/galleries",

@@ -41,6 +41,18 @@ class ModelSaveResult:
     is_new: bool = False
 
 
+async def require_free_name(tx: Transaction, name: str) -> None:
+    """Raise `Conflict` if a model has this name, or `InvalidRequest` if no model may have it."""
+    check_name(name)
+    if await store.find_own_name(tx, name) is not None:
+        raise Conflict(
+            f"The name {name!r} is taken.",
+            hint="Choose another name with --name, or delete that model first.",
+            code="model_name_taken",
+            details={"name": name},
+        )
+
+
 async def create(
     tx: Transaction, config: ModelConfig, actor: str, *, note: str = "", is_admin: bool = False
 ) -> ModelSaveResult:

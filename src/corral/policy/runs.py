@@ -54,6 +54,8 @@ GIVE_UP_AFTER = timedelta(seconds=20)
 ATTEMPTS_MAX = 2
 # A batch goes on behind its last delivery, and lasts so long that workers are restarted meanwhile.
 BATCH_ATTEMPTS_MAX = 20
+# A training goes on from its last checkpoint, and lasts as long.
+_ATTEMPTS_MAX = {RunKind.BATCH: BATCH_ATTEMPTS_MAX, RunKind.FINE_TUNE: BATCH_ATTEMPTS_MAX}
 # What the first workers with runs execute; they do not say which kinds they know. Other kinds would fail there.
 UNANNOUNCED_KINDS = frozenset({RunKind.AGENT_TURN, RunKind.TASK, RunKind.CHAT})
 # How much longer than its own budget a run may take before the frontends end it: the worker does so first.
@@ -118,8 +120,18 @@ def has_room(node: Node, needs: RunNeeds) -> bool:
     hardware = node.hardware
     disk, ram = hardware.available_disk, hardware.available_ram
     has_disk = disk is None or needs.disk_bytes is None or disk - node.reserved_disk >= needs.disk_bytes
-    has_ram = ram is None or needs.ram_bytes is None or ram - node.reserved_ram >= needs.ram_bytes
-    return has_disk and has_ram
+    vram = hardware.available_vram if hardware.total_vram else None
+    has_vram = vram is None or needs.vram_bytes is None or vram - node.reserved_vram >= needs.vram_bytes
+    ram_bytes = compute_ram_need(node, needs)
+    has_ram = ram is None or ram_bytes is None or ram - node.reserved_ram >= ram_bytes
+    return has_disk and has_vram and has_ram
+
+
+def compute_ram_need(node: Node, needs: RunNeeds) -> int | None:
+    """Return how much RAM a program takes of a node: also what is for a GPU, if the node has none of its own."""
+    if needs.vram_bytes is None or (node.hardware.total_vram and not node.hardware.unified_memory):
+        return needs.ram_bytes
+    return (needs.ram_bytes or 0) + needs.vram_bytes
 
 
 def list_eligible(places: Collection[RunNode], selector: Mapping[str, str]) -> list[RunNode]:
@@ -173,8 +185,11 @@ def rank_session_nodes(places: Collection[RunNode], session_key: str, *, preferr
 def can_retry(run: Run, made: MadeCalls) -> bool:
     """Return whether the run may be begun once more after its worker was lost. `made` are its calls so far, which the
     next attempt is given with their results."""
-    attempts_max = BATCH_ATTEMPTS_MAX if run.kind is RunKind.BATCH else ATTEMPTS_MAX
-    return run.attempt < attempts_max and _find_risky_call(run) is None and not _is_too_much(made)
+    return (
+        run.attempt < _ATTEMPTS_MAX.get(run.kind, ATTEMPTS_MAX)
+        and _find_risky_call(run) is None
+        and not _is_too_much(made)
+    )
 
 
 def _is_too_much(made: MadeCalls) -> bool:

@@ -16,18 +16,17 @@ from corral.domain.errors import Conflict, CorralError, NotFound, Unprocessable
 from corral.domain.model import Model, ModelFacts, ModelProvenance, StoredFile
 from corral.domain.node import Node, NodeId
 from corral.domain.quantization import Quantization
-from corral.domain.run import Run, RunBudgets, RunKind, RunNeeds
+from corral.domain.run import Run, RunBudgets, RunKind
 from corral.models import catalog as model_catalog
+from corral.models.catalog import require_free_name
 from corral.operations.backend_plan import BuildCatalog
 from corral.policy import quantization as policy
 from corral.policy.catalog import find_capability
 from corral.policy.gallery import build_to_json
-from corral.policy.models.configuration import check_name
-from corral.policy.runs import has_room
-from corral.policy.status import is_schedulable
 from corral.ports.runtime import IdGenerator
 from corral.runs.held_runs import lock_held, require_held
-from corral.runs.pool import RunEnding, list_places
+from corral.runs.pool import RunEnding
+from corral.runs.program_room import require_room
 from corral.runs.service import RunService
 from corral.store import models as model_store
 from corral.store import nodes as node_store
@@ -39,7 +38,6 @@ from corral.store.runs import NewRun
 
 # A model of hundreds of gigabytes takes hours to fetch, to work on and to send.
 WALL_S = 24 * 3600.0
-NAME_TAKEN = "model_name_taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,7 @@ class QuantizationService:
         if model.files is not None:
             policy.choose_source(model, spec.imatrix)
         if spec.name:
-            await _require_free_name(tx, spec.name)
+            await require_free_name(tx, spec.name)
         base = await model_store.get_model(tx, spec.base) if spec.base else None
         adapter = policy.choose_base(model, base, weight_type)
         needs = policy.compute_needs(model, model.payload_bytes or source_bytes, weight_type)
@@ -113,7 +111,7 @@ class QuantizationService:
         )
         # First, because without any node its sentence says more.
         run_id = await self._deps.runs.admission.start(tx, run)
-        await _require_room(tx, needs)
+        await require_room(tx, RunKind.QUANTIZE, needs)
         new = NewQuantization(model=model.name, backend=spec.backend, weight_type=weight_type.name, name=spec.name)
         await store.insert_quantization(tx, run_id, new)
         return await store.get_quantization(tx, run_id)
@@ -146,7 +144,7 @@ class QuantizationService:
                 hint=f"corral quantize show {job.id}",
                 code="no_result",
             )
-        await _require_free_name(tx, name)
+        await require_free_name(tx, name)
         saved = await model_catalog.create(tx, replace(job.config, name=name), actor, note=_describe(job))
         await model_store.put_provenance(tx, saved.model.name, job.provenance)
         await store.record_registered(tx, job.id, saved.model.name)
@@ -246,33 +244,6 @@ class QuantizationService:
             return await store.get_quantization(tx, job.id)
 
 
-async def _require_free_name(tx: Transaction, name: str) -> None:
-    check_name(name)
-    if await model_store.find_own_name(tx, name) is not None:
-        raise Conflict(
-            f"The name {name!r} is taken.",
-            hint="Choose another name with --name, or delete that model first.",
-            code=NAME_TAKEN,
-            details={"name": name},
-        )
-
-
-async def _require_room(tx: Transaction, needs: RunNeeds) -> None:
-    """Raise `Unprocessable` if no node that is up would have the room even when it has nothing else to do."""
-    places = [place.node for place in await list_places(tx, RunKind.QUANTIZE) if is_schedulable(place.node)]
-    if not places or any(has_room(node, needs) for node in places):
-        return
-    disk = max((node.hardware.available_disk or 0) for node in places)
-    ram = max((node.hardware.available_ram or 0) for node in places)
-    raise Unprocessable(
-        f"No node has room: it takes {_say_mib(needs.disk_bytes)} of disk and {_say_mib(needs.ram_bytes)} of memory,"
-        f" and the most that a node has free is {_say_mib(disk)} and {_say_mib(ram)}.",
-        hint="Free disk on a node (`corral files collect`, `corral models unload`), or add a node.",
-        code="no_room",
-        details={"disk_bytes": needs.disk_bytes, "ram_bytes": needs.ram_bytes},
-    )
-
-
 def _make_provenance(
     run: Run,
     job: Quantization,
@@ -298,7 +269,3 @@ def _make_provenance(
 
 def _describe(job: Quantization) -> str:
     return f"quantised from {job.model} to {job.weight_type}"
-
-
-def _say_mib(count: int | None) -> str:
-    return "an unknown amount" if count is None else f"{count / 1024**2:,.0f} MiB"

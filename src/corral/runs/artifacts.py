@@ -22,6 +22,7 @@ from corral.runtime.attempt import AttemptFailure, attempt
 from corral.store import artifacts as store
 from corral.store import batches as batch_store
 from corral.store import collections as collection_store
+from corral.store import fine_tunes as fine_tune_store
 from corral.store.artifacts import ArtifactFilter, CompletedContent, NewArtifact
 from corral.store.database import Database, Transaction
 
@@ -278,6 +279,12 @@ class ArtifactService:
                 raise Conflict(
                     "A collection has an entry that was made of this file.",
                     hint="Delete the entry: corral collections delete-entry COLLECTION NAME",
+                    code="file_in_use",
+                )
+            if await fine_tune_store.is_dataset_in_use(tx, artifact.id):
+                raise Conflict(
+                    "A fine-tuning that has not ended trains on this file.",
+                    hint="Wait for it, or stop it: corral fine-tune stop ID",
                     code="file_in_use",
                 )
             await store.delete_artifact(tx, artifact.id)

@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from corral.domain.model import Blob
 from corral.store import outbox
 from corral.store.database import Transaction
+from corral.store.fine_tune_schema import run_files
 from corral.store.model_schema import blobs, library_files, model_files, models
 from corral.store.run_schema import quantizations
 from corral.store.schema import frontends
@@ -243,6 +244,7 @@ async def prune_blobs(tx: Transaction, older_than_s: float) -> int:
             ~exists(select(literal(1)).where(model_files.c.sha256 == blobs.c.sha256)),
             ~exists(select(literal(1)).where(library_files.c.sha256 == blobs.c.sha256)),
             ~exists(select(literal(1)).where(quantizations.c.sha256 == blobs.c.sha256)),
+            ~exists(select(literal(1)).where(run_files.c.sha256 == blobs.c.sha256)),
         )
     )
     return deleted.rowcount
@@ -253,6 +255,7 @@ def _make_unused_conditions(older_than_s: float) -> tuple[Any, ...]:
         ~exists(select(literal(1)).where(model_files.c.sha256 == library_files.c.sha256)),
         # A result that is no model yet: it goes with its run.
         ~exists(select(literal(1)).where(quantizations.c.sha256 == library_files.c.sha256)),
+        ~exists(select(literal(1)).where(run_files.c.sha256 == library_files.c.sha256)),
         library_files.c.created_at <= func.corral_now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
     )
 

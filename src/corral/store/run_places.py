@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import TextClause, text
 
@@ -159,7 +160,29 @@ _READ_NEEDS = text("SELECT request -> 'needs' AS needs FROM runs WHERE id = CAST
 async def read_needs(tx: Transaction, run_id: RunId) -> RunNeeds:
     """Return what the program of a run takes of its node."""
     needs = (await tx.execute(_READ_NEEDS, {"id": run_id})).scalar_one_or_none() or {}
-    return RunNeeds(disk_bytes=needs.get("disk_bytes"), ram_bytes=needs.get("ram_bytes"))
+    return _to_needs(needs)
+
+
+def _to_needs(needs: Mapping[str, Any]) -> RunNeeds:
+    return RunNeeds(
+        disk_bytes=needs.get("disk_bytes"), ram_bytes=needs.get("ram_bytes"), vram_bytes=needs.get("vram_bytes")
+    )
+
+
+_ACTIVE_NEEDS = _make_text("""
+    SELECT t.node::text AS node, r.request -> 'needs' AS needs
+      FROM operation_targets t
+      JOIN operations o ON o.id = t.operation_id
+      JOIN runs r ON r.id = o.id
+     WHERE (t.state IN ('queued', 'working', 'unconfirmed') OR t.stop_wanted)
+       AND o.kind LIKE 'run\\_%' AND PLACES_OF(operation o) = :places
+""")
+
+
+async def list_active_needs(tx: Transaction) -> dict[NodeId, RunNeeds]:
+    """Return what the programs that nodes execute now take of them; a node executes one at a time."""
+    rows = await tx.execute(_ACTIVE_NEEDS, {"places": RunPlaceKind.PROGRAMS})
+    return {NodeId(row.node): _to_needs(row.needs or {}) for row in rows}
 
 
 _COUNT_WAITING_PARENTS = text("""

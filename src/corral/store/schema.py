@@ -468,7 +468,8 @@ operations = Table(
     CheckConstraint(
         "kind IN ('backend_install', 'backend_upgrade', 'backend_reinstall', 'backend_rollback', 'backend_delete',"
         " 'model_install', 'model_load', 'model_stage', 'model_unload', 'model_delete',"
-        " 'run_agent_turn', 'run_task', 'run_chat', 'run_batch', 'run_skill_sync', 'run_quantize', 'run_ingest')",
+        " 'run_agent_turn', 'run_task', 'run_chat', 'run_batch', 'run_skill_sync', 'run_quantize', 'run_ingest',"
+        " 'run_fine_tune', 'run_fine_tune_export')",
         name="kind",
     ),
     CheckConstraint("percent >= 0 AND percent <= 100", name="percent"),

@@ -1232,6 +1232,182 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fine-tuning/backends": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_fine_tuning_backends_api_fine_tuning_backends_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/datasets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_datasets_api_fine_tuning_datasets_get"];
+        put?: never;
+        post: operations["upload_dataset_api_fine_tuning_datasets_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/datasets/{dataset_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["delete_dataset_api_fine_tuning_datasets__dataset_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_fine_tuning_jobs_api_fine_tuning_jobs_get"];
+        put?: never;
+        post: operations["start_fine_tuning_api_fine_tuning_jobs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["show_fine_tuning_api_fine_tuning_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_fine_tuning_api_fine_tuning_jobs__job_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_fine_tuning_checkpoints_api_fine_tuning_jobs__job_id__checkpoints_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}/curve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["read_fine_tuning_curve_api_fine_tuning_jobs__job_id__curve_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["download_fine_tuning_api_fine_tuning_jobs__job_id__download_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["export_fine_tuning_api_fine_tuning_jobs__job_id__export_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["stream_fine_tuning_api_fine_tuning_jobs__job_id__progress_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fine-tuning/jobs/{job_id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["stop_fine_tuning_api_fine_tuning_jobs__job_id__stop_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet": {
         parameters: {
             query?: never;
@@ -4850,6 +5026,75 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * CheckpointIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/checkpoint`: all files of a checkpoint were sent.
+         */
+        CheckpointIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /** Epoch */
+            epoch?: number | null;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /** Loss */
+            loss?: number | null;
+            /**
+             * Step
+             * @default 0
+             */
+            step: number;
+        };
+        /**
+         * CheckpointKeptOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/checkpoint`: the checkpoints that are kept.
+         */
+        CheckpointKeptOut: {
+            /** Steps */
+            steps: number[];
+        };
+        /**
+         * CheckpointListOut
+         * @description Response of `GET /api/fine-tuning/jobs/{id}/checkpoints`: the checkpoints that are kept, newest first.
+         */
+        CheckpointListOut: {
+            /** Checkpoints */
+            checkpoints: components["schemas"]["CheckpointOut"][];
+        };
+        /**
+         * CheckpointOut
+         * @description A checkpoint of a fine-tuning: the state of the training behind one step.
+         */
+        CheckpointOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Epoch */
+            epoch: number | null;
+            /**
+             * Is Inherited
+             * @description True if the job began with it.
+             */
+            is_inherited: boolean;
+            /** Loss */
+            loss: number | null;
+            /** Name */
+            name: string;
+            /**
+             * Path
+             * @description What resume_from_checkpoint takes: the job and the name.
+             */
+            path: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Step */
+            step: number;
+        };
+        /**
          * ClearedHistoryOut
          * @description Response of `DELETE /api/operations/history`: the number of ended operations that were removed from it.
          */
@@ -5274,6 +5519,53 @@ export interface components {
             token: string;
             /** Uses */
             uses: number;
+        };
+        /**
+         * DatasetListOut
+         * @description Response of `GET /api/fine-tuning/datasets`: your datasets, newest first.
+         */
+        DatasetListOut: {
+            /** Datasets */
+            datasets: components["schemas"]["DatasetOut"][];
+        };
+        /**
+         * DatasetOut
+         * @description A dataset of examples, as it was found when it was uploaded.
+         */
+        DatasetOut: {
+            /**
+             * Columns
+             * @description The columns that all rows have.
+             */
+            columns: string[];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Format
+             * @description jsonl, csv or json.
+             */
+            format: string;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Rows */
+            rows: number;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * DatasetSliceOut
+         * @description Response of `GET /api/node/{node_id}/runs/{run_id}/fine-tuning/dataset`: bytes of a dataset.
+         */
+        DatasetSliceOut: {
+            /** Content */
+            content: string;
         };
         /**
          * DeclaredServerIn
@@ -5745,6 +6037,35 @@ export interface components {
             model: string;
         };
         /**
+         * ExportResultIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/export`: all files of an export were sent.
+         */
+        ExportResultIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+        };
+        /**
+         * ExportResultOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/export`: the model that the files have become.
+         */
+        ExportResultOut: {
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+        };
+        /**
          * ExternalBackendIn
          * @description Body of `POST /api/backends/install-external`: installs a backend from an address, without a gallery.
          */
@@ -5863,6 +6184,466 @@ export interface components {
              * @description Send this as `after` for the next page; null: this is the last page.
              */
             next: string | null;
+        };
+        /**
+         * FineTuneBackendOut
+         * @description An item of `GET /api/fine-tuning/backends`: a backend that trains models.
+         */
+        FineTuneBackendOut: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /** Name */
+            name: string;
+            /** Tags */
+            tags?: string[];
+        };
+        /**
+         * FineTuneCurveOut
+         * @description Response of `GET /api/fine-tuning/jobs/{id}/curve`: all points of a training, in their order.
+         */
+        FineTuneCurveOut: {
+            /** Points */
+            points: components["schemas"]["FineTunePointOut"][];
+        };
+        /**
+         * FineTuneExportIn
+         * @description Body of `POST /api/fine-tuning/jobs/{id}/export`: makes a model of a checkpoint.
+         */
+        FineTuneExportIn: {
+            /**
+             * Checkpoint Path
+             * @description A checkpoint, such as checkpoint-20; empty: the newest.
+             * @default
+             */
+            checkpoint_path: string;
+            /**
+             * Export Format
+             * @description lora, merged_16bit or gguf.
+             * @default lora
+             */
+            export_format: string;
+            /**
+             * Name
+             * @description The name of the model; empty: made of the base and the job.
+             * @default
+             */
+            name: string;
+            /**
+             * Quantization Method
+             * @description The type of the weights of a gguf; empty: q4_k_m.
+             * @default
+             */
+            quantization_method: string;
+        };
+        /**
+         * FineTuneExportOut
+         * @description An export of a fine-tuning: what was made of which checkpoint, and the model that it has become.
+         */
+        FineTuneExportOut: {
+            /** Checkpoint */
+            checkpoint: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Export Format */
+            export_format: string;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            /**
+             * Model Name
+             * @description The model that it has become; empty: none yet.
+             */
+            model_name: string;
+            /** Name */
+            name: string;
+            /**
+             * Quantization Method
+             * @default
+             */
+            quantization_method: string;
+            /**
+             * Run Id
+             * @default
+             */
+            run_id: string;
+            /**
+             * Status
+             * @description exporting, completed or failed.
+             */
+            status: string;
+        };
+        /**
+         * FineTuneIn
+         * @description Body of `POST /api/fine-tuning/jobs`: starts a fine-tuning. Settings that are left out have their defaults.
+         */
+        FineTuneIn: {
+            /**
+             * Adapter Alpha
+             * @description 16 if it is left out.
+             */
+            adapter_alpha?: number | null;
+            /** Adapter Dropout */
+            adapter_dropout?: number | null;
+            /**
+             * Adapter Rank
+             * @description 16 if it is left out.
+             */
+            adapter_rank?: number | null;
+            /**
+             * Backend
+             * @description The backend that trains; empty: trl.
+             * @default
+             */
+            backend: string;
+            /**
+             * Batch Size
+             * @description 2 if it is left out.
+             */
+            batch_size?: number | null;
+            /**
+             * Dataset Source
+             * @description Id or name of an uploaded dataset.
+             * @default
+             */
+            dataset_source: string;
+            /**
+             * Eval Split
+             * @description The share of examples held out; 0.1 if it is left out.
+             */
+            eval_split?: number | null;
+            /**
+             * Extra Options
+             * @description Settings by these names, too.
+             */
+            extra_options?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Gradient Accumulation Steps
+             * @description 4 if it is left out.
+             */
+            gradient_accumulation_steps?: number | null;
+            /**
+             * Gradient Checkpointing
+             * @description Takes less memory and more time.
+             */
+            gradient_checkpointing?: boolean | null;
+            /**
+             * Learning Rate
+             * @description 2e-4 if it is left out.
+             */
+            learning_rate?: number | null;
+            /**
+             * Max Length
+             * @description Tokens of an example; 512 if it is left out.
+             */
+            max_length?: number | null;
+            /**
+             * Max Steps
+             * @description Ends the training earlier; 0: with its epochs.
+             */
+            max_steps?: number | null;
+            /**
+             * Model
+             * @description A model of the catalog, with config.json, tokenizer and safetensors.
+             */
+            model: string;
+            /**
+             * Num Epochs
+             * @description 3 if it is left out.
+             */
+            num_epochs?: number | null;
+            /**
+             * Num Generations
+             * @description Answers to each question, for grpo and rloo.
+             */
+            num_generations?: number | null;
+            /**
+             * Optimizer
+             * @description adamw_torch, adafactor or sgd.
+             */
+            optimizer?: string | null;
+            /**
+             * Resume From Checkpoint
+             * @description A job, or one of its checkpoints: ID/checkpoint-20. Its newest one if none is named.
+             * @default
+             */
+            resume_from_checkpoint: string;
+            /**
+             * Reward Functions
+             * @description For grpo and rloo: format, reasoning_accuracy, length, xml_tags, no_repetition, code_syntax, or {"type": "inline", "name", "code"} if the operator allows it.
+             */
+            reward_functions?: unknown[] | null;
+            /**
+             * Save Steps
+             * @description A checkpoint after so many steps; 500 if it is left out.
+             */
+            save_steps?: number | null;
+            /**
+             * Seed
+             * @description 3407 if it is left out.
+             */
+            seed?: number | null;
+            /**
+             * Target Modules
+             * @description Layers that get an adapter; empty: all linear.
+             */
+            target_modules?: string[] | null;
+            /**
+             * Training Method
+             * @description sft, dpo, kto, grpo, rloo or reward.
+             */
+            training_method?: string | null;
+            /**
+             * Training Type
+             * @description lora, or full for all weights.
+             */
+            training_type?: string | null;
+            /**
+             * Warmup Steps
+             * @description 5 if it is left out.
+             */
+            warmup_steps?: number | null;
+            /**
+             * Weight Decay
+             * @description 0.01 if it is left out.
+             */
+            weight_decay?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * FineTuneListOut
+         * @description Response of `GET /api/fine-tuning/jobs`: fine-tunings, newest first.
+         */
+        FineTuneListOut: {
+            /** Jobs */
+            jobs: components["schemas"]["FineTuneOut"][];
+        };
+        /**
+         * FineTuneOut
+         * @description A fine-tuning: a run that trains a model, with its progress and its exports. LocalAI's fields first.
+         */
+        FineTuneOut: {
+            /** Backend */
+            backend: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Current Epoch */
+            current_epoch?: number | null;
+            /**
+             * Current Step
+             * @default 0
+             */
+            current_step: number;
+            /** Dataset Id */
+            dataset_id: string;
+            /** Dataset Source */
+            dataset_source: string;
+            /**
+             * Error Code
+             * @default
+             */
+            error_code: string;
+            /** Eta Seconds */
+            eta_seconds?: number | null;
+            /** Eval Loss */
+            eval_loss?: number | null;
+            /**
+             * Export Message
+             * @default
+             */
+            export_message: string;
+            /**
+             * Export Model Name
+             * @default
+             */
+            export_model_name: string;
+            /**
+             * Export Status
+             * @description Of the newest export: exporting, completed, failed or empty.
+             * @default
+             */
+            export_status: string;
+            /** Exports */
+            exports?: components["schemas"]["FineTuneExportOut"][];
+            /** Finished At */
+            finished_at?: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Is Stopping
+             * @description True once a stop with a checkpoint was requested.
+             */
+            is_stopping: boolean;
+            /** Loss */
+            loss?: number | null;
+            /** Message */
+            message: string;
+            /** Model */
+            model: string;
+            /** Node Name */
+            node_name: string;
+            /**
+             * Parameters
+             * @description All settings of the training, defaults included.
+             */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Phase */
+            phase: string;
+            /** Progress Percent */
+            progress_percent: number;
+            /**
+             * Result
+             * @description The last line of the trainer: steps, loss, seconds, versions.
+             */
+            result: {
+                [key: string]: unknown;
+            };
+            /**
+             * Resumed From
+             * @default
+             */
+            resumed_from: string;
+            /** Run Id */
+            run_id: string;
+            /** Started At */
+            started_at?: string | null;
+            /**
+             * Status
+             * @description queued, loading_model, loading_dataset, training, saving, completed, failed or stopped.
+             */
+            status: string;
+            /**
+             * Total Steps
+             * @default 0
+             */
+            total_steps: number;
+            /** Training Method */
+            training_method: string;
+            /** Training Type */
+            training_type: string;
+            /** User Id */
+            user_id: string;
+        };
+        /**
+         * FineTunePointOut
+         * @description One point of the curve of a fine-tuning. A value that was not measured then is null.
+         */
+        FineTunePointOut: {
+            /** Epoch */
+            epoch?: number | null;
+            /** Eta Seconds */
+            eta_seconds?: number | null;
+            /** Eval Loss */
+            eval_loss?: number | null;
+            /** Grad Norm */
+            grad_norm?: number | null;
+            /** Learning Rate */
+            learning_rate?: number | null;
+            /** Loss */
+            loss?: number | null;
+            /** Reward */
+            reward?: number | null;
+            /** Step */
+            step: number;
+            /**
+             * Total
+             * @default 0
+             */
+            total: number;
+        };
+        /**
+         * FineTuneSourceOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/source`: the files of the model, as for a
+         *     quantisation, and those of the checkpoint that the program begins with.
+         */
+        FineTuneSourceOut: {
+            /** Checkpoint Files */
+            checkpoint_files?: {
+                [key: string]: unknown;
+            }[];
+            /** Checkpoint Sources */
+            checkpoint_sources?: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Entry
+             * @default
+             */
+            entry: string;
+            /** Files */
+            files?: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Folder
+             * @default .
+             */
+            folder: string;
+            /** Is Ready */
+            is_ready: boolean;
+            /**
+             * Model
+             * @default
+             */
+            model: string;
+            /**
+             * Operation Id
+             * @default
+             */
+            operation_id: string;
+            /**
+             * Percent
+             * @default 0
+             */
+            percent: number;
+            /**
+             * Revision
+             * @default
+             */
+            revision: string;
+            /** Sources */
+            sources?: {
+                [key: string]: unknown;
+            }[];
+        };
+        /**
+         * FineTuneStateIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/state`: should the training end now?
+         */
+        FineTuneStateIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+        };
+        /**
+         * FineTuneStateOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/fine-tuning/state`: whether the training is to end with a
+         *     checkpoint behind the present step.
+         */
+        FineTuneStateOut: {
+            /**
+             * Must Stop
+             * @default false
+             */
+            must_stop: boolean;
         };
         /**
          * FittingNodeOut
@@ -10284,11 +11065,44 @@ export interface components {
          */
         RunEventType: "status" | "step" | "reasoning" | "content" | "tool_call" | "tool_result" | "approval_requested" | "approval_resolved" | "usage" | "compacted" | "retried" | "end";
         /**
+         * RunFileIn
+         * @description Body of `POST /api/node/{node_id}/runs/{run_id}/result-files`: a worker has sent a file that belongs to a run.
+         */
+        RunFileIn: {
+            /** Boot Id */
+            boot_id?: string | null;
+            /**
+             * Folder
+             * @default export
+             */
+            folder: string;
+            /**
+             * Job Id
+             * @default
+             */
+            job_id: string;
+            /**
+             * Path
+             * @default file
+             */
+            path: string;
+            /** Sha256 */
+            sha256?: string | null;
+        };
+        /**
+         * RunFileOut
+         * @description Response of `POST /api/node/{node_id}/runs/{run_id}/result-files`: the size of the file that was recorded.
+         */
+        RunFileOut: {
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
          * RunKind
          * @description Names the kind of work that a run does for a person, such as one turn of an LLM agent.
          * @enum {string}
          */
-        RunKind: "agent_turn" | "task" | "chat" | "batch" | "skill_sync" | "quantize" | "ingest";
+        RunKind: "agent_turn" | "task" | "chat" | "batch" | "skill_sync" | "quantize" | "fine_tune" | "fine_tune_export" | "ingest";
         /**
          * RunListOut
          * @description Response of `GET /api/runs`: a page of runs, newest first.
@@ -12651,6 +13465,10 @@ export type CallerOut = components['schemas']['CallerOut'];
 export type CatalogEntryOut = components['schemas']['CatalogEntryOut'];
 export type CatalogPageOut = components['schemas']['CatalogPageOut'];
 export type ChatIn = components['schemas']['ChatIn'];
+export type CheckpointIn = components['schemas']['CheckpointIn'];
+export type CheckpointKeptOut = components['schemas']['CheckpointKeptOut'];
+export type CheckpointListOut = components['schemas']['CheckpointListOut'];
+export type CheckpointOut = components['schemas']['CheckpointOut'];
 export type ClearedHistoryOut = components['schemas']['ClearedHistoryOut'];
 export type CloneAgentIn = components['schemas']['CloneAgentIn'];
 export type ClusterNodeOut = components['schemas']['ClusterNodeOut'];
@@ -12670,6 +13488,9 @@ export type CompletionIn = components['schemas']['CompletionIn'];
 export type CopyCheckOut = components['schemas']['CopyCheckOut'];
 export type CreatedKeyOut = components['schemas']['CreatedKeyOut'];
 export type CreatedTokenOut = components['schemas']['CreatedTokenOut'];
+export type DatasetListOut = components['schemas']['DatasetListOut'];
+export type DatasetOut = components['schemas']['DatasetOut'];
+export type DatasetSliceOut = components['schemas']['DatasetSliceOut'];
 export type DeclaredServerIn = components['schemas']['DeclaredServerIn'];
 export type DeclaredServerListOut = components['schemas']['DeclaredServerListOut'];
 export type DeclaredServerOut = components['schemas']['DeclaredServerOut'];
@@ -12694,11 +13515,24 @@ export type ErrorOut = components['schemas']['ErrorOut'];
 export type EvictionVictimOut = components['schemas']['EvictionVictimOut'];
 export type ExcludedReplicaOut = components['schemas']['ExcludedReplicaOut'];
 export type ExplainRoutingIn = components['schemas']['ExplainRoutingIn'];
+export type ExportResultIn = components['schemas']['ExportResultIn'];
+export type ExportResultOut = components['schemas']['ExportResultOut'];
 export type ExternalBackendIn = components['schemas']['ExternalBackendIn'];
 export type FileGarbageOut = components['schemas']['FileGarbageOut'];
 export type FileHolderOut = components['schemas']['FileHolderOut'];
 export type FileOut = components['schemas']['FileOut'];
 export type FilesOut = components['schemas']['FilesOut'];
+export type FineTuneBackendOut = components['schemas']['FineTuneBackendOut'];
+export type FineTuneCurveOut = components['schemas']['FineTuneCurveOut'];
+export type FineTuneExportIn = components['schemas']['FineTuneExportIn'];
+export type FineTuneExportOut = components['schemas']['FineTuneExportOut'];
+export type FineTuneIn = components['schemas']['FineTuneIn'];
+export type FineTuneListOut = components['schemas']['FineTuneListOut'];
+export type FineTuneOut = components['schemas']['FineTuneOut'];
+export type FineTunePointOut = components['schemas']['FineTunePointOut'];
+export type FineTuneSourceOut = components['schemas']['FineTuneSourceOut'];
+export type FineTuneStateIn = components['schemas']['FineTuneStateIn'];
+export type FineTuneStateOut = components['schemas']['FineTuneStateOut'];
 export type FittingNodeOut = components['schemas']['FittingNodeOut'];
 export type FleetChangeOut = components['schemas']['FleetChangeOut'];
 export type FleetChangesOut = components['schemas']['FleetChangesOut'];
@@ -12850,6 +13684,8 @@ export type RunEventOut = components['schemas']['RunEventOut'];
 export type RunEventsIn = components['schemas']['RunEventsIn'];
 export type RunEventsOut = components['schemas']['RunEventsOut'];
 export type RunEventType = components['schemas']['RunEventType'];
+export type RunFileIn = components['schemas']['RunFileIn'];
+export type RunFileOut = components['schemas']['RunFileOut'];
 export type RunKind = components['schemas']['RunKind'];
 export type RunListOut = components['schemas']['RunListOut'];
 export type RunMemoryIn = components['schemas']['RunMemoryIn'];
@@ -15621,6 +16457,345 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    list_fine_tuning_backends_api_fine_tuning_backends_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneBackendOut"][];
+                };
+            };
+        };
+    };
+    list_datasets_api_fine_tuning_datasets_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetListOut"];
+                };
+            };
+        };
+    };
+    upload_dataset_api_fine_tuning_datasets_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetOut"];
+                };
+            };
+        };
+    };
+    delete_dataset_api_fine_tuning_datasets__dataset_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    list_fine_tuning_jobs_api_fine_tuning_jobs_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneListOut"];
+                };
+            };
+        };
+    };
+    start_fine_tuning_api_fine_tuning_jobs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FineTuneIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneOut"];
+                };
+            };
+        };
+    };
+    show_fine_tuning_api_fine_tuning_jobs__job_id__get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneOut"];
+                };
+            };
+        };
+    };
+    delete_fine_tuning_api_fine_tuning_jobs__job_id__delete: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    list_fine_tuning_checkpoints_api_fine_tuning_jobs__job_id__checkpoints_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointListOut"];
+                };
+            };
+        };
+    };
+    read_fine_tuning_curve_api_fine_tuning_jobs__job_id__curve_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneCurveOut"];
+                };
+            };
+        };
+    };
+    download_fine_tuning_api_fine_tuning_jobs__job_id__download_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description Such as checkpoint-20; empty: the newest. */
+                checkpoint?: string;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    export_fine_tuning_api_fine_tuning_jobs__job_id__export_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FineTuneExportIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneExportOut"];
+                };
+            };
+        };
+    };
+    stream_fine_tuning_api_fine_tuning_jobs__job_id__progress_get: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+            };
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    stop_fine_tuning_api_fine_tuning_jobs__job_id__stop_post: {
+        parameters: {
+            query?: {
+                /** @description For admins: those of all users. */
+                all_users?: boolean;
+                /** @description End with a checkpoint, behind the present step. */
+                save_checkpoint?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FineTuneOut"];
+                };
             };
         };
     };

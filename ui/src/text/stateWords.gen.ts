@@ -84,6 +84,8 @@ export const STATE_WORDS = {
     batch: "batch",
     skill_sync: "sync of skills",
     quantize: "quantisation",
+    fine_tune: "fine-tuning",
+    fine_tune_export: "export of a fine-tuning",
     ingest: "document",
   },
   trigger: {

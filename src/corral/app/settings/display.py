@@ -39,6 +39,7 @@ _SECTIONS = {
         "shared_models",
         "disk_",
         "allow_private",
+        "allow_inline",
         "prefetch_",
     ),
     "engines": ("backend", "gallery_", "prefer_", "auto_upgrade", "registry_", "engine_", "require_", "operation_"),

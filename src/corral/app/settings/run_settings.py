@@ -45,6 +45,11 @@ class RunSettings(BaseModel):
         description="Model that embeds the documents of collections which name none.",
         json_schema_extra=make_shown_default("the only model that serves embeddings"),
     )
+    allow_inline_rewards: bool = Field(
+        default=False,
+        description="Let fine-tunings have reward functions that are code. It runs on nodes, in a process with few "
+        "rights.",
+    )
     allow_private_webhooks: bool = Field(
         default=False, description="Let webhooks of tasks lead to addresses in private networks."
     )

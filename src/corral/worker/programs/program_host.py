@@ -7,9 +7,9 @@ cancelled leaves no process. A program has no tool calls, so no person decides a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from corral.domain.errors import CorralError
 from corral.domain.run import RunEventType
@@ -41,8 +41,12 @@ class ProgramProgress:
         percent = max(percent, self._percent)
         if phase == self._phase and percent < self._percent + PERCENT_STEP:
             return
-        self._phase, self._percent = phase, percent
-        data = {"phase": phase, "percent": round(percent, 1)} | ({"message": message} if message else {})
+        self.report_point(phase, percent, {"message": message} if message else {})
+
+    def report_point(self, phase: str, percent: float, values: Mapping[str, Any]) -> None:
+        """Tell values that are all to be kept, such as a point of a curve, with the phase and the percentage."""
+        self._phase, self._percent = phase, max(percent, self._percent)
+        data = {"phase": phase, "percent": round(self._percent, 1), **values}
         self._listener.on_event(EventMessage(run_id=self._run_id, event_type=RunEventType.STATUS, data=data))
 
 
@@ -56,9 +60,9 @@ class ProgramWork(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramHostDeps:
-    """Dependencies of a worker's host of programs: the work, and who owns its tasks."""
+    """Dependencies of a worker's host of programs: the work of each kind of run, and who owns its tasks."""
 
-    work: ProgramWork
+    works: Mapping[str, ProgramWork]
     tasks: TaskSet
 
 
@@ -97,7 +101,7 @@ class ProgramHost:
         progress = ProgramProgress(self._ids.run_id, listener)
         try:
             async with asyncio.timeout(spec.budgets.wall_s):
-                outcome = await attempt(lambda: self._deps.work.execute(self._ids, spec, progress))
+                outcome = await attempt(lambda: self._deps.works[spec.kind].execute(self._ids, spec, progress))
         except TimeoutError:
             text = f"The run took longer than its {spec.budgets.wall_s:g} s."
             self._on_end(_make_failure("run_timeout", text))

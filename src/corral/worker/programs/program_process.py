@@ -41,7 +41,24 @@ class ProgramLaunch:
     file_bytes_max: int | None = None
 
 
-async def run_program_lines(launch: ProgramLaunch, on_line: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+class ProgramInput:
+    """The standard input of a program, by which its worker can tell it something while it runs."""
+
+    def __init__(self) -> None:
+        self._stream: asyncio.StreamWriter | None = None
+
+    def open(self, stream: asyncio.StreamWriter) -> None:
+        self._stream = stream
+
+    def write_line(self, text: str) -> None:
+        """Write a line; a program that has ended, or has not begun, does not get it."""
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.write(f"{text}\n".encode())
+
+
+async def run_program_lines(
+    launch: ProgramLaunch, on_line: Callable[[Mapping[str, Any]], None], program_input: ProgramInput | None = None
+) -> dict[str, Any]:
     """Run the program and return the fields of the `result` that it has printed last. `on_line` receives every other
     object. Raises `Unprocessable` with the program's own reason if it fails."""
     loop = asyncio.get_running_loop()
@@ -57,6 +74,8 @@ async def run_program_lines(launch: ProgramLaunch, on_line: Callable[[Mapping[st
     )
     process = asyncio.subprocess.Process(transport, streams, loop)
     _limit(process.pid, launch.file_bytes_max)
+    if program_input is not None and process.stdin is not None:
+        program_input.open(process.stdin)
     assert process.stdout is not None, "the process was started with pipes"
     assert process.stderr is not None, "the process was started with pipes"
     last_words = bytearray()

@@ -5,6 +5,7 @@ import { modelConfigs } from "@/api/queries";
 import { Button } from "@/kit/Button";
 import { SearchField, SegmentedControl } from "@/kit/fields";
 import { PageHeader } from "@/kit/Panel";
+import { FineTunings } from "@/pages/fine-tuning/FineTunings";
 import { Catalog } from "@/pages/models/Catalog";
 import { ImportDialog } from "@/pages/models/ImportDialog";
 import { InstallDialog } from "@/pages/models/InstallDialog";
@@ -34,10 +35,11 @@ export default function Models() {
               { value: "installed", label: "Installed", count: installed.data?.length },
               { value: "catalog", label: "Catalog" },
               { value: "quantizations", label: "Quantisations" },
+              { value: "fine-tunings", label: "Fine-tunings" },
             ]}
             onChange={(to) => setSearch({ view: to, q: undefined, tag: undefined })}
           />
-          {view !== "quantizations" && (
+          {(view === "installed" || view === "catalog") && (
             <SearchField
               label={view === "installed" ? "Search installed models" : "Search the catalog"}
               value={search.q ?? ""}
@@ -46,6 +48,7 @@ export default function Models() {
           )}
         </div>
         {view === "quantizations" && <Quantizations />}
+        {view === "fine-tunings" && <FineTunings />}
         {view === "installed" && (
           <InstalledModels
             words={search.q ?? ""}

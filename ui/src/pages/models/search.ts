@@ -1,6 +1,6 @@
 import { dropUndefined, parseChoice, parseText } from "@/text/search";
 
-const VIEWS = ["installed", "catalog", "quantizations"] as const;
+const VIEWS = ["installed", "catalog", "quantizations", "fine-tunings"] as const;
 export const MODEL_TABS = ["overview", "configuration", "servers", "revisions", "files"] as const;
 
 export function modelsSearch(search: Record<string, unknown>) {

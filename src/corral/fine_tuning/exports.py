@@ -21,7 +21,6 @@ from corral.domain.fine_tuning import (
     TrainingMethod,
     make_checkpoint_name,
 )
-from corral.domain.model import ModelConfig
 from corral.domain.node import NodeId
 from corral.domain.run import Run, RunBudgets, RunKind, RunState
 from corral.fine_tuning.service import FineTuneService, make_budgets
@@ -146,7 +145,7 @@ class ExportService:
                 job = await store.get_fine_tune(tx, export.job_id)
                 model = await model_store.get_model(tx, job.model)
                 await require_free_name(tx, name)
-                config = self._make_config(export, model.name, policy.make_result_config(model, name, files))
+                config = policy.make_result_config(model, name, files)
                 note = f"fine-tuned from {job.model}, step {export.step}"
                 saved = await model_catalog.create(tx, config, actor, note=note)
                 await store.record_export_model(tx, export.id, saved.model.name)
@@ -156,10 +155,6 @@ class ExportService:
                 raise
             await self.fail(export, error.message)
             return ""
-
-    def _make_config(self, export: FineTuneExport, base: str, config: ModelConfig) -> ModelConfig:
-        del export, base
-        return config
 
     async def complete(self, export: FineTuneExport, name: str, message: str) -> None:
         """End an export well."""

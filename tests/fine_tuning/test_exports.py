@@ -119,3 +119,13 @@ async def test_job_without_a_checkpoint_cannot_be_exported(scene: FineTuneScene)
     job_id = await scene.take()
     status, refused = await scene.call("POST", f"{job_id}/export", {"export_format": "merged_16bit"})
     assert (status, refused["error"]["code"]) == (404, "no_checkpoint"), refused
+
+
+@pytest.mark.behaviour("TUNE-18")
+async def test_adapter_of_a_checkpoint_becomes_a_model_with_its_base(scene: FineTuneScene) -> None:
+    job_id = await scene.train()
+    status, export = await scene.call("POST", f"{job_id}/export", {"export_format": "lora", "name": "colors"})
+    assert (status, export["status"], export["model_name"]) == (202, "completed", "colors"), export
+    status, model = await scene.frontend.call("GET", "/api/models/config/colors")
+    assert (status, model["config"]["base"]) == (200, "tiny"), model
+    assert {file["path"] for file in model["config"]["files"]} == {"adapter_config.json", "adapter_model.safetensors"}

@@ -7,7 +7,7 @@ result that is delivered twice is taken once; a name that is taken meanwhile fai
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from corral.domain.access import Principal
@@ -146,6 +146,8 @@ class ExportService:
                 model = await model_store.get_model(tx, job.model)
                 await require_free_name(tx, name)
                 config = policy.make_result_config(model, name, files)
+                if export.format is ExportFormat.LORA:
+                    config = replace(config, base=model.name)
                 note = f"fine-tuned from {job.model}, step {export.step}"
                 saved = await model_catalog.create(tx, config, actor, note=note)
                 await store.record_export_model(tx, export.id, saved.model.name)

@@ -21,8 +21,8 @@ from corral.store.database import Database
 
 HEAD = "0026"
 # Programs that were made for this schema, or for one in between, work on that of HEAD: they find what they read, and
-# what they write fits. Those of before 0026 would store chunks without their words, and those of before 0023 do not know
-# some kinds of operations.
+# what they write fits. Those of before 0026 would store chunks without their words, and those of before 0023 do not
+# know some kinds of operations.
 WORKS_WITH = "0026"
 # Names the schema that the comment is about: a comment of an earlier version does not count.
 _WORD = "corral: {schema} works with {oldest}"

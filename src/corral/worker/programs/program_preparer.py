@@ -21,6 +21,7 @@ from corral.domain.errors import InvalidRequest, Unprocessable
 from corral.domain.operation import JobPhase
 from corral.policy.gallery import build_from_json
 from corral.ports.runtime import Clock
+from corral.transfer.faults import SourceFailed
 from corral.transfer.files import free_bytes, run_in_thread
 from corral.wire.quantization import QuantizationSourceOut
 from corral.wire.run_work import RunSpec
@@ -125,14 +126,25 @@ class ProgramPreparer:
         if installer.resolve(build.name) is None:
             async with self.deps.backend_locks.lock_change(build.name):
                 if installer.resolve(build.name) is None:
-                    await installer.install(
-                        build, generation=0, replaces=False, before_swap=_do_nothing, progress=NullProgressListener()
-                    )
+                    await self._install(build)
             self.deps.on_installed()
         runnable = installer.find_runnable(build.name)
         if runnable is None:
             raise Unprocessable(f"{build.name} was removed a moment ago.", code="not_installed")
         return runnable
+
+    async def _install(self, build: Build) -> None:
+        """Install a backend. A source that cannot be reached ends the run with that reason: an attempt of this node
+        that ended as if its frontends were away would count as lost, and the reason would be lost with it."""
+        progress = NullProgressListener()
+        try:
+            await self.deps.installer.install(
+                build, generation=0, replaces=False, before_swap=_do_nothing, progress=progress
+            )
+        except SourceFailed as error:
+            raise Unprocessable(
+                f"{build.name} could not be installed on this node: {error.message}", hint=error.hint, code=error.slug
+            ) from error
 
     def make_launch(
         self, runnable: RunnableBackend, spec: RunSpec, model: Path, folder: Path, options: Mapping[str, str]

@@ -7,6 +7,7 @@ inside of the code are by now.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import hashlib
 import importlib.util
@@ -102,7 +103,9 @@ def run_psql(url: str, statements: str) -> str:
     return done.stdout.strip()
 
 
+@functools.cache
 def hours_passed() -> int:
+    """Return by how much all times are moved. Once: a run that crosses a full hour moves them by one number, too."""
     return int((datetime.now(UTC) - ABSENCE - WRITTEN_AT).total_seconds() // 3600)
 
 

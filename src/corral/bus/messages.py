@@ -535,7 +535,10 @@ class TargetDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationDelta:
-    """Bus event between frontends: the progress of an operation for its watchers, with the nodes that moved."""
+    """Bus event between frontends: the progress of an operation for its watchers.
+
+    It holds only the nodes whose progress has changed.
+    """
 
     operation_id: str
     rev: int

@@ -40,7 +40,7 @@ LOOK_FOR_LEFTOVERS_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftoverSpool:
-    """Usage counts on disk that a frontend process which is gone left behind, while this process holds their lock."""
+    """Folder with the usage counts of a frontend process that is gone. This process holds its lock and ships them."""
 
     folder: Path
 

@@ -299,7 +299,7 @@ class FormFieldOut(LenientModel):
 class AgentMetadataOut(LenientModel):
     """Response of `GET /api/agents/config/metadata`: the form that edits an LLM agent, generated from its schema.
 
-    Names with a capital, and `distributed`, are for LocalAI's page.
+    Fields whose names begin with a capital, and `distributed`, are those that LocalAI's own page reads.
     """
 
     model_config = ConfigDict(populate_by_name=True)

@@ -240,7 +240,7 @@ class JobTraceOut(LenientModel):
 
 
 class JobMediaOut(LenientModel):
-    """An attachment of a job (one execution of a task). Its content is kept until the job has ended."""
+    """An attachment that a job (one execution of a task) was given. Its content is kept until the job has ended."""
 
     kind: str
     type: str

@@ -3821,7 +3821,7 @@ export interface components {
          * AgentMetadataOut
          * @description Response of `GET /api/agents/config/metadata`: the form that edits an LLM agent, generated from its schema.
          *
-         *     Names with a capital, and `distributed`, are for LocalAI's page.
+         *     Fields whose names begin with a capital, and `distributed`, are those that LocalAI's own page reads.
          */
         AgentMetadataOut: {
             /**
@@ -7432,7 +7432,7 @@ export interface components {
         };
         /**
          * JobMediaOut
-         * @description An attachment of a job (one execution of a task). Its content is kept until the job has ended.
+         * @description An attachment that a job (one execution of a task) was given. Its content is kept until the job has ended.
          */
         JobMediaOut: {
             /**

@@ -145,7 +145,7 @@ class NodeRoom(NamedTuple):
 
 
 class SelectorMatch(NamedTuple):
-    """The nodes that match one label selector of a model's rule, and how many replicas of a model they may hold."""
+    """The nodes that match one label selector of a model's rule, and how many replicas they may hold together."""
 
     rooms: tuple[NodeRoom, ...]
     ids: frozenset[NodeId]

@@ -21,6 +21,7 @@ from corral.store import cluster as cluster_store
 from corral.store import nodes as node_store
 from corral.store import outbox
 from corral.store.database import Transaction
+from corral.store.outbox import OutboxBounds
 from corral.store.schema import NOW
 from tests.simulation.cluster import run_cluster
 from tests.simulation.plan import Fault, Kind, Plan
@@ -126,12 +127,13 @@ def test_worker_that_becomes_a_second_node_is_caught(cluster_server: str, monkey
 
 
 def test_feed_that_drops_an_event_is_caught(cluster_server: str, monkeypatch: pytest.MonkeyPatch):
-    read = outbox.read
+    read = outbox.read_with_bounds
 
-    async def forgetful(tx: Transaction, after: OutboxPosition, limit: int = outbox.READ_LIMIT) -> list[OutboxEvent]:
-        return [event for event in await read(tx, after, limit) if event.position.number % 7]
+    async def forgetful(tx: Transaction, after: OutboxPosition) -> tuple[list[OutboxEvent], OutboxBounds]:
+        events, bounds = await read(tx, after)
+        return [event for event in events if event.position.number % 7], bounds
 
-    monkeypatch.setattr(outbox, "read", forgetful)
+    monkeypatch.setattr(outbox, "read_with_bounds", forgetful)
     _assert_caught(cluster_server, _plan(end_s=100.0), "missed")
 
 

@@ -14,12 +14,12 @@ from corral.api.metrics import FrontendMetrics
 from corral.wire.base import LenientModel
 
 
-class Reading(LenientModel):
+class MeterReading(LenientModel):
     number: int
 
 
 class Report(LenientModel):
-    readings: list[Reading]
+    readings: list[MeterReading]
 
 
 def _list_fields(app: FastAPI) -> Iterator[object]:

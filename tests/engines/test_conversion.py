@@ -15,8 +15,8 @@ import pytest
 from corral.engines import read_launcher
 from tests.engines.engine_processes import LLAMA, running
 from tests.support.safetensors_files import write_safetensors
-from tests.support.tiny_gguf import HEADS, KEY_HEADS, write_tiny_gguf
-from tests.support.tiny_llama import write_tiny_llama
+from tests.support.tiny_gguf import HEADS, KEY_HEADS, ModelShape, write_tiny_gguf
+from tests.support.tiny_llama import order_as_transformers, write_tiny_llama
 from tests.support.tiny_lora import write_peft_lora, write_tiny_lora
 
 QUESTION = "What do the people say about the number that they see?"
@@ -178,6 +178,29 @@ async def test_converted_adapter_changes_the_answers_of_its_base(tmp_path: Path,
             for scale in (0.0, 1.0)
         ]
     assert texts[0] != texts[1]
+
+
+@pytest.mark.behaviour("QUANT-23")
+async def test_adapter_of_queries_and_keys_has_its_rows_in_the_order_of_its_base(tmp_path: Path) -> None:
+    folder = write_peft_lora(tmp_path / "peft")
+    rng, shape = np.random.default_rng(7), ModelShape()
+    size = shape.width // HEADS
+    expected: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
+    for matrix, short, heads in (("attn_q", "q_proj", HEADS), ("attn_k", "k_proj", KEY_HEADS)):
+        factor_a = rng.standard_normal((2, shape.width)).astype(np.float32)
+        factor_b = rng.standard_normal((heads * size, 2)).astype(np.float32)
+        stem = f"base_model.model.model.layers.0.self_attn.{short}"
+        # What follows the base's conversion are the outputs: the rows of B. A reads the states as they are.
+        tensors |= {f"{stem}.lora_A.weight": factor_a, f"{stem}.lora_B.weight": order_as_transformers(factor_b, heads)}
+        expected |= {f"blk.0.{matrix}.weight.lora_a": factor_a, f"blk.0.{matrix}.weight.lora_b": factor_b}
+    write_safetensors(folder / "adapter_model.safetensors", tensors)
+    code, lines = await convert(folder, tmp_path / "made.gguf", *FOR_BASE)
+    assert code == 0, lines
+    made = read_tensors(tmp_path / "made.gguf")
+    assert made.keys() == expected.keys()
+    for name, values in expected.items():
+        assert np.allclose(made[name][1], values, atol=1e-2), name
 
 
 @pytest.mark.behaviour("QUANT-22")

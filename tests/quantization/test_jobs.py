@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -95,6 +96,32 @@ async def test_name_that_is_taken_meanwhile_costs_the_model_and_not_the_result(
     assert (status, imported["name"]) == (200, "tiny-q4_k_m"), imported
     status, refused = await scene.frontend.call("POST", f"{JOBS}/{job_id}/import", {"name": "again"})
     assert (status, refused["error"]["code"]) == (409, "already_imported")
+
+
+@pytest.mark.behaviour("QUANT-25")
+async def test_of_two_results_that_get_one_name_at_the_same_moment_one_becomes_the_model(
+    scene: QuantizationScene, result: bytes
+) -> None:
+    other = QuantizationScene(scene.frontend, await join_quantizer(scene.frontend, "node-2"), scene.folder)
+    # Named when they began, on two nodes.
+    jobs = [await scene.take(name="small"), await other.take(name="small")]
+    answers = await asyncio.gather(scene.finish(jobs[0], result), other.finish(jobs[1], result))
+    assert sorted(answer["model"] for answer in answers) == ["", "small"], answers
+    shown = {job["import_status"]: job for job in [await scene.show(job_id) for job_id in jobs]}
+    assert shown["completed"]["import_model_name"] == "small"
+    assert "small" in shown["failed"]["import_message"], shown
+    # Named later, one of them without being a model yet.
+    job_id = await scene.take()
+    await scene.finish(job_id, result)
+    path, body = f"{JOBS}/{{}}/import", {"name": "late"}
+    rivals = (shown["failed"]["id"], job_id)
+    late = await asyncio.gather(*(scene.frontend.call("POST", path.format(rival), body) for rival in rivals))
+    assert sorted(status for status, _ in late) == [200, 409], late
+    assert next(answer["error"]["code"] for status, answer in late if status == 409) == "model_name_taken"
+    # The result that lost is there, and gets a name of its own.
+    loser = rivals[[status for status, _ in late].index(409)]
+    status, imported = await scene.frontend.call("POST", path.format(loser), {"name": "own"})
+    assert (status, imported["name"]) == (200, "own"), imported
 
 
 @pytest.mark.behaviour("QUANT-4")

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
+from corral.domain.model import ModelProvenance
+from corral.store import models as model_store
 from tests.fine_tuning.scene import FineTuneScene, add_base, open_scene
+from tests.quantization.scene import add_model, upload
+from tests.support.frontends import RunningFrontend
 from tests.support.safetensors_model import make_safetensors
+from tests.support.tiny_gguf import write_tiny_gguf
+from tests.support.tiny_lora import write_peft_lora
 
 WHOLE = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": make_safetensors(7)}
 
@@ -53,6 +59,74 @@ async def test_whole_model_of_a_checkpoint_becomes_a_model_of_the_catalog(scene:
     await scene.frontend.core.library.collect(older_than_s=0.0)
     for file in model["files"]:
         assert await scene.frontend.core.library.has(file["sha256"])
+
+
+async def train_adapter(scene: FineTuneScene, **body: Any) -> str:
+    """Train as the worker, with an adapter as PEFT writes it, and return the job's id."""
+    job_id = await scene.take(**body)
+    folder = write_peft_lora(scene.folder / job_id)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert (await scene.send_files(job_id, "checkpoint-20", files))[0] == 200
+    assert (await scene.call_node(job_id, "fine-tuning/checkpoint", step=20, epoch=1.0, loss=0.5))[0] == 200
+    await scene.worker.end(job_id, result={"step": 20, "total": 20, "loss": 0.5})
+    return job_id
+
+
+async def add_gguf_of(frontend: RunningFrontend, name: str, source: str, weight_type: str, content: bytes) -> None:
+    """Have a model that a quantisation has made of another one."""
+    await add_model(frontend, name, content)
+    made = ModelProvenance(
+        run_id="", model=source, sources=[], source_sha256="", source_types=["f32"], weight_type=weight_type,
+        is_requantized=False, tool="", sha256="", size_bytes=1,
+    )  # fmt: skip
+    async with frontend.database.transaction() as tx:
+        await model_store.put_provenance(tx, name, made)
+
+
+@pytest.mark.behaviour("TUNE-27")
+async def test_exported_adapter_names_the_commands_that_make_it_answer(scene: FineTuneScene, tmp_path: Path) -> None:
+    job_id = await train_adapter(scene)
+    body = {"export_format": "lora", "name": "colors"}
+    status, export = await scene.call("POST", f"{job_id}/export", body)
+    assert (status, export["status"], export["model_name"]) == (202, "completed", "colors"), export
+    assert "corral quantize tiny --type f16" in export["message"]
+    assert export["message"].endswith("corral quantize colors --type f16 --base tiny-f16")
+    # There are GGUF models of the base: the one that has lost least, and no other model's.
+    content = write_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()
+    for name, source, kind in (("a-small", "tiny", "q4_k_m"), ("exact", "tiny", "f16"), ("a-other", "other", "f16")):
+        await add_gguf_of(scene.frontend, name, source, kind, content)
+    status, export = await scene.call("POST", f"{job_id}/export", body | {"name": "again"})
+    assert export["message"] == (
+        "The export is the model again. Put it on exact: corral quantize again --type f16 --base exact"
+    )
+    # The adapter of a model that judges cannot be converted, so no command is named.
+    job_id = await train_adapter(scene, training_method="reward", dataset_source=await upload_pairs(scene))
+    status, export = await scene.call("POST", f"{job_id}/export", body | {"name": "judge"})
+    assert (status, export["message"]) == (202, "The export is the model judge."), export
+
+
+async def upload_pairs(scene: FineTuneScene) -> str:
+    content = b'{"prompt": "a", "chosen": "b", "rejected": "c"}\n' * 4
+    status, made = await scene.upload_dataset(content, "pairs.jsonl")
+    assert status == 201, made
+    return str(made["id"])
+
+
+@pytest.mark.behaviour("ADAPT-6")
+async def test_adapter_that_names_no_base_is_not_loaded(scene: FineTuneScene) -> None:
+    folder = write_peft_lora(scene.folder / "peft")
+    files = [
+        {"path": path.name, "uri": f"upload:{await upload(scene.frontend, path.read_bytes())}"}
+        for path in folder.iterdir()
+    ]
+    status, saved = await scene.frontend.call("PUT", "/api/models/config/lone", {"backend": "vllm", "files": files})
+    assert status == 200, saved
+    status, refused = await scene.frontend.call("POST", "/api/models/lone/load", {})
+    assert (status, refused["error"]["code"]) == (422, "base_missing"), refused
+    assert "corral quantize lone --type f16 --base" in refused["error"]["hint"]
+    question = {"model": "lone", "messages": [{"role": "user", "content": "Which color?"}]}
+    status, refused = await scene.frontend.call("POST", "/v1/chat/completions", question)
+    assert (status, refused["error"]["code"]) == (422, "base_missing"), refused
 
 
 @pytest.mark.behaviour("TUNE-19")

@@ -286,7 +286,8 @@ async def finish_export(deps: ApiDeps, job: FineTune, export: FineTuneExport, fi
     if name and export.format is ExportFormat.GGUF:
         await _start_quantization(deps, job, export, name)
     elif name:
-        await deps.fine_tune_exports.complete(export, name, f"The export is the model {name}.")
+        message = await deps.fine_tune_exports.describe(job, export, name)
+        await deps.fine_tune_exports.complete(export, name, message)
     async with deps.database.transaction() as tx:
         return next(one for one in await store.list_exports(tx, job.id) if one.id == export.id)
 
@@ -305,7 +306,10 @@ async def _start_quantization(deps: ApiDeps, job: FineTune, export: FineTuneExpo
             raise
         await deps.fine_tune_exports.fail(export, f"The whole model is {merged}; no GGUF file: {error.message}")
         return
-    text = f"The whole model is {merged}; the quantisation {started.id} makes {export.name} of it."
+    text = (
+        f"The whole model is {merged}, and a quantisation makes {export.name} of it. Look at it:"
+        f" corral quantize show {started.id}"
+    )
     await deps.fine_tune_exports.complete(export, export.name, text)
 
 

@@ -158,6 +158,15 @@ class ExportService:
             await self.fail(export, error.message)
             return ""
 
+    async def describe(self, job: FineTune, export: FineTuneExport, name: str) -> str:
+        """Return what an export has become, and for an adapter the command with which it goes on."""
+        if export.format is not ExportFormat.LORA:
+            return f"The export is the model {name}."
+        async with self._deps.database.transaction() as tx:
+            base = await model_store.find_model(tx, job.model)
+            gguf_name = await model_store.find_gguf_of(tx, job.model if base is None else base.name)
+            return policy.describe_adapter(name, base, job.method, gguf_name)
+
     async def complete(self, export: FineTuneExport, name: str, message: str) -> None:
         """End an export well."""
         async with self._deps.database.transaction() as tx:

@@ -19,7 +19,7 @@ from corral.domain.model import Model
 from corral.domain.node import Node
 from corral.domain.operation import Operation, OperationId, OperationKind
 from corral.domain.replica import ReplicaState
-from corral.models.adapters import find_adapter_state
+from corral.models.adapters import find_adapter_state, require_whole
 from corral.operations.admission import AdmissionController, AdmissionRequest, find_named_nodes
 from corral.policy.loads import FRESH
 from corral.store import loads as load_store
@@ -217,8 +217,10 @@ class ModelAdmissionController(AdmissionController[ModelOperationSpec, ModelAdmi
 
 async def find_engine_model(tx: Transaction, model: Model, kind: OperationKind) -> Model:
     """Return the model that an operation is really about: an adapter is loaded with its base. Raises for what only the
-    base can do, and for an adapter that no engine of the base loads."""
+    base can do, and for an adapter that has no base, or that no engine of the base loads."""
     base_name = model.config.base
+    if kind is _K.MODEL_LOAD and not base_name:
+        require_whole(model)
     if not base_name or kind in (_K.MODEL_INSTALL, _K.MODEL_DELETE):
         return model
     if kind is not _K.MODEL_LOAD:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from corral.domain.errors import Conflict, Unprocessable
 from corral.domain.model import Model, ModelConfig, ModelFacts
 from corral.policy.models.adapters import ADAPTERS_MAX, attach_adapter, find_facts_misfit, find_misfit
+from corral.policy.models.gguf import LORA
 from corral.store import models as store
 from corral.store import replicas as replica_store
 from corral.store.database import Transaction
@@ -120,6 +121,20 @@ async def refresh_base(tx: Transaction, base_name: str) -> int:
         return 0
     run_hash = await store.put_adapters(tx, locked, attached)
     return await replica_store.mark_stale(tx, locked.name, run_hash, "its adapters were changed")
+
+
+def require_whole(model: Model) -> None:
+    """Raise `Unprocessable` for the files of an adapter that name no base: no engine loads them by themselves."""
+    facts = model.facts
+    if facts is None or facts.kind != LORA:
+        return
+    if facts.format == "gguf":
+        hint = f"Name its base: corral models edit {model.name}"
+    else:
+        hint = f"Make it an adapter of a GGUF model: corral quantize {model.name} --type f16 --base MODEL"
+    raise Unprocessable(
+        f"{model.name} is a LoRA adapter without a base, so no engine loads it.", hint=hint, code="base_missing"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ from corral.domain.fine_tuning import (
 )
 from corral.domain.model import FilePart, Model, ModelConfig, ModelFile, ModelMcpConfig
 from corral.domain.run import RunNeeds, RunState
+from corral.policy.quantization import FAMILIES as CONVERTED_FAMILIES
+from corral.policy.quantization import HALF, make_model_name
 
 BACKEND = "trl"
 TRAINING_TYPES = ("lora", "full")
@@ -308,6 +310,24 @@ def make_result_config(model: Model, name: str, files: Sequence[RunFile]) -> Mod
         variant="",
         is_variant_pinned=False,
         mcp=ModelMcpConfig(),
+    )
+
+
+def describe_adapter(name: str, base: Model | None, method: TrainingMethod, gguf_name: str) -> str:
+    """Return what an exported adapter is, and which command makes it answer. `base`: None if it was deleted meanwhile;
+    `gguf_name`: a GGUF model of it, if there is one."""
+    text = f"The export is the model {name}."
+    if base is None:
+        return text
+    family = base.facts.architecture if base.facts is not None else ""
+    if method is TrainingMethod.REWARD or (family and family not in CONVERTED_FAMILIES):
+        return text
+    if gguf_name:
+        return f"{text} Put it on {gguf_name}: corral quantize {name} --type {HALF} --base {gguf_name}"
+    made = make_model_name(base.name, HALF)
+    return (
+        f"{text} To ask it with llama.cpp, make a GGUF model of its base (corral quantize {base.name} --type {HALF}),"
+        f" then put it on that: corral quantize {name} --type {HALF} --base {made}"
     )
 
 

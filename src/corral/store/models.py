@@ -220,6 +220,20 @@ async def put_provenance(tx: Transaction, name: str, provenance: ModelProvenance
     await tx.execute(update(models).where(models.c.name == name).values(provenance=asdict(provenance)))
 
 
+async def find_gguf_of(tx: Transaction, name: str) -> str:
+    """Return the name of a whole GGUF model that a quantisation has made of a model, the most exact one first; empty
+    without one."""
+    made_from, weight_type = models.c.provenance["model"].astext, models.c.provenance["weight_type"].astext
+    statement = (
+        select(models.c.name)
+        .where(made_from == name, models.c.facts["format"].astext == "gguf")
+        .where(func.coalesce(models.c.config["base"].astext, "") == "")
+        .order_by((weight_type == "f16").desc(), models.c.name)
+        .limit(1)
+    )
+    return (await tx.execute(statement)).scalar_one_or_none() or ""
+
+
 async def list_without_tool_support(tx: Transaction) -> list[Model]:
     """Return the models with files whose facts were written by a version that did not look for tool support."""
     has_facts = func.jsonb_typeof(models.c.facts) == "object"

@@ -35,6 +35,8 @@ HEADER_BYTES_MAX = 24 * 1024 * 1024
 DOCUMENT_BYTES_MAX = 8 * 1024 * 1024
 TENSORS_MAX = 262_144
 _KV_ELEMENT_BYTES = 2
+# How the weights of an adapter begin in the folders that PEFT writes.
+_ADAPTER_STEM = "adapter_model"
 # Weights that are packed in integers: their count is not the count of parameters.
 _WHOLE_NUMBERS = frozenset({"I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL"})
 
@@ -194,7 +196,7 @@ def _read_safetensors_facts(files: Sequence[ReadableFile], tensors: Sequence[Rea
     templates = [*_parse_templates(tokenizer), *_read_templates(beside)]
     headers = [read_safetensors(file) for file in _sort_shards(tensors)]
     facts = make_safetensors_facts(headers, read_document(beside.get("config.json")), has_chat_template=bool(templates))
-    if "adapter_config.json" in beside:
+    if "adapter_config.json" in beside and all(file.name.startswith(_ADAPTER_STEM) for file in tensors):
         facts = replace(facts, kind=LORA)
     # Without a template the engine may have one of its own.
     return replace(facts, takes_tools=detect_tools(templates) if templates else None)

@@ -85,7 +85,7 @@ test: check ## all checks and all tests (what CI runs); FAST=1: what needs no se
 endif
 
 .PHONY: test-training
-test-training: $(VENV)/.dev ## train with the real library on a processor; the first time it fetches torch (about 10 minutes)
+test-training: $(VENV)/.dev ## train with the real library on a processor, and let llama.cpp answer (about 8 minutes; the first time it fetches torch, too)
 	@$(BIN)/python -m pytest tests/training -o "python_files=test_*.py real_*.py" -p no:randomly $(ARGS)
 
 .PHONY: dist

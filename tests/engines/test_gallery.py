@@ -55,7 +55,8 @@ def test_manifest_is_complete(entry: GalleryEntry, version: BackendVersion):
     assert manifest.formats
     assert manifest.check
     # A program of a run answers no requests.
-    assert manifest.serves in (("quantize",), ("convert",)) or {"path", "running", "waiting"} <= set(manifest.metrics)
+    is_program = manifest.serves in (("quantize",), ("convert",), ("fine_tune",))
+    assert is_program or {"path", "running", "waiting"} <= set(manifest.metrics)
     assert "{options}" in manifest.command
     assert all(len(parts) == 1 and parts[0].endswith("={value}") for parts in manifest.options.values())
     used = set(re.findall(r"\{(\w+)\}", " ".join([*manifest.command, *manifest.environment.values()])))

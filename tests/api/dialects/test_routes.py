@@ -160,7 +160,7 @@ def test_every_call_that_built_in_engines_serve_has_a_route() -> None:
         word for entry in read_built_in().entries for version in entry.versions for word in version.manifest.serves
     }
     # Programs of runs serve no calls.
-    assert spoken - {"quantize"} <= set(PATHS)
+    assert spoken - {"quantize", "convert", "fine_tune"} <= set(PATHS)
     assert {"chat", "messages", "transcriptions", "speech"} <= spoken
 
 
